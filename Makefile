@@ -1,0 +1,59 @@
+# Everything from nothing: needs Python 3.11 to 3.13 (with its headers), a C compiler and make.
+#
+#   make serve     set up and serve on 127.0.0.1:8080
+#   make test      set up and test
+#   make help      the rest
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell sh .ci/python)
+READY := $(VENV)/.ready
+# durable-rules calls a function that CPython 3.13 removed; the name is all that is missing. Harmless elsewhere.
+export CPPFLAGS += -DPyEval_CallObject=PyObject_CallObject
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+$(READY): pyproject.toml requirements/build.lock requirements/dev.lock
+	@test -n "$(PYTHON)" || { echo "no Python 3.11, 3.12 or 3.13 that starts was found; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "setting up $(VENV) with $(PYTHON)"
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements/build.lock
+	$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r requirements/dev.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(READY) ## the virtual environment with everything pinned
+
+serve: $(READY) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
+	$(BIN)/runner-policy serve $(ARGS)
+
+test: $(READY) ## the tests
+	$(BIN)/pytest $(ARGS)
+
+check: $(READY) ## format, lint, types, rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/runner-policy rules check
+	$(BIN)/runner-policy rules test
+
+coverage: $(READY) ## the tests with branch coverage of policy/ and service/
+	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+generate: $(READY) ## the files that are made from the vocabulary: schemas, docs/facts.md
+	$(BIN)/python -m policy.generate
+
+lock: $(READY) ## the lock files, from pyproject.toml and requirements/build.in; needs uv
+	for extra in dev bench; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra $$extra pyproject.toml -o requirements/$$extra.lock; done
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/run.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/build.in -o requirements/build.lock
+
+bench: $(READY) ## the benchmark; writes bench/results.md
+	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: help setup serve test check coverage generate lock bench

@@ -1,0 +1,187 @@
+"""Candidate rules: laid over the loaded ones and tried in a process of their own, which can be stopped.
+
+Owns the laying over, the process's bounds, and the comparing of two decisions. A definition that the
+engine chokes on, a condition that eats memory or time, a crash in C: all of it ends with the process,
+and the loaded rules never see it. ``python -m policy.candidate`` is that process: a job on standard
+input, an answer on standard output.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from datetime import date  # noqa: TC003  # msgspec reads the annotations
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from policy.catalogue import load
+from policy.decision import Decision  # noqa: TC001  # msgspec reads the annotations
+from policy.errors import EngineFailed, Fault, Misfit, RequestInvalid, RulesInvalid, nearest, quoted
+from policy.folder import Sources
+from policy.policy import Policy
+from policy.precedence import Layer, effects_of
+from policy.reader import NAME
+from policy.request import read_request
+from policy.source import read_yaml
+
+MEMORY: Final = 1 << 30
+MAX_RULES: Final = 100
+COMMAND: Final = (sys.executable, "-m", "policy.candidate")
+
+
+class Job(Struct, frozen=True):
+    """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request."""
+
+    base: dict[str, str]
+    rules: list[str]
+    remove: list[str]
+    request: Any
+    default_release: str
+    today: date
+    seconds: int
+
+
+class RuleFault(Struct, frozen=True):
+    """A fault in a rule, as the process reports it."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+
+class Tried(Struct, frozen=True):
+    """The answer: a decision, or why there is none. ``misfits`` are (pointer, message)."""
+
+    decision: Decision | None = None
+    rules: list[str] = []
+    faults: list[RuleFault] = []
+    misfits: list[tuple[str, str]] = []
+    problem: str = ""
+    failed: str = ""
+
+
+class Change(Struct, frozen=True):
+    """A member of the decision that the candidate rules change, and the rules that do it."""
+
+    member: str
+    from_: Any = msgspec.field(name="from")
+    to: Any = None
+    rules: list[str] = []
+
+
+class Comparison(Struct, frozen=True):
+    """What a dry run with candidate rules answers."""
+
+    current: Decision
+    candidate: Decision
+    changes: list[Change]
+
+
+COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "upstream", "set_env", "warnings")
+
+read_job = msgspec.json.Decoder(Job).decode
+read_tried = msgspec.json.Decoder(Tried).decode
+encode = msgspec.json.encode
+decode = msgspec.json.decode
+
+
+def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The texts with candidates in place of the rules of the same id and others taken away, and the ids touched.
+
+    A candidate with a new id goes to the house layer, or to upstream's where only that has its effect.
+
+    Raises:
+        RulesInvalid: a candidate's text is no YAML or has no id.
+        RequestInvalid: an id to remove is not there.
+    """
+    texts = dict(base)
+    by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base}
+    ids: list[str] = []
+    faults: list[Fault] = []
+    misfits: list[Misfit] = []
+    for place, name in enumerate(remove):
+        if name in by_id:
+            texts.pop(by_id[name], None)
+            ids.append(name)
+        else:
+            misfits.append(Misfit(f"/remove/{place}", f"no rule is called {quoted(name)}{nearest(name, by_id)}"))
+    for number, text in enumerate(rules):
+        path = f"rules[{number}]"
+        try:
+            node = read_yaml(text, path)
+        except RulesInvalid as error:
+            faults.extend(error.faults)
+            continue
+        document = node.plain()
+        rule_id = document.get("id") if isinstance(document, dict) else None
+        if not isinstance(rule_id, str) or not NAME.fullmatch(rule_id):
+            faults.append(Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it"))
+            continue
+        ids.append(rule_id)
+        texts[by_id.get(rule_id) or f"{_layer(document)}/{rule_id}.yaml"] = text
+    if misfits:
+        raise RequestInvalid(misfits)
+    if faults:
+        raise RulesInvalid(faults)
+    return texts, ids
+
+
+def _layer(document: dict[str, Any]) -> Layer:
+    effect = document.get("effect")
+    return Layer.UPSTREAM if effect in effects_of(Layer.UPSTREAM) and effect not in effects_of(Layer.HOUSE) else Layer.HOUSE
+
+
+def attempt(job: Job) -> Tried:
+    """The decision under the candidate rules, or what keeps it from being made."""
+    try:
+        texts, ids = laid_over(job.base, job.rules, job.remove)
+        policy = Policy(load(Sources(texts)), job.default_release)
+        return Tried(policy.decide(read_request(job.request, policy.releases), job.today), ids)
+    except RulesInvalid as error:
+        return Tried(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
+    except RequestInvalid as error:
+        return Tried(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
+    except EngineFailed as error:
+        return Tried(failed=str(error))
+
+
+def compare(current: Decision, tried: Tried) -> Comparison:
+    """Both decisions and what differs; each change names the touched rules that stand in either, or else all whose reasons differ.
+
+    Raises:
+        RulesInvalid, RequestInvalid: the candidate was refused.
+        EngineFailed: the engine refused it.
+    """
+    if tried.faults:
+        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
+    if tried.misfits:
+        raise RequestInvalid([Misfit(*misfit) for misfit in tried.misfits], tried.problem)
+    if tried.decision is None:
+        raise RulesInvalid([Fault("rules", 1, 1, f"the engine refuses the rules: {tried.failed}")])
+    candidate = tried.decision
+    before = {reason.rule: reason for reason in current.reasons}
+    after = {reason.rule: reason for reason in candidate.reasons}
+    differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    rules = [name for name in dict.fromkeys(tried.rules) if name in before or name in after] or differing
+    changes = [
+        Change(member, getattr(current, member), getattr(candidate, member), rules)
+        for member in COMPARED
+        if getattr(current, member) != getattr(candidate, member)
+    ]
+    return Comparison(current, candidate, changes)
+
+
+def main() -> None:
+    """Try the job on standard input within its bounds; what exceeds them ends the process."""
+    job = read_job(sys.stdin.buffer.read())
+    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout.buffer.write(encode(attempt(job)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The cases beside the rules: what each rule must do, run through the engine.
+
+Owns the shape of ``…_test.yaml`` files, their running, and the law that every rule has a hit in each
+range, a near miss and a case just outside its releases. A case *fires* where the rule stands in the
+decision: its condition holds and nothing sets it aside.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import Version
+
+from policy.errors import Fault, Misfit, RequestInvalid, RulesInvalid, listed, quoted
+from policy.facts import read_facts
+from policy.folder import TEST_SUFFIX
+from policy.precedence import Layer
+from policy.reader import Reader
+from policy.releases import series
+from policy.request import Request
+from policy.source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policy.catalogue import Catalogue
+    from policy.facts import Facts
+    from policy.policy import Policy
+    from policy.releases import Releases
+    from policy.rule import Rule
+    from policy.source import Node
+
+LONG_AGO: Final = date.min
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One claim about a rule: with these facts, in these releases, it fires or does not; ``says`` its words."""
+
+    rule: str
+    name: str
+    releases: tuple[str, ...]
+    given: Mapping[str, Any]
+    fires: bool
+    says: str | None
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A case in one release; ``found`` says what happened instead where it failed."""
+
+    case: Case
+    release: str
+    found: str | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the claim held."""
+        return self.found is None
+
+
+def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
+    """The cases in the files' texts.
+
+    Raises:
+        RulesInvalid: with every fault, a rule without its cases included.
+    """
+    faults: list[Fault] = []
+    cases: list[Case] = []
+    for path, text in sorted(texts.items()):
+        try:
+            node = read_yaml(text, path)
+        except RulesInvalid as error:
+            faults.extend(error.faults)
+            continue
+        reader = Reader(path)
+        cases.extend(_read_file(node, reader, catalogue))
+        faults.extend(reader.faults)
+    if not faults:
+        faults.extend(fault for rule in catalogue.rules for fault in _lacking(rule, [case for case in cases if case.rule == rule.id], catalogue.releases))
+    if faults:
+        raise RulesInvalid(faults)
+    return cases
+
+
+def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Case]:
+    fields = reader.fields(node, "file of cases", ("rule", "cases"))
+    name = reader.text(fields.get("rule"))
+    rule = catalogue.rule(name) if name else None
+    if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
+        reader.fault(fields["rule"], f"the cases of {quoted(name)} stand in `{name}{TEST_SUFFIX}`")
+    elif name and rule is None:
+        reader.fault(fields["rule"], f"no rule is called {quoted(name)}")
+    for item in reader.items(fields.get("cases"), "cases"):
+        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("says",))
+        title, says = reader.text(parts.get("name")), reader.text(parts.get("says"))
+        releases = reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)
+        fires = parts.get("fires")
+        if fires is not None and not isinstance(fires.value, bool):
+            reader.fault(fires, f"{quoted(fires.plain())} is neither `true` nor `false`")
+        given = _read_given(parts.get("given"), releases, reader)
+        if title and releases and fires and given is not None and rule is not None:
+            yield Case(rule.id, title, releases, given, fires.value is True, says, reader.path, item.line)
+
+
+def _read_given(node: Node | None, releases: Iterable[str], reader: Reader) -> dict[str, Any] | None:
+    if node is None or not isinstance(node.value, dict):
+        if node is not None:
+            reader.fault(node, "the facts of a case are a map, nested as in a request")
+        return None
+    given: dict[str, Any] = node.plain()
+    faults: list[Misfit] = []
+    for release in releases:
+        read_facts(given, series(release), "", faults)
+    for fault in dict.fromkeys(faults):
+        place = node
+        for key in fault.pointer.split("/")[1:]:
+            place = place.value[key] if isinstance(place.value, dict) else place
+        reader.fault(place, fault.message, key=True)
+    return given
+
+
+def _lacking(rule: Rule, cases: list[Case], releases: Releases) -> Iterator[Fault]:
+    """What the law asks of a rule's cases and is not there."""
+    inside = [release for release in releases.known if rule.range_of(release)]
+    outside = _just_outside(rule, releases)
+
+    def lacks(what: str) -> Fault:
+        return Fault(rule.path, *rule.place, f"the cases of {quoted(rule.id)} have no {what}; add one to `{rule.id}{TEST_SUFFIX}`")
+
+    for part in rule.ranges:
+        if not any(case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases):
+            yield lacks(f"case in `{part.span.text}` that fires")
+    if not any(not case.fires and set(case.releases) & set(inside) for case in cases):
+        yield lacks("near miss, a case inside its releases that does not fire")
+    if outside and not any(not case.fires and set(case.releases) & set(outside) for case in cases):
+        yield lacks(f"case just outside its releases ({listed(outside)}) that does not fire")
+
+
+def _just_outside(rule: Rule, releases: Releases) -> list[str]:
+    inside = [bool(rule.range_of(release)) for release in releases.known]
+    beside = [any(inside[max(0, n - 1) : n + 2]) and not inside[n] for n in range(len(inside))]
+    return [release for release, out in zip(releases.known, beside, strict=True) if out]
+
+
+def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[Result]:
+    """Each case in each of its releases, through the engine."""
+    for case in cases:
+        rule = policy.catalogue.rule(case.rule)
+        assert rule is not None
+        for release in case.releases:
+            faults: list[Misfit] = []
+            facts = read_facts(case.given, series(release), "", faults)
+            if faults:
+                raise RequestInvalid(faults)
+            yield Result(case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM))
+
+
+def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
+    request = Request(facts, release, policy.releases.resolve(release), upstream_only, None, explain=True)
+    decision = policy.decide(request, LONG_AGO)
+    reason = next((reason for reason in decision.reasons if reason.rule == case.rule), None)
+    if reason is None:
+        if not case.fires:
+            return None
+        traced = next((item for item in decision.trace or [] if item.rule == case.rule), None)
+        failed = (
+            "; ".join(f"`{item.fact}` is {_json(item.actual)}, expected {_json(item.expected)}" for item in traced.failed)
+            if traced
+            else "the rule does not apply to the release"
+        )
+        return f"it does not fire: {failed}"
+    if not case.fires:
+        return "it fires"
+    said = reason.feature if reason.feature is not None else reason.message
+    return f"it says {quoted(said)}, expected {quoted(case.says)}" if case.says not in {None, said} else None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

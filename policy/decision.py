@@ -1,0 +1,198 @@
+"""The answer: what the service says of one deployment, typed as the contract has it.
+
+Owns the members of a decision and their assembling from rulings and facts. Everything that can be
+known of a rule before a request comes (its fixed words, its evidence's names) is prepared by ``Shown``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.conditions import leaves
+from policy.facts import INDEX, Malformed, ancestors
+from policy.precedence import Says
+from policy.words import UNSUPPORTED, V1_UNSUPPORTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policy.catalogue import ReleaseRule
+    from policy.ruling import Ruling
+
+
+class Reason(Struct, frozen=True):
+    """A rule that fired: its words, and in ``facts`` the evidence by flat names."""
+
+    rule: str
+    layer: str
+    effect: str
+    decisive: bool
+    feature: str | None
+    message: str
+    facts: dict[str, Any]
+    references: tuple[str, ...]
+
+
+class Verdict(Struct, frozen=True):
+    """What vLLM by itself would do."""
+
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    startup_errors: list[str]
+
+
+class Release(Struct, frozen=True):
+    """Which known release decided: ``verified`` if it is the very one asked for, ``defaulted`` if none was."""
+
+    decided_as: str
+    verified: bool
+    defaulted: bool
+
+
+class PolicyRef(Struct, frozen=True):
+    """Which rules decided."""
+
+    revision: str
+
+
+class Failed(Struct, frozen=True):
+    """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``needs``, …)."""
+
+    fact: str
+    expected: Any
+    actual: Any
+
+
+class Traced(Struct, frozen=True):
+    """One rule of the release: whether it fired, and if not, the first condition that failed.
+
+    Where alternatives failed, there is the first failed condition of each.
+    """
+
+    rule: str
+    layer: str
+    effect: str
+    fired: bool
+    failed: list[Failed]
+
+
+class Otherwise(Struct, frozen=True):
+    """The answer under another value."""
+
+    runner: str | None
+    starts: bool
+
+
+class Assumption(Struct, frozen=True):
+    """A fact that nobody stated; ``would_change`` has the other values that change the answer."""
+
+    fact: str
+    assumed: Any
+    why: str
+    would_change: dict[str, Otherwise]
+
+
+class Decision(Struct, frozen=True):
+    """The answer to one request; ``trace`` and ``assumptions`` are there when it asked to ``explain``."""
+
+    decision_id: str
+    request_id: str | None
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    startup_errors: list[str]
+    summary: str
+    unsupported_features: list[str]
+    v1_unsupported_features: list[str]
+    reasons: list[Reason]
+    upstream: Verdict
+    set_env: dict[str, str]
+    warnings: list[str]
+    vllm_version: str
+    release: Release
+    policy: PolicyRef
+    trace: list[Traced] | UnsetType = UNSET
+    assumptions: list[Assumption] | UnsetType = UNSET
+
+
+encode = msgspec.json.Encoder().encode
+
+
+class Shown:
+    """What a release's rule shows in an answer, as far as it does not depend on the facts."""
+
+    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "message", "references", "rule", "words")
+
+    def __init__(self, item: ReleaseRule) -> None:
+        rule = item.rule
+        self.rule, self.layer, self.effect = rule.id, str(rule.layer), rule.effect.name
+        self.references = rule.references
+        self.words = item.range.words
+        self.fixed = self.words.fixed
+        self.feature = rule.effect.says is Says.FEATURE
+        self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
+        self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
+
+    def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
+        """The rule's words for these facts."""
+        return self.fixed if self.fixed is not None else self.words.filled(row, lists)
+
+    def reason(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]], *, decisive: bool) -> Reason:
+        """The rule as a reason, with its evidence."""
+        said = self.said(row, lists)
+        return Reason(
+            self.rule,
+            self.layer,
+            self.effect,
+            decisive,
+            said if self.feature else None,
+            self.message + said if self.message else said,
+            {name: shown(row[index]) for name, index in self.evidence},
+            self.references,
+        )
+
+
+def shown(value: Any) -> Any:
+    """A fact's value as an answer shows it: a malformed variable by its text."""
+    return value.text if isinstance(value, Malformed) else value
+
+
+def _evidence(item: ReleaseRule) -> list[str]:
+    """The facts of the condition and of the words; an object is left out where one of its members is shown."""
+    names = list(dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.words.facts]))
+    above = {path for name in names for path in ancestors(name)}
+    return [name for name in names if name not in above]
+
+
+def features(shown_rules: Sequence[Shown], places: Sequence[int], row: Sequence[Any]) -> list[str]:
+    """The reasons of a list in vLLM's words."""
+    return [shown_rules[n].said(row, {}) for n in places]
+
+
+def startup_errors(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> list[str]:
+    """Every text with which vLLM would refuse to start, in the order in which it comes to them."""
+    if ruling.runner is None:
+        return [shown_rules[n].said(row, {}) for n in sorted(ruling.decisive)]
+    if not ruling.refusals:
+        return []
+    lists = start_lists(shown_rules, ruling, row)
+    return [shown_rules[n].said(row, lists) for n in ruling.refusals]
+
+
+def start_lists(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
+    """The lists as they are when vLLM would refuse: what is lifted by then is not in them."""
+    left = features(shown_rules, ruling.at_start, row)
+    return {UNSUPPORTED: left, V1_UNSUPPORTED: left}
+
+
+def summary(ruling: Ruling, reasons: Sequence[Reason], errors: Sequence[str]) -> str:
+    """One sentence: the runner and why, and whether vLLM will start."""
+    if ruling.runner is None:
+        return f"no runner: vLLM will not start: {errors[0]}"
+    why = "; ".join(reason.message for reason in reasons if reason.decisive)
+    end = f"; vLLM will not start: {errors[0]}" if errors else ""
+    return f"{ruling.runner.upper()}: {why}{end}"

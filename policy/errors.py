@@ -1,0 +1,92 @@
+"""What can be wrong with what people write, as data: where, what was found, what is legal, what to do.
+
+Owns the errors that cross a module's border. Sentences are lower case and without a full stop, and
+what the user wrote stands in backticks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+QUOTED = 80
+
+
+class PolicyError(Exception):
+    """The root of every error that this project raises on purpose."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """One fault in a rule file; lines and columns count from 1."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+
+
+class RulesInvalid(PolicyError):
+    """The rules cannot be used; ``faults`` holds every reason, sorted by place."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(sorted(set(faults)))
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there."""
+
+    pointer: str
+    message: str
+
+
+class RequestInvalid(PolicyError):
+    """A request that cannot be decided; ``problem`` is the name of its kind, ``faults`` every reason."""
+
+    def __init__(self, faults: Iterable[Misfit], problem: str = "invalid-request") -> None:
+        self.problem = problem
+        self.faults = tuple(faults)
+        super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults))
+
+
+class EngineFailed(PolicyError):
+    """The rule engine did not finish a run, or refused a definition."""
+
+
+def quoted(value: object) -> str:
+    """What the user wrote, in backticks as JSON would show it, cut after 80 characters."""
+    text = value if isinstance(value, str) else _as_json(value)
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: QUOTED + 1])
+    return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
+
+
+def _as_json(value: object) -> str:
+    match value:
+        case dict():
+            return "{…}" if value else "{}"
+        case list():
+            return f"[{', '.join(_as_json(item) for item in value[:QUOTED])}]"
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case _:
+            return repr(value)
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``; did you mean `x`?`` for the closest known word, or nothing where none is close."""
+    close = get_close_matches(word[:QUOTED], list(known), n=1, cutoff=cutoff)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def listed(words: Iterable[str]) -> str:
+    """The legal words as a reader wants them: in backticks, with commas."""
+    return ", ".join(f"`{word}`" for word in words)

@@ -1,0 +1,60 @@
+"""The rules folder → the texts of its files, by their paths inside it.
+
+Owns the only reading of rule files from disk, and where the folder is looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from policy.errors import Fault, RulesInvalid
+
+TEST_SUFFIX: Final = "_test.yaml"
+MAX_FILES: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The texts of a rules folder: ``rules`` decide, ``cases`` stand beside them and test them."""
+
+    rules: dict[str, str] = field(default_factory=dict)
+    cases: dict[str, str] = field(default_factory=dict)
+
+
+def default_folder() -> Path:
+    """``rules/`` where one works, else the rules that came with the package."""
+    here = Path("rules")
+    return here if (here / "releases.yaml").is_file() else Path(__file__).resolve().parent.parent / "rules"
+
+
+def read_folder(folder: Path) -> Sources:
+    """The YAML files under ``folder``; hidden ones and what is no YAML are left out.
+
+    Raises:
+        RulesInvalid: the folder is not there or too large, or a file cannot be read as UTF-8.
+    """
+    if not folder.is_dir():
+        raise RulesInvalid([Fault(str(folder), 1, 1, "no such folder; name one with `--rules` or RUNNER_POLICY_RULES")])
+    sources = Sources()
+    faults = []
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if any(part.startswith(".") for part in name.split("/")) or not path.is_file():
+            continue
+        if path.suffix == ".yml":
+            faults.append(Fault(name, 1, 1, "rule files end in `.yaml`; rename it"))
+        if path.suffix != ".yaml":
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(Fault(name, 1, 1, f"cannot be read: {error}"))
+            continue
+        (sources.cases if name.endswith(TEST_SUFFIX) else sources.rules)[name] = text
+    if len(sources.rules) > MAX_FILES:
+        faults.append(Fault(str(folder), 1, 1, f"more than {MAX_FILES} rule files"))
+    if faults:
+        raise RulesInvalid(faults)
+    return sources

@@ -1,0 +1,116 @@
+"""The one table of what a rule's effect does, in the order in which effects decide.
+
+Owns the precedence. It is total: whatever fires, the first row that has a fired rule decides, and
+``default-v2`` (or, up to 0.21, ``not-default``) is there in every release. Conditions on facts are no
+business of this module; they stand in the rules.
+
+=============  ==============  ======  ============  =============================================
+layer          effect          runner  outcome       the step of a vLLM release
+=============  ==============  ======  ============  =============================================
+upstream       invalid         none    none          the variable's text is no integer
+upstream       reject          none    none          HiSparse with a false variable
+upstream       require-v2      V2      required      HiSparse, watermark: before the variable
+upstream       override-v2     V2      override      the variable is true
+upstream       override-v1     V1      override      the variable is false
+house          fallback-v1     V1      fallback      the organisation's own rules
+house          force-v2        V2      required      the organisation's own rules
+upstream       force-v2        V2      required      forces: context parallelism, DSpark, diffusion
+upstream       not-default     V1      not-default   the default set; in 0.20 and 0.21, no opt-in
+upstream       default-v1      V1      fallback      platform defaults
+upstream       fallback-v1     V1      fallback      no Triton
+upstream       exclude-v2      V1      fallback      the V2 list
+upstream       default-v2      V2      default       nothing of the above
+=============  ==============  ======  ============  =============================================
+
+What stands below decides nothing: ``exclude-v1`` (the V1 list), ``refuse-v1`` and ``refuse-v2`` (what stops
+vLLM at start once that runner is chosen) and ``advise``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Layer(StrEnum):
+    """Whose rule it is: what vLLM does by itself, or what this organisation adds."""
+
+    UPSTREAM = "upstream"
+    HOUSE = "house"
+
+
+class Runner(StrEnum):
+    """vLLM's model runners."""
+
+    V1 = "v1"
+    V2 = "v2"
+
+
+class Outcome(StrEnum):
+    """By what kind of step a runner was chosen."""
+
+    OVERRIDE = "override"
+    REQUIRED = "required"
+    DEFAULT = "default"
+    NOT_DEFAULT = "not-default"
+    FALLBACK = "fallback"
+
+
+class Says(StrEnum):
+    """The field that carries a rule's words."""
+
+    MESSAGE = "message"
+    FEATURE = "feature"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a rule of this layer and effect does when it fires.
+
+    ``decides`` is false for what only lists, refuses or advises; ``ordered`` means that the rule's
+    ``order`` is its place in vLLM's own list; ``rank`` is the row; ``last_word`` that it stands only where it decides.
+    """
+
+    name: str
+    layer: Layer
+    rank: int
+    says: Says
+    meaning: str
+    runner: Runner | None = None
+    outcome: Outcome | None = None
+    decides: bool = True
+    ordered: bool = False
+    last_word: bool = False
+
+
+_UP, _HOUSE = Layer.UPSTREAM, Layer.HOUSE
+_V1, _V2 = Runner.V1, Runner.V2
+
+TABLE: Final = (
+    Effect("invalid", _UP, 0, Says.TEXT, "the variable cannot be read: no runner, and nothing else is looked at"),
+    Effect("reject", _UP, 1, Says.TEXT, "the configuration contradicts itself: no runner"),
+    Effect("require-v2", _UP, 2, Says.MESSAGE, "V2, whatever the variable says", _V2, Outcome.REQUIRED),
+    Effect("override-v2", _UP, 3, Says.MESSAGE, "V2, because the operator's variable says so", _V2, Outcome.OVERRIDE),
+    Effect("override-v1", _UP, 4, Says.MESSAGE, "V1, because the operator's variable says so", _V1, Outcome.OVERRIDE),
+    Effect("fallback-v1", _HOUSE, 5, Says.MESSAGE, "V1, because this organisation wants it", _V1, Outcome.FALLBACK),
+    Effect("force-v2", _HOUSE, 6, Says.MESSAGE, "V2, because this organisation wants it and no house rule wants V1", _V2, Outcome.REQUIRED),
+    Effect("force-v2", _UP, 7, Says.MESSAGE, "V2, because only V2 can run it", _V2, Outcome.REQUIRED),
+    Effect("not-default", _UP, 8, Says.MESSAGE, "V1, because the model is not in the release's default set", _V1, Outcome.NOT_DEFAULT),
+    Effect("default-v1", _UP, 9, Says.MESSAGE, "V1, because the platform defaults to it", _V1, Outcome.FALLBACK),
+    Effect("fallback-v1", _UP, 10, Says.MESSAGE, "V1, because V2 cannot run here", _V1, Outcome.FALLBACK),
+    Effect("exclude-v2", _UP, 11, Says.FEATURE, "V1, because V2 does not support the feature", _V1, Outcome.FALLBACK, ordered=True),
+    Effect("default-v2", _UP, 12, Says.MESSAGE, "V2, because nothing else decided", _V2, Outcome.DEFAULT, last_word=True),
+    Effect("exclude-v1", _UP, 13, Says.FEATURE, "a feature that V1 does not support", decides=False, ordered=True),
+    Effect("refuse-v1", _UP, 14, Says.TEXT, "with V1 chosen, vLLM stops at start with this text", _V1, decides=False, ordered=True),
+    Effect("refuse-v2", _UP, 15, Says.TEXT, "with V2 chosen, vLLM stops at start with this text", _V2, decides=False, ordered=True),
+    Effect("advise", _HOUSE, 16, Says.TEXT, "a warning; decides nothing", decides=False),
+    Effect("advise", _UP, 17, Says.TEXT, "a warning; decides nothing", decides=False),
+)
+EFFECTS: Final[dict[tuple[Layer, str], Effect]] = {(effect.layer, effect.name): effect for effect in TABLE}
+
+
+def effects_of(layer: Layer) -> list[str]:
+    """The effects that a rule of this layer may have, in order of precedence."""
+    return [effect.name for effect in TABLE if effect.layer is layer]

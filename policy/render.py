@@ -1,0 +1,188 @@
+"""Answers for people: tables and sentences for a terminal, plain text for ``Accept: text/plain``.
+
+Owns how a decision, a comparison, a rule's history and the results of cases look. Colours only where
+the output is a terminal; rich sees to that.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from policy.candidate import Comparison
+    from policy.cases import Result
+    from policy.catalogue import Catalogue
+    from policy.decision import Decision
+    from policy.rule import Rule
+
+WIDTH: Final = 120
+GOOD, BAD, QUIET, STRONG = "green", "bold red", "dim", "bold"
+
+
+def as_text(renderable: RenderableType) -> str:
+    """What would stand on a terminal of 120 columns, without colours and without blanks at line ends."""
+    out = io.StringIO()
+    Console(file=out, width=WIDTH, color_system=None, force_terminal=False).print(renderable)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def decision(answer: Decision) -> RenderableType:
+    """A decision: what, why, what to do."""
+    parts: list[RenderableType] = [_headline(answer), Text(answer.summary)]
+    if answer.reasons:
+        parts += [Text(), _reasons(answer)]
+    for error in answer.startup_errors:
+        parts.append(Text.assemble(("refuses to start: ", BAD), error))
+    for name, value in answer.set_env.items():
+        parts.append(Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided"))
+    up = answer.upstream
+    parts.append(Text(f"vLLM by itself: {_name(up.runner)}, {up.outcome or 'no outcome'}, {_starts(up.starts)}", QUIET))
+    parts += [Text.assemble(("warning: ", "yellow"), warning) for warning in answer.warnings]
+    if answer.trace is not UNSET and answer.trace:
+        parts += [Text(), _trace(answer)]
+    if answer.assumptions is not UNSET:
+        parts += _assumptions(answer)
+    return Group(*parts)
+
+
+def _name(runner: str | None) -> str:
+    return runner.upper() if runner else "no runner"
+
+
+def _starts(starts: bool) -> str:  # noqa: FBT001  # a word for a value
+    return "starts" if starts else "does not start"
+
+
+def _headline(answer: Decision) -> Text:
+    release = answer.release
+    asked = "the default release" if release.defaulted else "verified" if release.verified else f"decided as {release.decided_as}"
+    return Text.assemble(
+        (_name(answer.runner), STRONG),
+        f"  {answer.outcome or 'no outcome'}  ",
+        (_starts(answer.starts), GOOD if answer.starts else BAD),
+        (f"  vLLM {answer.vllm_version} ({asked})", QUIET),
+    )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _reasons(answer: Decision) -> Table:
+    table = _table("", "rule", "layer", "effect", "reason", "facts")
+    for reason in answer.reasons:
+        facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
+        table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, Text(reason.message), Text(facts))
+    return table
+
+
+def _trace(answer: Decision) -> Table:
+    table = _table("rule", "effect", "fired", "first condition that failed")
+    for item in answer.trace or []:
+        failed = " and ".join(f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed)
+        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(failed))
+    return table
+
+
+def _assumptions(answer: Decision) -> list[RenderableType]:
+    changing = [item for item in answer.assumptions or [] if item.would_change]
+    count = len(answer.assumptions or [])
+    parts: list[RenderableType] = [Text(), Text(f"{count} facts were not stated; another value of {len(changing)} of them would change the answer", QUIET)]
+    if changing:
+        table = _table("fact", "assumed", "otherwise")
+        for item in changing:
+            other = "\n".join(f"{value}: {_name(to.runner)}, {_starts(to.starts)}" for value, to in item.would_change.items())
+            table.add_row(item.fact, compact(item.assumed), Text(other))
+        parts.append(table)
+    return parts
+
+
+def comparison(answer: Comparison) -> RenderableType:
+    """A dry run with candidate rules: what changes, then the candidate's decision."""
+    if not answer.changes:
+        head: RenderableType = Text("the candidate rules change nothing for this deployment", GOOD)
+    else:
+        table = _table("member", "from", "to", "rules")
+        for change in answer.changes:
+            table.add_row(change.member, Text(compact(change.from_)), Text(compact(change.to)), ", ".join(change.rules))
+        head = table
+    return Group(head, Text(), decision(answer.candidate))
+
+
+def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
+    """One rule's history as a table over the releases."""
+    lines = [Text.assemble((rule.id, STRONG), f"  {rule.layer}  {rule.effect.name}  ", (rule.path, QUIET)), Text(rule.title), Text(), Text(rule.why)]
+    if rule.remedy:
+        lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
+    if rule.owner:
+        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, waits for {rule.waits_for}"))
+    table = _table("releases", "known releases in it", str(rule.effect.says), "when")
+    for body, part in zip(rule.document["releases"], rule.ranges, strict=True):
+        known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
+        scope = {name: body.get(name, rule.document.get(name)) for name in ("needs", "yields_to", "runner", "decided_by", "lifted_at_start")}
+        asked = [*spelled(body.get("when", rule.document.get("when"))), *(f"{name}: {compact(value)}" for name, value in scope.items() if value)]
+        table.add_row(part.span.text, ", ".join(known), Text(part.words.text), Text("\n".join(asked)))
+    for gap, why in rule.gaps:
+        table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
+    return Group(*lines, Text(), table, *(Text(link, QUIET) for link in rule.references))
+
+
+def rule_list(rules: Iterable[Rule]) -> RenderableType:
+    """Rules, a line each."""
+    table = _table("rule", "layer", "effect", "title", "releases")
+    for rule in rules:
+        table.add_row(rule.id, str(rule.layer), rule.effect.name, Text(rule.title), " ".join(part.span.text for part in rule.ranges))
+    return table
+
+
+def spelled(when: Any, depth: int = 0) -> list[str]:
+    """A condition as a rule file would have it, a line each."""
+    pad = "  " * depth
+    if isinstance(when, dict):
+        lines = []
+        for key, value in when.items():
+            if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
+                lines += [f"{pad}{key}:", *spelled(value, depth + 1)]
+            else:
+                lines.append(f"{pad}{key}: {compact(value)}")
+        return lines
+    if isinstance(when, list):
+        return [line for item in when for line in _dashed(spelled(item, depth + 1), depth)]
+    return [f"{pad}{compact(when)}"]
+
+
+def _dashed(lines: list[str], depth: int) -> list[str]:
+    pad = "  " * depth
+    return [f"{pad}- {lines[0].strip()}", *lines[1:]]
+
+
+def results(found: Iterable[Result]) -> RenderableType:
+    """The cases that failed, with what happened instead."""
+    table = _table("case", "vllm", "what happened")
+    for result in found:
+        table.add_row(f"{result.case.path}:{result.case.line}\n{result.case.name}", result.release, Text(result.found or ""))
+    return table
+
+
+def compact(value: Any) -> str:
+    """A value on one line: texts bare, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "__struct_fields__"):
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,153 @@
+"""Why a rule did not fire, and what else the answer rests on: the explanations of a decision.
+
+Owns the looking at single conditions. It explains what the engine decided and never decides; a law in
+the tests holds both to the same answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.conditions import Both, Condition, Either, Leaf, Test, leaves
+from policy.decision import Assumption, Failed, Otherwise, Traced, shown
+from policy.facts import FACTS, INDEX, VOCABULARY, Kind, Malformed, ancestors
+from policy.precedence import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from policy.catalogue import ReleaseRule
+    from policy.facts import Facts
+    from policy.precedence import Runner
+    from policy.ruling import Ruling
+
+PRESENT: Final = "present"
+
+
+def trace(rules: Sequence[ReleaseRule], ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool) -> list[Traced]:
+    """Each rule of the release and whether it fired; refusals are looked at with the variable as it will be set."""
+    found = []
+    for n, item in enumerate(rules):
+        rule = item.rule
+        if upstream_only and rule.layer is not Layer.UPSTREAM:
+            continue
+        refusal = rule.effect.name.startswith("refuse")
+        by, facts = (final, final_row) if refusal else (ruling, row)
+        fired = n in by.refusals if refusal else n in ruling.standing or n in ruling.advice
+        failed = [] if fired else _failed(item, n, by, facts)
+        found.append(Traced(rule.id, str(rule.layer), rule.effect.name, fired, failed))
+    return found
+
+
+def _failed(item: ReleaseRule, n: int, ruling: Ruling, row: Sequence[Any]) -> list[Failed]:
+    failed = failures(item.when, row) if item.when else []
+    if failed:
+        return failed
+    aside = ruling.aside[n]
+    return [Failed(aside.asks, aside.expected, aside.actual)]
+
+
+def failures(condition: Condition, row: Sequence[Any]) -> list[Failed]:
+    """What keeps a condition from holding: the first failed leaf, or of alternatives the first of each; ``[]`` if it holds."""
+    match condition:
+        case Both(parts):
+            return next((failed for part in parts if (failed := failures(part, row))), [])
+        case Either(parts):
+            each = [failures(part, row) for part in parts]
+            return [failed for found in each for failed in found] if all(each) else []
+        case Leaf():
+            for name in ancestors(condition.fact):
+                if not row[INDEX[name]]:
+                    return [Failed(name, PRESENT, "absent")]
+            value = row[condition.index]
+            return [] if _holds(condition, value) else [Failed(condition.fact, condition.expected, _actual(condition, value))]
+        case _:
+            raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
+
+
+def _actual(leaf: Leaf, value: Any) -> Any:
+    if FACTS[leaf.fact].kind is Kind.PRESENCE:
+        return PRESENT if value else "absent"
+    return shown(value)
+
+
+def _holds(leaf: Leaf, value: Any) -> bool:
+    match leaf.test:
+        case Test.IS:
+            holds = type(value) is type(leaf.operand) and value == leaf.operand
+        case Test.IN:
+            holds = value in leaf.operand
+        case Test.HAS_ANY_OF:
+            holds = any(item in leaf.operand for item in value or ())
+        case Test.HAS_OTHER_THAN:
+            holds = any(item not in leaf.operand for item in value or ())
+        case Test.FIRST_IS_IN:
+            holds = bool(value) and value[0] in leaf.operand
+        case Test.NOT_EMPTY:
+            holds = bool(value)
+        case Test.AT_LEAST:
+            holds = value >= leaf.operand
+        case Test.PRESENT:
+            holds = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
+        case Test.MALFORMED:
+            holds = isinstance(value, Malformed)
+    return bool(holds != leaf.negated)
+
+
+def assumptions(
+    rules: Sequence[ReleaseRule],
+    facts: Facts,
+    answer: tuple[Runner | None, bool],
+    otherwise: Callable[[int, Any], tuple[Runner | None, bool]],
+) -> list[Assumption]:
+    """The facts that the release reads and nobody stated, with the other values that would change the answer.
+
+    ``answer`` is (runner, starts); ``otherwise`` answers with one fact changed. Members of an object
+    that is absent are left out: they cannot be otherwise while it is.
+    """
+    read: dict[str, list[Leaf]] = {}
+    for item in rules:
+        for leaf in _leaves(item):
+            read.setdefault(leaf.fact, []).append(leaf)
+            for name in ancestors(leaf.fact):
+                read.setdefault(name, [])
+    found = []
+    for index, fact in enumerate(VOCABULARY):
+        if fact.name not in read or index in facts.stated or not all(facts.row[INDEX[name]] for name in ancestors(fact.name)):
+            continue
+        change = {}
+        for label, value in _others(fact.kind, facts.row[index], read[fact.name]):
+            other = otherwise(index, value)
+            if other != answer:
+                change[label] = Otherwise(*other)
+        found.append(Assumption(fact.name, shown(facts.row[index]), "not stated", change))
+    return found
+
+
+def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
+    for condition in (item.when, item.lifted):
+        if condition is not None:
+            yield from leaves(condition)
+
+
+def _others(kind: Kind, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, Any]]:
+    """Other values of a fact that some rule tells apart, by what an answer calls them."""
+    others: dict[str, Any] = {}
+    for leaf in asked:
+        match kind, leaf.test:
+            case ((Kind.CHOICE | Kind.TEXT | Kind.INTEGER), (Test.IS | Test.AT_LEAST)):
+                others[str(leaf.operand)] = leaf.operand
+            case ((Kind.CHOICE | Kind.TEXT), Test.IN):
+                others.update((text, text) for text in leaf.operand)
+            case Kind.TEXTS, (Test.HAS_ANY_OF | Test.HAS_OTHER_THAN | Test.FIRST_IS_IN):
+                others.update((text, [text]) for text in leaf.operand)
+            case ((Kind.TEXTS | Kind.LIST), _):
+                others["not empty"] = ["…"]
+    match kind:
+        case Kind.BOOLEAN:
+            others = {"true": True, "false": False}
+        case Kind.PRESENCE:
+            others = {"present": True}
+        case Kind.VARIABLE:
+            others = {"1": True, "0": False}
+    return [(label, other) for label, other in others.items() if type(other) is not type(value) or other != value]

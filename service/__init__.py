@@ -1,0 +1,1 @@
+"""The HTTP adapter of ``policy``: documents in, answers out. Decides nothing by itself."""

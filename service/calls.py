@@ -1,0 +1,219 @@
+"""The calls that decide, as plain ASGI: a body in, an answer out.
+
+Owns the way of a request through the service. These calls carry the load, so nothing stands between
+the server and them; what FastAPI adds to a route (parsing, threads, middleware) they do not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from policy import candidate, render
+from policy.decision import encode
+from policy.errors import Misfit, PolicyError, RequestInvalid, listed, quoted
+from service.answers import today
+from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines
+from service.forms import read_form
+from service.problems import MEDIA_TYPE, Refused, problem_of
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from service.answers import Answers
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+NDJSON: Final = b"application/x-ndjson"
+FORM: Final = b"multipart/form-data"
+PAUSE: Final = 64  # items between two looks at other clients
+CANDIDATE_MEMBERS: Final = ("request", "rules", "remove")
+
+
+async def send_answer(send: Send, status: int, content_type: bytes, body: bytes, *extra: tuple[bytes, bytes]) -> None:
+    """One whole response."""
+    headers = [(b"content-type", content_type), (b"content-length", str(len(body)).encode()), *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_problem(send: Send, error: PolicyError) -> None:
+    """The problem that an error is, as a response; a body that was not read to its end closes the connection."""
+    problem = problem_of(error)
+    extra = ((b"connection", b"close"),) if isinstance(error, Refused) and error.kind == "too-large" else ()
+    await send_answer(send, problem.status, MEDIA_TYPE.encode(), encode(problem), *extra)
+
+
+class Call:
+    """A call of the API as an ASGI application; a problem is answered, a vanished client is let go."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.settings = answers.settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            await self.answer(scope, receive, send)
+        except PolicyError as error:
+            await send_problem(send, error)
+        except Disconnected:
+            return
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or raise what is wrong with it."""
+        raise NotImplementedError
+
+
+class Decisions(Call):
+    """``POST /v1/decisions``."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide one deployment."""
+        limit = self.settings.max_body
+        headers = read_headers(scope, limit)
+        body = await read_body(receive, limit)
+        if headers.wants_text or headers.content_type in YAML_TYPES:
+            decision = self.answers.decide(decode(body, headers.content_type))
+            if headers.wants_text:
+                await send_answer(send, 200, TEXT, self.answers.text(decision))
+            else:
+                await send_answer(send, 200, JSON, encode(decision))
+        else:
+            await send_answer(send, 200, JSON, self.answers.decision(body))
+
+
+class Batch(Call):
+    """``POST /v1/decisions/batch``."""
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide many deployments, as one document or as a stream of lines."""
+        limit = self.settings.max_batch_body
+        headers = read_headers(scope, 1 << 62)
+        if headers.content_type in NDJSON_TYPES:
+            await self.stream(receive, send)
+            return
+        headers = read_headers(scope, limit)
+        items = self.items(decode(await read_body(receive, limit), headers.content_type))
+        answers = []
+        for number, item in enumerate(items):
+            answers.append(encode(self.answers.item(item, f"/items/{number}")))
+            if number % PAUSE == PAUSE - 1:
+                await asyncio.sleep(0)
+        await send_answer(send, 200, JSON, b'{"items":[' + b",".join(answers) + b"]}")
+
+    def items(self, document: Any) -> list[Any]:
+        """The items of a batch's document.
+
+        Raises:
+            RequestInvalid: it is no batch, or a larger one than is taken.
+        """
+        if type(document) is not dict:
+            raise RequestInvalid([Misfit("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
+        faults = [Misfit(f"/{key}", f"unknown member {quoted(key)}; legal: `items`") for key in document if key != "items"]
+        items = document.get("items")
+        if type(items) is not list:
+            faults.append(Misfit("/items", f"{quoted(items)} is no list of requests"))
+        elif len(items) > self.settings.max_batch_items:
+            faults.append(
+                Misfit("/items", f"{len(items)} items are more than the {self.settings.max_batch_items} that are taken; send them as a stream of lines")
+            )
+        if faults:
+            raise RequestInvalid(faults)
+        return items  # type: ignore[return-value]  # what is no list has raised
+
+    async def stream(self, receive: Receive, send: Send) -> None:
+        """A request a line in, an answer a line out, as they come."""
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", NDJSON)]})
+        line = self.answers.line
+        async for lines in read_lines(receive, self.settings.max_body):
+            for start in range(0, len(lines), PAUSE):
+                await send({"type": "http.response.body", "body": b"".join(map(line, lines[start : start + PAUSE])), "more_body": True})
+                await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class DryRun(Call):
+    """``POST /v1/dry-run``."""
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(answers)
+        self.slots = asyncio.Semaphore(self.settings.candidate_slots)
+        self.waiting = 0
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Decide and explain, and with candidate rules say what they would change."""
+        limit = self.settings.max_body
+        headers = read_headers(scope, limit)
+        body = await read_body(receive, limit)
+        if headers.content_type == FORM:
+            document, rules, remove = await read_form(scope, body)
+        else:
+            document = decode(body, headers.content_type)
+            rules, remove = [], []
+            if type(document) is dict and not document.keys().isdisjoint(CANDIDATE_MEMBERS):
+                document, rules, remove = _read_candidate(document)
+        current = self.answers.decide(document, explain=True)
+        if not rules and not remove:
+            await self.send(send, headers, current)
+        else:
+            await self.send(send, headers, await self.tried(current, document, rules, remove))
+
+    async def send(self, send: Send, headers: Headers, answer: Any) -> None:
+        """The answer as the client wants it."""
+        if not headers.wants_text:
+            await send_answer(send, 200, JSON, encode(answer))
+            return
+        picture = render.comparison(answer) if isinstance(answer, candidate.Comparison) else render.decision(answer)
+        await send_answer(send, 200, TEXT, render.as_text(picture).encode())
+
+    async def tried(self, current: Any, document: Any, rules: list[str], remove: list[str]) -> candidate.Comparison:
+        """What the candidate rules would change, tried in a process of its own with bounded time.
+
+        Raises:
+            Refused: too many such runs are waiting, or this one took too long.
+            RulesInvalid, RequestInvalid: the candidate is refused.
+        """
+        answers = self.answers
+        seconds = self.settings.candidate_time
+        job = candidate.Job(answers.texts, rules, remove, {**document, "explain": True}, answers.policy.releases.default, today(), int(seconds) + 1)
+        if self.waiting >= self.settings.candidate_slots * 8:
+            raise Refused("too-many", "too many dry runs with candidate rules are waiting; try again in a few seconds")
+        self.waiting += 1
+        try:
+            async with self.slots:
+                output = await _run(candidate.encode(job), seconds)
+        finally:
+            self.waiting -= 1
+        return candidate.compare(current, candidate.read_tried(output))
+
+
+async def _run(job: bytes, seconds: float) -> bytes:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*candidate.COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(job), seconds)
+    except TimeoutError as error:
+        raise Refused("rules-too-slow", f"the rules took more than {seconds:g} seconds; make their conditions simpler") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise Refused("rules-too-slow", "the rules took more memory or time than a dry run may; make their conditions simpler")
+    return output
+
+
+def _read_candidate(document: dict[str, Any]) -> tuple[Any, list[str], list[str]]:
+    faults = [Misfit(f"/{key}", f"unknown member {quoted(key)}; legal: {listed(CANDIDATE_MEMBERS)}") for key in document if key not in CANDIDATE_MEMBERS]
+    rules, remove = document.get("rules", []), document.get("remove", [])
+    for name, value in (("rules", rules), ("remove", remove)):
+        if type(value) is not list or not all(type(item) is str for item in value):
+            faults.append(Misfit(f"/{name}", f"{quoted(value)} is no list of texts"))
+        elif len(value) > candidate.MAX_RULES:
+            faults.append(Misfit(f"/{name}", f"{len(value)} are more than the {candidate.MAX_RULES} that are taken"))
+    if type(document.get("request")) is not dict:
+        faults.append(Misfit("/request", f"{quoted(document.get('request'))} is no request"))
+    if faults:
+        raise RequestInvalid(faults)
+    return document["request"], rules, remove

@@ -1,0 +1,75 @@
+"""The whole command line: ``policy.cli`` and ``serve``.
+
+Owns the starting of the server. Rules and settings are checked before a worker starts, so that what
+is wrong is printed once, all of it, and nothing is served.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from policy.cli import INVALID, USAGE, DefaultOption, RulesOption, app, err
+from policy.errors import EngineFailed, PolicyError, RulesInvalid
+
+HostOption = Annotated[str | None, typer.Option("--host", help="The address to listen on.  [default: 127.0.0.1]")]
+PortOption = Annotated[int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="Worker processes.  [default: 1]")]
+
+
+@app.command()
+def serve(
+    host: HostOption = None,
+    port: PortOption = None,
+    workers: WorkersOption = None,
+    rules: RulesOption = None,
+    default_release: DefaultOption = None,
+) -> None:
+    """Serve the policy over HTTP.
+
+    Every flag can be an environment variable `RUNNER_POLICY_…` as well; a flag wins.
+    """
+    import uvicorn  # noqa: PLC0415  # the other commands need no server
+
+    from service.app import create_app  # noqa: PLC0415  # the other commands need no server
+    from service.settings import Settings  # noqa: PLC0415  # the other commands need no server
+
+    flags: dict[str, Any] = {"host": host, "port": port, "workers": workers, "rules": rules, "default_release": default_release}
+    try:
+        settings = Settings(**{name: value for name, value in flags.items() if value is not None})
+        application = create_app(settings)
+    except ValidationError as error:
+        for fault in error.errors():
+            err.print(f"--{'-'.join(map(str, fault['loc'])).replace('_', '-')}: {fault['msg']}, not `{fault['input']}`", markup=False)
+        raise typer.Exit(USAGE) from error
+    except (RulesInvalid, EngineFailed) as error:
+        err.print(str(error), markup=False)
+        raise typer.Exit(INVALID) from error
+    except PolicyError as error:
+        err.print(f"--default-release: {error}", markup=False)
+        raise typer.Exit(USAGE) from error
+    for name, value in settings.model_dump().items():
+        if value is not None:
+            os.environ[f"RUNNER_POLICY_{name.upper()}"] = str(value)
+    target: Any = application if settings.workers == 1 else "service.app:create_app"
+    uvicorn.run(
+        target,
+        factory=settings.workers > 1,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        server_header=False,
+    )
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

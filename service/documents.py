@@ -1,0 +1,176 @@
+"""The bytes of a body → a document: JSON, YAML, a stream of lines or a form, within bounds.
+
+Owns the reading of bodies: how large, how encoded, and what is wrong where one cannot be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from policy.errors import RulesInvalid
+from policy.source import MAX_BYTES, read_yaml
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import Receive, Scope
+
+YAML_TYPES: Final = (b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml")
+NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Disconnected(Exception):
+    """The client went away before its body was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """What the request's headers say of its body and of the answer that it wants."""
+
+    content_type: bytes
+    wants_text: bool
+
+
+def read_headers(scope: Scope, limit: int) -> Headers:
+    """The headers that matter.
+
+    Raises:
+        Refused: the announced length is over the limit, or the body is compressed.
+    """
+    content_type = b""
+    wants_text = False
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            content_type = value.partition(b";")[0].strip().lower()
+        elif name == b"accept":
+            wants_text = value not in {b"*/*", b"application/json"} and _prefers_text(value)
+        elif name == b"content-length" and int(value) > limit:
+            raise Refused("too-large", f"{int(value)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
+        elif name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
+            raise Refused("unsupported-encoding", f"the body is `{value.decode('latin-1')}`-encoded; send it as it is")
+    return Headers(content_type, wants_text)
+
+
+def _prefers_text(accept: bytes) -> bool:
+    """Whether ``text/plain`` is asked for and not JSON rather (RFC 9110, section 12.5.1)."""
+    weights = {b"text/plain": 0.0, b"application/json": 0.0}
+    for part in accept.lower().split(b","):
+        media, *parameters = (piece.strip() for piece in part.split(b";"))
+        if media in weights:
+            weights[media] = next((_weight(piece[2:]) for piece in parameters if piece.startswith(b"q=")), 1.0)
+    return weights[b"text/plain"] > 0 and weights[b"text/plain"] >= weights[b"application/json"]
+
+
+def _weight(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        Refused: it is longer than ``limit`` bytes.
+        Disconnected: the client went away.
+    """
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        body: bytes = message.get("body", b"")
+        if len(body) > limit:
+            raise too_large(limit)
+        return body
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise too_large(limit)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+        message = await receive()
+
+
+def too_large(limit: int) -> Refused:
+    """The refusal of a body or line over the limit."""
+    return Refused("too-large", f"more than the {limit} bytes that are read")
+
+
+def decode(body: bytes, content_type: bytes = b"") -> Any:
+    """The document in a body: YAML where its type says so, else JSON.
+
+    Raises:
+        Refused: it is neither.
+    """
+    if content_type in YAML_TYPES:
+        return _decode_yaml(body)
+    try:
+        return _decode(body)
+    except msgspec.DecodeError as error:
+        raise Refused("malformed", _advice(body, str(error))) from error
+    except UnicodeDecodeError as error:
+        raise Refused("malformed", f"not UTF-8: byte {error.start} is not part of a character") from error
+    except RecursionError as error:
+        raise Refused("malformed", "nested too deeply to be read") from error
+
+
+def _advice(body: bytes, found: str) -> str:
+    if not body.strip():
+        return 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+    if body.startswith(b"\xef\xbb\xbf"):
+        return "the body begins with a byte order mark; send plain UTF-8"
+    hint = "; a number, `NaN` or a text may be one that JSON does not have" if "invalid" in found or "range" in found else ""
+    return f"not JSON: {found}{hint}; YAML is read with `content-type: application/yaml`"
+
+
+def _decode_yaml(body: bytes) -> Any:
+    if len(body) > MAX_BYTES:
+        raise Refused("too-large", f"more than the {MAX_BYTES} bytes that are read of a YAML body; send JSON")
+    try:
+        return read_yaml(body.decode(), "body").plain()
+    except UnicodeDecodeError as error:
+        raise Refused("malformed", f"not UTF-8: byte {error.start} is not part of a character") from error
+    except RulesInvalid as error:
+        fault = error.faults[0]
+        raise Refused("malformed", f"line {fault.line}, column {fault.column}: {fault.message}") from error
+
+
+async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
+    """The lines of a stream as they come, a list a chunk; a line over the limit is a refusal in its place.
+
+    Memory is bounded by the limit and one chunk. Empty lines are left out.
+
+    Raises:
+        Disconnected: the client went away.
+    """
+    rest = b""
+    skipping = False
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        more = message.get("more_body", False)
+        pieces = (rest + message.get("body", b"")).split(b"\n")
+        rest = pieces.pop() if more else b""
+        if skipping and pieces:
+            pieces.pop(0)
+            skipping = False
+        if skipping or len(rest) > limit:
+            lines: list[bytes | Refused] = [too_large(limit)] if not skipping else []
+            rest, skipping = b"", True
+        else:
+            lines = []
+        read: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in pieces if piece.strip()]
+        yield read + lines

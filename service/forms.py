@@ -1,0 +1,63 @@
+"""A multipart form → a dry run's parts, as ``curl -F`` sends them.
+
+Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from policy.candidate import MAX_RULES
+from policy.errors import Misfit, RequestInvalid, listed, nearest, quoted
+from service.documents import decode
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Scope
+
+PARTS: Final = ("deployment", "rules", "remove")
+YAML_ENDINGS: Final = (".yaml", ".yml")
+
+
+async def read_form(scope: Scope, body: bytes) -> tuple[Any, list[str], list[str]]:
+    """The request's document, the rule texts and the ids to take away.
+
+    Raises:
+        Refused: the body is no form.
+        RequestInvalid: a part is unknown, missing or there twice, or a rule file is no UTF-8.
+    """
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}
+    faults = []
+    try:
+        async with Request(scope, receive).form(max_files=MAX_RULES + 1, max_fields=MAX_RULES + 1, max_part_size=len(body) + 1) as form:
+            for name, part in form.multi_items():
+                content = (part.filename or "", await part.read()) if isinstance(part, UploadFile) else ("", part.encode())
+                if name in texts:
+                    texts[name].append(content)
+                else:
+                    faults.append(Misfit(f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"))
+    except HTTPException as error:
+        raise Refused("malformed", f"not a form: {error.detail}") from error
+    if len(texts["deployment"]) != 1:
+        faults.append(Misfit("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
+    rules, remove = [_utf8("rules", content, faults) for content in texts["rules"]], [_utf8("remove", content, faults) for content in texts["remove"]]
+    if faults:
+        raise RequestInvalid(faults)
+    name, deployment = texts["deployment"][0]
+    return decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove
+
+
+def _utf8(part: str, content: tuple[str, bytes], faults: list[Misfit]) -> str:
+    try:
+        return content[1].decode()
+    except UnicodeDecodeError:
+        faults.append(Misfit(f"/{part}", f"{quoted(content[0] or part)} is not UTF-8"))
+        return ""

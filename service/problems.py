@@ -1,0 +1,88 @@
+"""Errors as answers: RFC 9457 ``application/problem+json``.
+
+Owns the kinds of problem, their titles and status codes, and the making of one from what went wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.errors import EngineFailed, Misfit, PolicyError, RequestInvalid, RulesInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+KINDS: Final[dict[str, tuple[int, str]]] = {
+    "malformed": (400, "The body cannot be read"),
+    "not-found": (404, "There is nothing here"),
+    "method-not-allowed": (405, "This call takes another method"),
+    "too-large": (413, "The body is too large"),
+    "unsupported-encoding": (415, "The body is encoded in a way that is not read here"),
+    "invalid-request": (422, "The request does not fit"),
+    "unknown-release": (422, "The release is not known"),
+    "rules-invalid": (422, "The candidate rules cannot be used"),
+    "rules-too-slow": (422, "The candidate rules take too long"),
+    "too-many": (429, "Too many dry runs with candidate rules at once"),
+    "engine-failed": (503, "The rule engine did not finish"),
+}
+
+
+class ProblemFault(Struct, frozen=True):
+    """One thing that is wrong: where in the body, and for a rule where in its file."""
+
+    pointer: str
+    message: str
+    file: str | UnsetType = UNSET
+    line: int | UnsetType = UNSET
+    column: int | UnsetType = UNSET
+
+
+class Problem(Struct, frozen=True):
+    """An RFC 9457 problem; ``errors`` has every fault that was found."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[ProblemFault]
+
+
+class Refused(PolicyError):
+    """A request that the service refuses for a reason of its own, by the name of a kind."""
+
+    def __init__(self, kind: str, detail: str, pointer: str = "") -> None:
+        self.kind = kind
+        self.pointer = pointer
+        super().__init__(detail)
+
+
+def problem(kind: str, faults: Sequence[ProblemFault]) -> Problem:
+    """A problem of a kind; the first fault is its ``detail``, with a word on how many more there are."""
+    status, title = KINDS[kind]
+    first = faults[0]
+    where = f"{first.pointer}: " if first.pointer else ""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return Problem(f"urn:runner-policy:problem:{kind}", title, status, f"{where}{first.message}{more}", list(faults))
+
+
+def problem_of(error: PolicyError) -> Problem:
+    """The problem that an error of ours is to a client."""
+    match error:
+        case RequestInvalid(problem=kind, faults=faults):
+            return problem(kind, [_fault(fault) for fault in faults])
+        case RulesInvalid(faults=found):
+            return problem("rules-invalid", [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found])
+        case Refused(kind=kind, pointer=pointer):
+            return problem(kind, [ProblemFault(pointer, str(error))])
+        case EngineFailed():
+            return problem("engine-failed", [ProblemFault("", f"{error}; send the request again")])
+        case _:
+            raise error
+
+
+def _fault(fault: Misfit) -> ProblemFault:
+    return ProblemFault(fault.pointer, fault.message)

@@ -1,0 +1,120 @@
+"""The calls that only show: the policy, the rules, the releases, the vocabulary, and whether all is well.
+
+Owns their routes, and what unknown paths and methods are answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from policy.decision import encode
+from policy.errors import Misfit, PolicyError, RequestInvalid, nearest, quoted
+from policy.published import rules_document
+from policy.releases import NoVersion, UnknownRelease
+from policy.request import INVALID, UNKNOWN_RELEASE
+from service.problems import MEDIA_TYPE, Refused, problem_of
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from service.answers import Answers
+
+router = APIRouter()
+
+VersionQuery = Annotated[str | None, Query(description="only the rules of this vLLM release", examples=["0.24.0"])]
+
+
+def _answers(request: Request) -> Answers:
+    answers: Answers = request.app.state.answers
+    return answers
+
+
+def _json(body: bytes, **headers: str) -> Response:
+    return Response(body, media_type="application/json", headers=headers)
+
+
+@router.get("/v1/policy")
+async def policy(request: Request) -> Response:
+    """The loaded rules: revision, layers, counts, source, since when. `ETag` is the revision."""
+    answers = _answers(request)
+    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if answers.etag in known or "*" in known:
+        return Response(status_code=304, headers={"etag": answers.etag})
+    return _json(answers.policy_document, etag=answers.etag)
+
+
+@router.get("/v1/rules")
+async def rules(request: Request, vllm_version: VersionQuery = None) -> Response:
+    """The catalogue in order of precedence, or the rules of one release."""
+    answers = _answers(request)
+    if vllm_version is None:
+        return _json(answers.rules_document)
+    return _json(encode(rules_document(answers.policy.catalogue, _release(answers, vllm_version))))
+
+
+@router.get("/v1/rules/{rule_id}")
+async def rule(request: Request, rule_id: str, vllm_version: VersionQuery = None) -> Response:
+    """One rule with its history, or as one release has it."""
+    answers = _answers(request)
+    return _json(answers.rule_document(rule_id, None if vllm_version is None else _release(answers, vllm_version)))
+
+
+@router.get("/v1/releases")
+async def releases(request: Request) -> Response:
+    """The releases whose decisions were checked against vLLM itself, and the default one."""
+    return _json(_answers(request).releases_document)
+
+
+@router.get("/v1/facts")
+async def facts(request: Request) -> Response:
+    """The vocabulary: every fact with its type, legal values, default, meaning and the releases that read it."""
+    return _json(_answers(request).facts_document)
+
+
+@router.get("/livez")
+async def livez() -> Response:
+    """The process answers."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> Response:
+    """Rules are loaded and requests are decided."""
+    return _json(_answers(request).ready_document)
+
+
+def _release(answers: Answers, version: str) -> str:
+    """The known release that decides for a version in a query."""
+    try:
+        return answers.policy.releases.resolve(version).decided_as
+    except (UnknownRelease, NoVersion) as error:
+        kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
+        raise RequestInvalid([Misfit("", f"vllm_version: {error}")], kind) from error
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answer every error as a problem."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, PolicyError)
+        return _problem(error)
+
+    async def not_routed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        headers: dict[str, Any] = dict(error.headers or {})
+        if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
+            return _problem(Refused("method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"), headers)
+        paths = sorted({getattr(route, "path", "") for route in app.routes} - {""})
+        return _problem(Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers)
+
+    app.add_exception_handler(PolicyError, refused)
+    app.add_exception_handler(HTTPException, not_routed)
+
+
+def _problem(error: PolicyError, headers: dict[str, str] | None = None) -> Response:
+    problem = problem_of(error)
+    return Response(encode(problem), problem.status, headers, MEDIA_TYPE)
