@@ -8,8 +8,8 @@ never a text of a user's: a fact's value becomes a code, a question about a list
 from __future__ import annotations
 
 import json
+import string
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves
@@ -35,15 +35,15 @@ UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Writes a row as the engine's fact: ``parts`` hold the defaults, ``columns`` what a stated fact changes."""
+    """Writes a row as the engine's fact: ``parts`` hold the defaults, ``columns`` what another value changes."""
 
     parts: tuple[str, ...]
     columns: tuple[tuple[tuple[int, Callable[[Any], str]], ...], ...]
 
-    def encode(self, row: Sequence[Any], stated: Iterable[int]) -> str:
+    def encode(self, row: Sequence[Any], changed: Iterable[int]) -> str:
         """The fact as JSON text: a constant id, every key that the rules read, whole numbers only."""
         parts = list(self.parts)
-        for index in stated:
+        for index in changed:
             for position, fragment in self.columns[index]:
                 parts[position] = fragment(row[index])
         return "".join(parts)
@@ -78,15 +78,15 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
     groups = -(-len(asked) // GROUP) or 1
     if groups > MAX_GROUPS:
         raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
-    check_collisions([*RESERVED, *keys.names(), *(f"g{group}" for group in range(groups))])
+    check_collisions([*RESERVED, *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
     for n, (number, condition) in enumerate(asked):
         action = str(n)
         numbers[action] = number
-        atoms = [{f"g{n // GROUP}": 1}, *_conjunction(condition, keys)]
+        atoms = [{f"_{n // GROUP}": 1}, *_conjunction(condition, keys)]
         definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": {"$and": atoms}}]}
-    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"g0": 1}}]}
+    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_0": 1}}]}
     encoder = keys.encoder(series, groups)
     return Definition(
         ruleset=json.dumps(definition),
@@ -145,39 +145,30 @@ class _Keys:
                         self.derived(leaf)
                     else:
                         self.scalar(leaf.fact, leaf)
-        for name, codes in self.codes.items():
-            self.columns[name] = self.column(name, partial(_coded, codes))
-
-    def column(self, name: str, code: Callable[[Any], int], *, boolean: bool = False) -> _Column:
-        key = self.columns[name].key if name in self.columns else f"c{len(self.columns)}"
-        if boolean:
-            pair = (f',"{key}":0', f',"{key}":1')
-            return _Column(key, INDEX[name], lambda value: pair[code(value)])
-        return _Column(key, INDEX[name], lambda value: f',"{key}":{code(value)}')
 
     def scalar(self, name: str, leaf: Leaf | None = None) -> None:
         fact = FACTS[name]
-        match fact.kind:
-            case Kind.CHOICE | Kind.TEXT:
-                codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
-                operand = leaf.operand if leaf else None
-                for text in operand if isinstance(operand, tuple) else (operand,):
-                    codes.setdefault(text, FIRST_CODE + len(codes))
-                code: Callable[[Any], int] = partial(_coded, codes)
-            case Kind.VARIABLE:
-                code = _variable_code
-            case _:
-                code = int
-        if name not in self.columns:
-            self.columns[name] = self.column(name, code, boolean=fact.kind in {Kind.BOOLEAN, Kind.PRESENCE})
+        key = self.columns[name].key if name in self.columns else _key(len(self.columns))
+        if fact.kind in {Kind.CHOICE, Kind.TEXT}:
+            codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
+            operand = leaf.operand if leaf else None
+            for text in operand if isinstance(operand, tuple) else (operand,):
+                codes.setdefault(text, FIRST_CODE + len(codes))
+        elif fact.kind is Kind.VARIABLE:
+            codes = {None: UNSET, False: FALSE, True: TRUE}
+        elif fact.kind is Kind.INTEGER:
+            codes = {}
+        else:
+            codes = {False: 0, True: 1}
+        self.columns[name] = _Column(key, INDEX[name], _fragments(key, codes, fact.kind))
 
     def derived(self, leaf: Leaf) -> None:
         question = (leaf.fact, leaf.test, leaf.operand)
         if question not in self.columns:
-            key = f"c{len(self.columns)}"
+            key = _key(len(self.columns))
             pair = (f',"{key}":0', f',"{key}":1')
-            answer = partial(QUESTIONS[leaf.test], frozenset(leaf.operand or ()))
-            self.columns[question] = _Column(key, leaf.index, lambda value: pair[answer(value)])
+            answer, operand = QUESTIONS[leaf.test], frozenset(leaf.operand or ())
+            self.columns[question] = _Column(key, leaf.index, lambda value: pair[answer(operand, value)])
 
     def key(self, name: Any) -> str:
         return self.columns[name].key
@@ -187,7 +178,7 @@ class _Keys:
 
     def encoder(self, series: tuple[int, int], groups: int) -> Encoder:
         row = defaults(series)
-        head = '{"id":1' + "".join(f',"g{group}":1' for group in range(groups))
+        head = '{"id":1' + "".join(f',"_{group}":1' for group in range(groups))
         columns = list(self.columns.values())
         by_fact: list[list[tuple[int, Callable[[Any], str]]]] = [[] for _ in row]
         for position, column in enumerate(columns, start=1):
@@ -196,14 +187,24 @@ class _Keys:
         return Encoder(parts, tuple(map(tuple, by_fact)))
 
 
-def _coded(codes: Mapping[Any, int], value: str | None) -> int:
-    return codes.get(value, OTHER)
+def _key(number: int) -> str:
+    """A short name: half of a decision's cost in the engine is the length of the fact's text."""
+    letters = string.ascii_letters
+    return letters[number] if number < len(letters) else f"{letters[number % len(letters)]}{number // len(letters)}"
 
 
-def _variable_code(value: object) -> int:
-    if value is None:
-        return UNSET
-    return MALFORMED if not isinstance(value, bool) else TRUE if value else FALSE
+def _fragments(key: str, codes: Mapping[Any, int], kind: Kind) -> Callable[[Any], str]:
+    """How a value is written: looked up where the values are known, else by its kind."""
+    known = {value: f',"{key}":{code}' for value, code in codes.items()}
+    if kind is Kind.INTEGER:
+        return lambda value: f',"{key}":{value}'
+    if kind is Kind.TEXT:
+        other = f',"{key}":{OTHER}'
+        return lambda value: known.get(value, other)
+    if kind is Kind.VARIABLE:
+        malformed = f',"{key}":{MALFORMED}'
+        return lambda value: known.get(value, malformed)
+    return known.__getitem__
 
 
 def _any_of(operand: frozenset[str], value: list[str] | None) -> bool:
@@ -240,13 +241,24 @@ def _derived(leaf: Leaf) -> bool:
 
 
 def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
-    """The atoms that must all hold, guards first and each once."""
-    parts = condition.parts if isinstance(condition, Both) else (condition,)
-    atoms: list[dict[str, Any]] = []
-    for part in parts:
-        found = [_alternatives(part, keys)] if isinstance(part, Either) else _conjunction(part, keys) if isinstance(part, Both) else _atoms(part, keys)
-        atoms.extend(atom for atom in found if atom not in atoms)
-    return atoms
+    """The atoms that must all hold, each once: comparisons first and guards last.
+
+    Guards nearly always hold, and the engine goes a level deeper for each atom that does.
+    """
+    parts = _flat(condition)
+    atoms = [atom for part in parts for atom in ([_alternatives(part, keys)] if isinstance(part, Either) else _comparison(part, keys))]
+    guards = [{keys.key(name): 1} for part in parts if isinstance(part, Leaf) for name in reversed(ancestors(part.fact))]
+    distinct: list[dict[str, Any]] = []
+    distinct.extend(atom for atom in (*atoms, *guards) if atom not in distinct)
+    return distinct
+
+
+def _flat(condition: Condition) -> list[Leaf | Either]:
+    """The parts of a condition that must all hold."""
+    if isinstance(condition, Both):
+        return [part for inner in condition.parts for part in _flat(inner)]
+    assert not isinstance(condition, Use)  # INVARIANT: the catalogue has put every named condition in its place
+    return [condition]
 
 
 def _alternatives(condition: Either, keys: _Keys) -> dict[str, Any]:
@@ -255,12 +267,6 @@ def _alternatives(condition: Either, keys: _Keys) -> dict[str, Any]:
         atoms = _conjunction(part, keys)
         branches.append(atoms[0] if len(atoms) == 1 else {"$and": atoms})
     return branches[0] if len(branches) == 1 else {"$or": branches}
-
-
-def _atoms(leaf: Leaf | Use | Either, keys: _Keys) -> list[dict[str, Any]]:
-    assert isinstance(leaf, Leaf)  # INVARIANT: the catalogue has put every named condition in its place
-    guards = [{keys.key(name): 1} for name in ancestors(leaf.fact)]
-    return [*guards, *_comparison(leaf, keys)]
 
 
 def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
@@ -283,7 +289,7 @@ def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
         case Test.MALFORMED:
             code = MALFORMED
         case _ if kind is Kind.VARIABLE:
-            code = _variable_code(leaf.operand)
+            code = TRUE if leaf.operand else FALSE
         case _ if kind in {Kind.CHOICE, Kind.TEXT}:
             code = keys.codes[leaf.fact][leaf.operand]
         case _:

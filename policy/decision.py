@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from policy.conditions import leaves
 from policy.facts import INDEX, Malformed, ancestors
 from policy.precedence import Says
+from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from policy.ruling import Ruling
 
 
-class Reason(Struct, frozen=True):
+class Reason(Struct, frozen=True, gc=False):
     """A rule that fired: its words, and in ``facts`` the evidence by flat names."""
 
     rule: str
@@ -36,7 +37,7 @@ class Reason(Struct, frozen=True):
     references: tuple[str, ...]
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """What vLLM by itself would do."""
 
     runner: str | None
@@ -45,21 +46,13 @@ class Verdict(Struct, frozen=True):
     startup_errors: list[str]
 
 
-class Release(Struct, frozen=True):
-    """Which known release decided: ``verified`` if it is the very one asked for, ``defaulted`` if none was."""
-
-    decided_as: str
-    verified: bool
-    defaulted: bool
-
-
-class PolicyRef(Struct, frozen=True):
+class PolicyRef(Struct, frozen=True, gc=False):
     """Which rules decided."""
 
     revision: str
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``needs``, …)."""
 
     fact: str
@@ -67,7 +60,7 @@ class Failed(Struct, frozen=True):
     actual: Any
 
 
-class Traced(Struct, frozen=True):
+class Traced(Struct, frozen=True, gc=False):
     """One rule of the release: whether it fired, and if not, the first condition that failed.
 
     Where alternatives failed, there is the first failed condition of each.
@@ -80,14 +73,14 @@ class Traced(Struct, frozen=True):
     failed: list[Failed]
 
 
-class Otherwise(Struct, frozen=True):
+class Otherwise(Struct, frozen=True, gc=False):
     """The answer under another value."""
 
     runner: str | None
     starts: bool
 
 
-class Assumption(Struct, frozen=True):
+class Assumption(Struct, frozen=True, gc=False):
     """A fact that nobody stated; ``would_change`` has the other values that change the answer."""
 
     fact: str
@@ -96,7 +89,7 @@ class Assumption(Struct, frozen=True):
     would_change: dict[str, Otherwise]
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, gc=False):
     """The answer to one request; ``trace`` and ``assumptions`` are there when it asked to ``explain``."""
 
     decision_id: str
@@ -113,7 +106,7 @@ class Decision(Struct, frozen=True):
     set_env: dict[str, str]
     warnings: list[str]
     vllm_version: str
-    release: Release
+    release: Resolution
     policy: PolicyRef
     trace: list[Traced] | UnsetType = UNSET
     assumptions: list[Assumption] | UnsetType = UNSET

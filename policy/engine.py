@@ -68,7 +68,8 @@ class Engine:
     def _run(handle: int, fact: str) -> list[str]:
         state = rete.assert_fact(handle, fact)[1]
         found = []
-        action = rete.start_action_for_state(handle, state)[1]
+        started = rete.start_action_for_state(handle, state)
+        action = started[1] if started is not None else None
         while action is not None:
             found.append(action[2 : action.index('"', 2)])
             action = rete.complete_and_start_action(handle, state)

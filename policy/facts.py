@@ -14,9 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.errors import Misfit, listed, nearest, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_TEXT: Final = 8192
 MAX_ITEMS: Final = 4096
@@ -108,27 +111,27 @@ class Fact:
 
     def admits(self, value: object) -> bool:
         """Whether a stated value (``null`` aside) is legal; types are compared exactly."""
-        match self.kind:
-            case Kind.BOOLEAN:
-                return value is True or value is False
-            case Kind.CHOICE:
-                return type(value) is str and value in self.choices
-            case Kind.INTEGER:
-                return type(value) is int and self.least <= value <= MAX_INTEGER
-            case Kind.TEXT:
-                return type(value) is str and len(value) <= MAX_TEXT
-            case Kind.TEXTS:
-                return _is_list(value) and all(type(item) is str and len(item) <= MAX_TEXT for item in value)  # type: ignore[attr-defined]  # _is_list has seen to it
-            case Kind.LIST:
-                return _is_list(value)
-            case Kind.VARIABLE:
-                return type(value) is bool or (type(value) is str and len(value) <= MAX_TEXT and "\0" not in value)
-            case Kind.PRESENCE:
-                return type(value) is dict
+        return CHECKS[self.kind](self, value)
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str and len(value) <= MAX_TEXT
 
 
 def _is_list(value: object) -> bool:
     return type(value) is list and len(value) <= MAX_ITEMS
+
+
+CHECKS: Final[dict[Kind, Callable[[Fact, Any], bool]]] = {
+    Kind.PRESENCE: lambda _, value: type(value) is dict,
+    Kind.VARIABLE: lambda _, value: type(value) is bool or (_is_text(value) and "\0" not in value),
+    Kind.BOOLEAN: lambda _, value: type(value) is bool,
+    Kind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
+    Kind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
+    Kind.TEXT: lambda _, value: _is_text(value),
+    Kind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
+    Kind.LIST: lambda _, value: _is_list(value),
+}
 
 
 def _presence(name: str, meaning: str) -> Fact:
@@ -271,6 +274,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
 )
 
 INDEX: Final[dict[str, int]] = {fact.name: i for i, fact in enumerate(VOCABULARY)}
+VARIABLE_INDEX: Final = INDEX[VARIABLE]
 FACTS: Final[dict[str, Fact]] = {fact.name: fact for fact in VOCABULARY}
 
 
@@ -283,13 +287,48 @@ def ancestors(name: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Member:
-    """A place in the nested request: an object with members, a fact, or (a presence) both."""
+    """A place in the nested request: an object with members, a fact, or (a presence) both.
+
+    ``type`` and ``fits`` are the fact's check in the form that costs least: the exact type of a legal
+    value and, where that is not all, a question about it. ``pointer`` is the place below ``facts``.
+    """
 
     path: str
     fact: Fact | None = None
     index: int = -1
     is_open: bool = False
     members: dict[str, Member] = field(default_factory=dict)
+    type: Any = dict
+    fits: Callable[[Any], bool] | None = None
+    pointer: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pointer = f"/{self.path.replace('.', '/')}"
+
+
+TYPES: Final[dict[Kind, type]] = {
+    Kind.PRESENCE: dict,
+    Kind.VARIABLE: str,
+    Kind.BOOLEAN: bool,
+    Kind.INTEGER: int,
+    Kind.CHOICE: str,
+    Kind.TEXT: str,
+    Kind.TEXTS: list,
+    Kind.LIST: list,
+}
+
+
+def _fits(fact: Fact) -> Callable[[Any], bool] | None:
+    """What is left to ask of a value once its type is known to be right."""
+    match fact.kind:
+        case Kind.PRESENCE | Kind.BOOLEAN:
+            return None
+        case Kind.CHOICE:
+            return frozenset(fact.choices).__contains__
+        case Kind.INTEGER:
+            return range(fact.least, MAX_INTEGER + 1).__contains__
+        case _:
+            return fact.admits
 
 
 def _tree() -> Member:
@@ -300,6 +339,8 @@ def _tree() -> Member:
             path = f"{member.path}.{part}" if member.path else part
             member = member.members.setdefault(part, Member(path, is_open=member.is_open))
         member.fact, member.index = fact, index
+        member.type = TYPES[fact.kind]
+        member.fits = _fits(fact)
         member.is_open = member.is_open or fact.kind is Kind.PRESENCE
     return root
 
@@ -315,23 +356,30 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class Facts:
-    """A deployment's facts: a full ``row``, the indices that were ``stated``, and what was ``ignored``.
+    """A deployment's facts: a full ``row``, the places that were ``stated``, those ``changed`` from the default, what was ``ignored``.
 
     ``ignored`` holds the first members, as (path of the object, key), that an open object had beside its facts.
     """
 
     row: Row
     stated: list[int]
+    changed: list[int]
     ignored: list[tuple[str, str]]
+
+    def state(self, index: int, value: Any) -> None:
+        """Take a stated value."""
+        self.stated.append(index)
+        self.row[index] = value
+        self.changed.append(index)
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""
         return [hint for path, key in self.ignored if (hint := _misspelt(path, key))]
 
 
-def read_facts(document: object, series: tuple[int, int], pointer: str, faults: list[Misfit]) -> Facts:
+def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[Misfit]) -> Facts:
     """The facts of a nested document, defaults of ``series`` filled in; each fault is appended to ``faults``."""
-    facts = Facts(list(defaults(series)), [], [])
+    facts = Facts(list(defaults(series)), [], [], [])
     if type(document) is dict:
         _read_object(TREE, document, pointer, facts, faults)
     else:
@@ -340,41 +388,45 @@ def read_facts(document: object, series: tuple[int, int], pointer: str, faults: 
 
 
 def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: Facts, faults: list[Misfit]) -> None:
-    members = parent.members
+    members, row, stated, changed = parent.members, facts.row, facts.stated, facts.changed
     for key, value in document.items():
         member = members.get(key)
         if member is None:
-            if parent.is_open:
-                if len(facts.ignored) < MAX_IGNORED and len(key) <= MAX_IGNORED_KEY:
-                    facts.ignored.append((parent.path, key))
+            if not parent.is_open:
+                faults.append(Misfit(at(f"{pointer}{parent.pointer}".rstrip("/"), key), _unknown(parent, key)))
+            elif len(facts.ignored) < MAX_IGNORED and len(key) <= MAX_IGNORED_KEY:
+                facts.ignored.append((parent.path, key))
+        elif type(value) is member.type and ((fits := member.fits) is None or fits(value)):
+            index = member.index
+            if member.type is dict:
+                if index >= 0:
+                    facts.state(index, value=True)
+                _read_object(member, value, pointer, facts, faults)
+            elif index == VARIABLE_INDEX:
+                facts.state(index, parse_variable(value))
             else:
-                faults.append(Misfit(at(pointer, key), _unknown(parent, key)))
-            continue
-        fact = member.fact
-        if fact is None:
-            if type(value) is dict:
-                _read_object(member, value, at(pointer, key), facts, faults)
-            elif value is not None:
-                faults.append(Misfit(at(pointer, key), f"{quoted(value)} is no object; its members are {listed(member.members)}"))
-            continue
-        if value is None:
-            if fact.nullable or fact.kind is Kind.VARIABLE or fact.kind is Kind.PRESENCE:
-                facts.stated.append(member.index)
-            else:
-                faults.append(Misfit(at(pointer, key), f"`null` is not legal here; legal: {fact.legal}; leave it out for the default"))
-            continue
-        if not fact.admits(value):
-            faults.append(Misfit(at(pointer, key), f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"))
-            continue
-        facts.stated.append(member.index)
-        if fact.kind is Kind.PRESENCE:
-            facts.row[member.index] = True
-            if member.members:
-                _read_object(member, value, at(pointer, key), facts, faults)
-        elif type(value) is str and fact.kind is Kind.VARIABLE:
-            facts.row[member.index] = parse_variable(value)
+                stated.append(index)
+                if row[index] != value:
+                    row[index] = value
+                    changed.append(index)
         else:
-            facts.row[member.index] = value
+            _read_other(member, value, pointer, facts, faults)
+
+
+def _read_other(member: Member, value: Any, pointer: str, facts: Facts, faults: list[Misfit]) -> None:
+    """What is not of the usual type: ``null``, a variable's ``true`` or ``false``, or a fault."""
+    fact = member.fact
+    if fact is None:
+        if value is not None:
+            faults.append(Misfit(f"{pointer}{member.pointer}", f"{quoted(value)} is no object; its members are {listed(member.members)}"))
+    elif value is None and (fact.nullable or fact.kind in {Kind.VARIABLE, Kind.PRESENCE}):
+        facts.stated.append(member.index)
+    elif value is None:
+        faults.append(Misfit(f"{pointer}{member.pointer}", f"`null` is not legal here; legal: {fact.legal}; leave it out for the default"))
+    elif fact.kind is Kind.VARIABLE and fact.admits(value):
+        facts.state(member.index, value)
+    else:
+        faults.append(Misfit(f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"))
 
 
 def at(pointer: str, key: str | int) -> str:

@@ -7,33 +7,31 @@ asking again what vLLM then does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence  # noqa: TC003  # msgspec reads the annotations
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision import Decision, PolicyRef, Release, Verdict, features, start_lists, startup_errors, summary
-from policy.facts import INDEX, VARIABLE
+from policy.decision import Decision, PolicyRef, Verdict, features, start_lists, startup_errors, summary
+from policy.facts import VARIABLE, VARIABLE_INDEX
 from policy.precedence import Layer, Runner
 from policy.releases import series
 from policy.ruleset import Ruleset
+from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
 from policy.trace import assumptions, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import date
 
     from policy.catalogue import Catalogue, ReleaseRule
     from policy.request import Request
-    from policy.ruling import Ruling
 
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
-VARIABLE_INDEX: Final = INDEX[VARIABLE]
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(Struct, frozen=True, gc=False):
     """One row of facts weighed by a release's rules.
 
     ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` and
@@ -80,7 +78,7 @@ class Policy:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of."""
         facts = request.facts
         ruleset = self._rulesets[request.release.decided_as]
-        weighed = weigh(ruleset, facts.row, facts.stated, upstream_only=request.upstream_only)
+        weighed = weigh(ruleset, facts.row, facts.changed, upstream_only=request.upstream_only)
         row, ruling, upstream, final, final_row = weighed.row, weighed.ruling, weighed.upstream, weighed.final, weighed.final_row
         shown = ruleset.shown
         v2_list = features(shown, ruling.v2_list, row)
@@ -93,24 +91,23 @@ class Policy:
             reasons += [shown[n].reason(final_row, left, decisive=False) for n in final.refusals]
         advice = [shown[n].reason(row, lists, decisive=False) for n in ruling.advice]
         errors = startup_errors(shown, final, final_row)
-        release = request.release
         decision = Decision(
-            decision_id=str(uuid7()),
-            request_id=request.request_id,
-            runner=ruling.effect.runner,
-            outcome=ruling.effect.outcome,
-            starts=final.starts,
-            startup_errors=errors,
-            summary=summary(ruling, reasons, errors),
-            unsupported_features=v2_list,
-            v1_unsupported_features=v1_list,
-            reasons=reasons + advice,
-            upstream=Verdict(upstream.effect.runner, upstream.effect.outcome, upstream.starts, startup_errors(shown, upstream, row)),
-            set_env={} if weighed.set_to is None else {VARIABLE_NAME: weighed.set_to},
-            warnings=[reason.message for reason in advice] + self._warnings(request, ruleset, ruling, today),
-            vllm_version=request.vllm_version,
-            release=Release(release.decided_as, release.verified, release.defaulted),
-            policy=self._ref,
+            str(uuid7()),
+            request.request_id,
+            ruling.effect.runner,
+            ruling.effect.outcome,
+            final.starts,
+            errors,
+            summary(ruling, reasons, errors),
+            v2_list,
+            v1_list,
+            reasons + advice,
+            Verdict(upstream.effect.runner, upstream.effect.outcome, upstream.starts, startup_errors(shown, upstream, row)),
+            {} if weighed.set_to is None else {VARIABLE_NAME: weighed.set_to},
+            [reason.message for reason in advice] + self._warnings(request, ruleset, ruling, today),
+            request.vllm_version,
+            request.release,
+            self._ref,
         )
         if request.explain:
             decision = _explained(decision, ruleset, weighed, request)
@@ -130,14 +127,14 @@ class Policy:
         return found
 
 
-def weigh(ruleset: Ruleset, row: Sequence[Any], stated: Sequence[int], *, upstream_only: bool) -> Weighed:
-    """What the rules make of a row of facts; ``stated`` are the places that may differ from the defaults.
+def weigh(ruleset: Ruleset, row: Sequence[Any], changed: Sequence[int], *, upstream_only: bool) -> Weighed:
+    """What the rules make of a row of facts; ``changed`` are the places that may differ from the defaults.
 
     Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
     that makes vLLM choose it, and ``final`` what vLLM then does. In every release a set variable decides
     before anything that a house rule could have decided against.
     """
-    fired = ruleset.fired(row, stated)
+    fired = ruleset.fired(row, changed)
     upstream = ruleset.ruling(fired, upstream_only=True)
     if upstream_only:
         return Weighed(row, upstream, upstream, upstream, row, None)
@@ -147,7 +144,7 @@ def weigh(ruleset: Ruleset, row: Sequence[Any], stated: Sequence[int], *, upstre
     variable = ruling.runner is Runner.V2
     set_row = list(row)
     set_row[VARIABLE_INDEX] = variable
-    final = ruleset.ruling(ruleset.fired(set_row, (*stated, VARIABLE_INDEX)), upstream_only=True)
+    final = ruleset.ruling(ruleset.fired(set_row, (*changed, VARIABLE_INDEX)), upstream_only=True)
     return Weighed(row, ruling, upstream, final, set_row, "1" if variable else "0")
 
 
@@ -155,7 +152,7 @@ def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: 
     def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
         row = list(weighed.row)
         row[index] = value
-        other = weigh(ruleset, row, (*request.facts.stated, index), upstream_only=request.upstream_only)
+        other = weigh(ruleset, row, (*request.facts.changed, index), upstream_only=request.upstream_only)
         return other.ruling.runner, other.final.starts
 
     return replace(

@@ -5,9 +5,9 @@ Owns reading ``releases.yaml`` and the way from any PEP 440 version to a known r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from packaging.version import InvalidVersion, Version
 
 from policy.errors import PolicyError, listed, quoted
@@ -23,15 +23,15 @@ class NoVersion(PolicyError):
     """The text is no PEP 440 version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """Which release decides: ``verified`` where it is the very one that was asked for, ``defaulted`` where nobody asked."""
+class Resolution(Struct, frozen=True, gc=False):
+    """Which known release decides: ``verified`` where it is the very one that was asked for, ``defaulted`` where nobody asked."""
 
     decided_as: str
     verified: bool
     defaulted: bool
 
 
+@lru_cache(maxsize=256)
 def series(release: str | Version) -> tuple[int, int]:
     """The minor series of a version, such as ``(0, 23)``."""
     version = release if isinstance(release, Version) else Version(release)

@@ -5,18 +5,19 @@ Owns the members of a request and every fault in them, all at once, with JSON po
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from policy.errors import Misfit, RequestInvalid, listed, nearest, quoted
 from policy.facts import Facts, at, read_facts
 from policy.precedence import Layer
-from policy.releases import NoVersion, UnknownRelease, series
+from policy.releases import NoVersion, Resolution, UnknownRelease, series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.releases import Releases, Resolution
+    from policy.releases import Releases
 
 MEMBERS: Final = ("facts", "vllm_version", "layers", "request_id", "explain", "beyond_verified")
 MAX_REQUEST_ID: Final = 256
@@ -26,8 +27,7 @@ INVALID: Final = "invalid-request"
 UNKNOWN_RELEASE: Final = "unknown-release"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True, gc=False):
     """One deployment to decide; ``vllm_version`` is the text that was asked for, or the default release."""
 
     facts: Facts
@@ -57,9 +57,9 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
     if explain is not True and explain is not False:
         faults.append(Misfit(at(pointer, "explain"), f"{quoted(explain)} is neither `true` nor `false`"))
     if "facts" in document:
-        facts = read_facts(document["facts"], series(release.decided_as), at(pointer, "facts"), faults)
+        facts = read_facts(document["facts"], series(release.decided_as), f"{pointer}/facts", faults)
     else:
-        facts = Facts([], [], [])
+        facts = Facts([], [], [], [])
         faults.append(Misfit(pointer, 'no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults'))
     upstream_only = _read_layers(document, pointer, faults)
     if faults:

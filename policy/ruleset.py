@@ -33,12 +33,14 @@ class Ruleset:
         self._number = self.definition.numbers.__getitem__
         self._rulings = lru_cache(maxsize=KEPT_RULINGS)(self._rule_on)
 
-    def fired(self, row: Sequence[Any], stated: Iterable[int]) -> tuple[int, ...]:
+    def fired(self, row: Sequence[Any], changed: Iterable[int]) -> tuple[int, ...]:
         """The places of the rules whose conditions hold, in the release's order.
+
+        ``changed`` are the facts' places that may differ from the defaults.
 
         Rules without a condition are not among them; ``~place`` says that what lifts the rule holds.
         """
-        actions = self.engine.fired(self._encode(row, stated))
+        actions = self.engine.fired(self._encode(row, changed))
         return tuple(dict.fromkeys(map(self._number, actions)))
 
     def ruling(self, fired: tuple[int, ...], *, upstream_only: bool = False) -> Ruling:
