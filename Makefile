@@ -56,4 +56,33 @@ bench: $(READY) ## the benchmark; writes bench/results.md
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
-.PHONY: help setup serve test check coverage generate lock bench
+image-install: ## the image's first step: what runs, in $(IMAGE), with the rules beside it
+	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(IMAGE)
+	$(IMAGE)/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements/build.lock
+	$(IMAGE)/bin/pip install --quiet --no-cache-dir --require-hashes --no-build-isolation -r requirements/run.lock
+	$(IMAGE)/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation .
+	$(IMAGE)/bin/pip uninstall --quiet --yes editables hatchling pathspec pluggy setuptools tomlkit trove-classifiers wheel
+	cp -R rules $(IMAGE)/rules
+
+image-check: ## the image's second step: an image with broken rules is not built
+	$(IMAGE)/bin/runner-policy rules check $(IMAGE)/rules
+	$(IMAGE)/bin/runner-policy rules test $(IMAGE)/rules
+
+image-steps: $(READY) ## the Dockerfile's steps without Docker, in an empty folder, and the health check of what they made
+	sh .ci/image
+
+test-pythons: $(READY) ## the tests on every other of Python 3.11, 3.12 and 3.13 that is here
+	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	sh .ci/python --all | while read -r python; do \
+		minor=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		if [ "$$minor" = "$$own" ]; then echo "== Python $$minor is the one of make test"; continue; fi; \
+		echo "== Python $$minor ($$python)"; \
+		$(MAKE) --no-print-directory test VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
+	done
+
+bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
+	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
+	$(BIN)/python -m bench --quick
+
+.PHONY: help setup serve test check coverage generate lock bench image-install image-check image-steps test-pythons bench-smoke

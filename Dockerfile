@@ -1,0 +1,26 @@
+# Runner Policy. Each RUN is a make target, so that the same steps run without Docker (`make image-steps`).
+
+FROM python:3.13-slim-bookworm AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev make && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+COPY Makefile pyproject.toml LICENSE README.md ./
+COPY .ci/python .ci/python
+COPY requirements requirements
+COPY policy policy
+COPY service service
+COPY rules rules
+# A virtual environment with what runs and nothing else, and the rules checked: an image with broken rules is not built.
+RUN make image-install IMAGE=/app PYTHON=python3
+RUN make image-check IMAGE=/app
+
+FROM python:3.13-slim-bookworm
+LABEL org.opencontainers.image.title="Runner Policy" org.opencontainers.image.licenses="Apache-2.0"
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin runner-policy
+COPY --from=build /app /app
+ENV PATH=/app/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RUNNER_POLICY_HOST=0.0.0.0 RUNNER_POLICY_RULES=/app/rules
+WORKDIR /app
+USER 10001
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:%s/readyz' % os.environ.get('RUNNER_POLICY_PORT', '8080'), timeout=1)"]
+CMD ["runner-policy", "serve"]
