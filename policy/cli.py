@@ -90,7 +90,7 @@ def decide(
 
     Example: `echo '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}' | runner-policy decide -`
     """
-    policy = _policy(_sources(rules), default_release)
+    _, policy = _policy(rules or default_folder(), default_release)
     answer = _decided(policy, _document(file), explain=explain)
     _show(answer, render.decision(answer), as_json=as_json)
 
@@ -105,8 +105,7 @@ def dry_run(
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Explain a decision, and with candidate rules say what they would change."""
-    sources = _sources(rules)
-    policy = _policy(sources, default_release)
+    sources, policy = _policy(rules or default_folder(), default_release)
     document = _document(file)
     current = _decided(policy, document, explain=True)
     if not candidates and not remove:
@@ -135,8 +134,9 @@ def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder."
     """Validate every file and report all faults as `file:line:column: message`."""
     faults: tuple[Fault, ...] = ()
     catalogue = None
+    place = folder or rules or default_folder()
     try:
-        sources = read_folder(folder or rules or default_folder())
+        sources = read_folder(place)
         catalogue = load(sources)
         faults = tuple(unused_conditions(catalogue))
         read_cases(sources.cases, catalogue)
@@ -144,8 +144,9 @@ def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder."
     except RulesInvalid as error:
         faults = (*faults, *error.faults)
     except EngineFailed as error:
-        faults = (Fault("rules", 1, 1, str(error)),)
-    warnings = list(_overdue(catalogue)) if catalogue else []
+        faults = (Fault("", 1, 1, str(error)),)
+    faults = RulesInvalid(faults).under(place).faults
+    warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is Format.TEXT:
         out.print(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well")
@@ -184,12 +185,12 @@ def run_tests(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = Format.TEXT
 ) -> None:
     """Run the cases beside the rules."""
-    sources = _sources(folder or rules)
-    policy = _policy(sources, None)
+    place = folder or rules or default_folder()
+    sources, policy = _policy(place, None)
     try:
-        cases = read_cases(sources.cases, policy.catalogue)
+        cases = [replace(case, path=str(place / case.path)) for case in read_cases(sources.cases, policy.catalogue)]
     except RulesInvalid as error:
-        _fail(INVALID, *map(str, error.faults))
+        _fail(INVALID, str(error.under(place)))
     found = list(run_cases(cases, policy))
     failed = [result for result in found if not result.passed]
     _report_test(found, failed, form)
@@ -239,7 +240,7 @@ def show(
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show one rule's history as a table over the releases, or list all rules."""
-    catalogue = _policy(_sources(rules), None).catalogue
+    catalogue = _policy(rules or default_folder(), None)[1].catalogue
     if rule_id is None:
         try:
             release = catalogue.releases.resolve(vllm).decided_as if vllm else None
@@ -268,18 +269,13 @@ def _fail(code: int, *lines: str) -> NoReturn:
     raise typer.Exit(code)
 
 
-def _sources(folder: Path | None) -> Sources:
+def _policy(folder: Path, default_release: str | None) -> tuple[Sources, Policy]:
+    """The rules of a folder, ready to decide."""
     try:
-        return read_folder(folder or default_folder())
+        sources = read_folder(folder)
+        return sources, Policy(load(sources), default_release)
     except RulesInvalid as error:
-        _fail(INVALID, *map(str, error.faults))
-
-
-def _policy(sources: Sources, default_release: str | None) -> Policy:
-    try:
-        return Policy(load(sources), default_release)
-    except RulesInvalid as error:
-        _fail(INVALID, *map(str, error.faults))
+        _fail(INVALID, str(error.under(folder)))
     except EngineFailed as error:
         _fail(INVALID, str(error))
     except PolicyError as error:

@@ -6,12 +6,13 @@ what the user wrote stands in backticks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 QUOTED = 80
 
@@ -39,6 +40,10 @@ class RulesInvalid(PolicyError):
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(set(faults)))
         super().__init__("\n".join(map(str, self.faults)))
+
+    def under(self, folder: Path) -> RulesInvalid:
+        """The same faults with the files' paths as seen from here, ``folder`` before them."""
+        return RulesInvalid(replace(fault, path=str(folder / fault.path)) for fault in self.faults)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,13 @@ def default_folder() -> Path:
 def read_folder(folder: Path) -> Sources:
     """The YAML files under ``folder``; hidden ones and what is no YAML are left out.
 
+    Paths, those of faults too, are seen from the folder.
+
     Raises:
         RulesInvalid: the folder is not there or too large, or a file cannot be read as UTF-8.
     """
     if not folder.is_dir():
-        raise RulesInvalid([Fault(str(folder), 1, 1, "no such folder; name one with `--rules` or RUNNER_POLICY_RULES")])
+        raise RulesInvalid([Fault("", 1, 1, "no such folder; name one with `--rules` or RUNNER_POLICY_RULES")])
     sources = Sources()
     faults = []
     for path in sorted(folder.rglob("*")):
@@ -54,7 +56,7 @@ def read_folder(folder: Path) -> Sources:
             continue
         (sources.cases if name.endswith(TEST_SUFFIX) else sources.rules)[name] = text
     if len(sources.rules) > MAX_FILES:
-        faults.append(Fault(str(folder), 1, 1, f"more than {MAX_FILES} rule files"))
+        faults.append(Fault("", 1, 1, f"more than {MAX_FILES} rule files"))
     if faults:
         raise RulesInvalid(faults)
     return sources

@@ -45,7 +45,10 @@ def serve(
         for fault in error.errors():
             err.print(f"--{'-'.join(map(str, fault['loc'])).replace('_', '-')}: {fault['msg']}, not `{fault['input']}`", markup=False)
         raise typer.Exit(USAGE) from error
-    except (RulesInvalid, EngineFailed) as error:
+    except RulesInvalid as error:
+        err.print(str(error.under(settings.rules)), markup=False)
+        raise typer.Exit(INVALID) from error
+    except EngineFailed as error:
         err.print(str(error), markup=False)
         raise typer.Exit(INVALID) from error
     except PolicyError as error:
