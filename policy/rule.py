@@ -162,7 +162,7 @@ def read_rule(node: Node, reader: Reader, layer: Layer) -> Rule | None:
         if not link.startswith("https://"):
             reader.fault(fields["references"], f"{quoted(link)} is no `https://` link")
     review_by = _read_date(fields.get("review_by"), reader)
-    ranges = [part for item in reader.items(fields.get("releases"), "ranges") if effect and (part := _read_range(item, fields, reader, effect))]
+    ranges = [part for item in reader.items(fields.get("releases"), "ranges") if (part := _read_range(item, fields, reader, effect))]
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps") if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
@@ -225,11 +225,28 @@ def _read_gap(node: Node, reader: Reader) -> tuple[Span, str] | None:
     return (span, why) if span and why else None
 
 
-def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Effect) -> Range | None:
+def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Effect | None) -> Range | None:
     """A range of a rule: what it does not say for itself, the rule says for all of its ranges."""
     own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))
+    if effect is not None:
+        _check_fields(node, fields, reader, effect)
+    words = [read_words(fields.get(name), reader) for name in SAYS if name in fields]
+    when, lifted = (read_condition(fields[name], reader) if name in fields else None for name in ("when", "lifted_at_start"))
+    if "lifted_at_start" in fields and lifted is None:
+        reader.fault(fields["lifted_at_start"], "a reason that is always gone at start is none; write a condition")
+    runner = _read_runner(fields.get("runner"), reader)
+    scope = {name: reader.texts(fields.get(name), "effects or rules") for name in ("needs", "yields_to", "decided_by")}
+    if span is None or effect is None or len(words) != 1 or words[0] is None:
+        return None
+    if effect.name.startswith("refuse"):
+        runner = effect.runner
+    return Range(span=span, words=words[0], when=when, runner=runner, lifted_at_start=lifted, **scope)
+
+
+def _check_fields(node: Node, fields: Mapping[str, Node], reader: Reader, effect: Effect) -> None:
+    """What a rule of this effect must and must not say."""
     for name in (str(effect.says), "when"):
         if name not in fields:
             reader.fault(node, f"the range has no `{name}`, which the effect `{effect.name}` needs; add it here or to the rule")
@@ -239,18 +256,12 @@ def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Ef
     for name, legal in SCOPE_EFFECTS.items():
         if name in fields and effect.name not in legal:
             reader.fault(fields[name], f"`{name}` goes with the effects {listed(legal)} only", key=True)
-    words = read_words(fields.get(effect.says), reader)
-    when, lifted = (read_condition(fields[name], reader) if name in fields else None for name in ("when", "lifted_at_start"))
-    runner = reader.texts(fields.get("runner"), "runners", tuple(Runner))
-    if span is None or words is None:
+
+
+def _read_runner(node: Node | None, reader: Reader) -> Runner | None:
+    if node is None:
         return None
-    return Range(
-        span=span,
-        words=words,
-        when=when,
-        needs=reader.texts(fields.get("needs"), "effects or rules"),
-        yields_to=reader.texts(fields.get("yields_to"), "effects or rules"),
-        runner=Runner(runner[0]) if runner else effect.runner if effect.name.startswith("refuse") else None,
-        decided_by=reader.texts(fields.get("decided_by"), "effects or rules"),
-        lifted_at_start=lifted,
-    )
+    if not isinstance(node.value, str) or node.value not in set(Runner):
+        reader.fault(node, f"{quoted(node.plain())} is no model runner; legal: {listed(Runner)}")
+        return None
+    return Runner(node.value)
