@@ -15,6 +15,7 @@ from policy.folder import read_folder
 from policy.policy import Policy
 from service.answers import Answers
 from service.calls import Batch, Decisions, DryRun
+from service.docs import add_docs
 from service.openapi import document
 from service.routes import add_handlers, router
 from service.settings import Settings
@@ -63,6 +64,7 @@ def create_app(settings: Settings | None = None) -> Application:
         title="Runner Policy",
         summary="Which vLLM model runner a deployment gets, and why",
         version="1",
+        docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
     )
@@ -70,5 +72,6 @@ def create_app(settings: Settings | None = None) -> Application:
     app.calls = {"/v1/decisions": Decisions(answers), "/v1/decisions/batch": Batch(answers), "/v1/dry-run": DryRun(answers)}
     app.router.routes.extend(Route(path, call, methods=["POST"]) for path, call in app.calls.items())
     app.include_router(router)
+    add_docs(app)
     add_handlers(app)
     return app

@@ -1,0 +1,36 @@
+"""``GET /docs``: the OpenAPI document to click through, with scripts from this machine.
+
+Owns the page and its static files. FastAPI's own page loads them from elsewhere, which a cluster
+without a way out cannot, and a policy service should not ask for.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+from fastapi.openapi.docs import get_swagger_ui_html
+from starlette.responses import HTMLResponse  # noqa: TC002  # FastAPI reads the annotations
+from starlette.staticfiles import StaticFiles
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+STATIC: Final = "/docs/static"
+
+
+def add_docs(app: FastAPI) -> None:
+    """Serve the page and its files."""
+    page = get_swagger_ui_html(
+        openapi_url="/openapi.json",
+        title=app.title,
+        swagger_js_url=f"{STATIC}/swagger-ui-bundle.js",
+        swagger_css_url=f"{STATIC}/swagger-ui.css",
+        swagger_favicon_url=f"{STATIC}/favicon.png",
+    )
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return page
+
+    app.mount(STATIC, StaticFiles(directory=str(files("fastapi_offline") / "static")))
