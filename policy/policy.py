@@ -21,6 +21,7 @@ from policy.releases import series
 from policy.ruleset import Ruleset
 from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
 from policy.trace import assumptions, trace
+from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
     from datetime import date
@@ -83,7 +84,7 @@ class Policy:
         shown = ruleset.shown
         v2_list = features(shown, ruling.v2_list, row)
         v1_list = features(shown, ruling.v1_list, row)
-        lists = {"unsupported_features": v2_list, "v1_unsupported_features": v1_list}
+        lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
         decisive = ruling.decisive
         reasons = [shown[n].reason(row, lists, decisive=n in decisive) for n in ruling.standing]
         if final.refusals:

@@ -26,22 +26,25 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
-PAUSE: Final = 64  # items between two looks at other clients
+PAUSE: Final = 32  # items between two looks at other clients
 CANDIDATE_MEMBERS: Final = ("request", "rules", "remove")
 
 
-async def send_answer(send: Send, status: int, content_type: bytes, body: bytes, *extra: tuple[bytes, bytes]) -> None:
+async def send_answer(send: Send, status: int, content_type: bytes, body: bytes) -> None:
     """One whole response."""
-    headers = [(b"content-type", content_type), (b"content-length", str(len(body)).encode()), *extra]
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 async def send_problem(send: Send, error: PolicyError) -> None:
-    """The problem that an error is, as a response; a body that was not read to its end closes the connection."""
+    """The problem that an error is, as a response.
+
+    What is left of a body that was too large is let go by unread: closing the connection under a client
+    that is still sending would take the answer from it.
+    """
     problem = problem_of(error)
-    extra = ((b"connection", b"close"),) if isinstance(error, Refused) and error.kind == "too-large" else ()
-    await send_answer(send, problem.status, MEDIA_TYPE.encode(), encode(problem), *extra)
+    await send_answer(send, problem.status, MEDIA_TYPE.encode(), encode(problem))
 
 
 class Call:

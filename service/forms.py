@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from policy.candidate import MAX_RULES
@@ -44,8 +44,8 @@ async def read_form(scope: Scope, body: bytes) -> tuple[Any, list[str], list[str
                     texts[name].append(content)
                 else:
                     faults.append(Misfit(f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"))
-    except HTTPException as error:
-        raise Refused("malformed", f"not a form: {error.detail}") from error
+    except MultiPartException as error:
+        raise Refused("malformed", f"not a form: {error.message}") from error
     if len(texts["deployment"]) != 1:
         faults.append(Misfit("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
     rules, remove = [_utf8("rules", content, faults) for content in texts["rules"]], [_utf8("remove", content, faults) for content in texts["remove"]]
