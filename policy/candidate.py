@@ -174,6 +174,13 @@ def compare(current: Decision, tried: Tried) -> Comparison:
     return Comparison(current, candidate, changes)
 
 
+def stopped(code: int) -> str:
+    """Why a process ended without an answer, by its exit code: a signal's negative number, or an error's."""
+    if code < 0:
+        return f"the rules took more time than a dry run may, or broke the engine (signal {-code}); make their conditions simpler"
+    return "the rules took more memory than a dry run may; make their conditions simpler"
+
+
 def main() -> None:
     """Try the job on standard input within its bounds; what exceeds them ends the process."""
     job = read_job(sys.stdin.buffer.read())

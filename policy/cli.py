@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from xml.etree import ElementTree as ET
 
 import typer
+from msgspec.structs import replace as with_members
 from rich.console import Console
 
 from policy import candidate, render
@@ -118,8 +119,10 @@ def dry_run(
         done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
             candidate.COMMAND, input=candidate.encode(job), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=CANDIDATE_SECONDS, check=True
         )
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-        _fail(INVALID, f"the candidate rules took more than {CANDIDATE_SECONDS:g} seconds, or more memory than they may; make their conditions simpler")
+    except subprocess.TimeoutExpired:
+        _fail(INVALID, f"the candidate rules took more than {CANDIDATE_SECONDS:g} seconds; make their conditions simpler")
+    except subprocess.CalledProcessError as error:
+        _fail(INVALID, candidate.stopped(error.returncode))
     try:
         compared = candidate.compare(current, candidate.read_tried(done.stdout))
     except RulesInvalid as error:
@@ -149,7 +152,7 @@ def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder."
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is Format.TEXT:
-        out.print(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well")
+        typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well")
     raise typer.Exit(INVALID if faults else 0)
 
 
@@ -201,8 +204,8 @@ def _report_test(found: list[Result], failed: list[Result], form: Format) -> Non
     match form:
         case Format.TEXT:
             if failed:
-                out.print(render.results(failed))
-            out.print(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+                typer.echo(render.as_text(render.results(failed)))
+            typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
         case Format.JSON:
             typer.echo(json.dumps({"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]}, ensure_ascii=False))
         case Format.GITHUB:
@@ -308,7 +311,7 @@ def _decided(policy: Policy, document: Any, *, explain: bool) -> Any:
         request = read_request(document, policy.releases)
     except RequestInvalid as error:
         _fail(USAGE, *_misfits(error))
-    return policy.decide(replace(request, explain=explain or request.explain), datetime.now(UTC).date())
+    return policy.decide(with_members(request, explain=explain or request.explain), datetime.now(UTC).date())
 
 
 def _misfits(error: RequestInvalid) -> list[str]:

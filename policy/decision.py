@@ -169,7 +169,7 @@ def features(shown_rules: Sequence[Shown], places: Sequence[int], row: Sequence[
 def startup_errors(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> list[str]:
     """Every text with which vLLM would refuse to start, in the order in which it comes to them."""
     if ruling.runner is None:
-        return [shown_rules[n].said(row, {}) for n in sorted(ruling.decisive)]
+        return [shown_rules[n].said(row, {}) for n in ruling.decisive]
     if not ruling.refusals:
         return []
     lists = start_lists(shown_rules, ruling, row)

@@ -136,16 +136,16 @@ def weigh(ruleset: Ruleset, row: Sequence[Any], changed: Sequence[int], *, upstr
     before anything that a house rule could have decided against.
     """
     fired = ruleset.fired(row, changed)
-    upstream = ruleset.ruling(fired, upstream_only=True)
     if upstream_only:
-        return Weighed(row, upstream, upstream, upstream, row, None)
-    ruling = ruleset.ruling(fired)
-    if ruling.runner is upstream.runner:
+        ruling = upstream = ruleset.rulings.on(fired, upstream_only=True)
+    else:
+        upstream, ruling = ruleset.rulings.both(fired)
+    if ruling.effect.runner is upstream.effect.runner:
         return Weighed(row, ruling, upstream, upstream, row, None)
     variable = ruling.runner is Runner.V2
     set_row = list(row)
     set_row[VARIABLE_INDEX] = variable
-    final = ruleset.ruling(ruleset.fired(set_row, (*changed, VARIABLE_INDEX)), upstream_only=True)
+    final = ruleset.rulings.on(ruleset.fired(set_row, (*changed, VARIABLE_INDEX)), upstream_only=True)
     return Weighed(row, ruling, upstream, final, set_row, "1" if variable else "0")
 
 
@@ -158,6 +158,6 @@ def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: 
 
     return replace(
         decision,
-        trace=trace(ruleset.rules, weighed.ruling, weighed.row, weighed.final, weighed.final_row, upstream_only=request.upstream_only),
+        trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, weighed.row, weighed.final, weighed.final_row, upstream_only=request.upstream_only),
         assumptions=assumptions(ruleset.rules, request.facts, (weighed.ruling.runner, weighed.final.starts), otherwise),
     )

@@ -69,8 +69,9 @@ class Says(StrEnum):
 class Effect:
     """What a rule of this layer and effect does when it fires.
 
-    ``decides`` is false for what only lists, refuses or advises; ``ordered`` means that the rule's
-    ``order`` is its place in vLLM's own list; ``rank`` is the row; ``last_word`` that it stands only where it decides.
+    ``rank`` is the row. ``decides`` is false for what only lists, refuses or advises; ``ordered`` means
+    that the rule's ``order`` is its place in vLLM's own list; ``last_word`` that it stands only where it
+    decides; ``alone`` that nothing else is looked at; ``lists`` names the runner whose list it is on.
     """
 
     name: str
@@ -83,13 +84,15 @@ class Effect:
     decides: bool = True
     ordered: bool = False
     last_word: bool = False
+    alone: bool = False
+    lists: Runner | None = None
 
 
 _UP, _HOUSE = Layer.UPSTREAM, Layer.HOUSE
 _V1, _V2 = Runner.V1, Runner.V2
 
 TABLE: Final = (
-    Effect("invalid", _UP, 0, Says.TEXT, "the variable cannot be read: no runner, and nothing else is looked at"),
+    Effect("invalid", _UP, 0, Says.TEXT, "the variable cannot be read: no runner, and nothing else is looked at", alone=True),
     Effect("reject", _UP, 1, Says.TEXT, "the configuration contradicts itself: no runner"),
     Effect("require-v2", _UP, 2, Says.MESSAGE, "V2, whatever the variable says", _V2, Outcome.REQUIRED),
     Effect("override-v2", _UP, 3, Says.MESSAGE, "V2, because the operator's variable says so", _V2, Outcome.OVERRIDE),
@@ -100,9 +103,9 @@ TABLE: Final = (
     Effect("not-default", _UP, 8, Says.MESSAGE, "V1, because the model is not in the release's default set", _V1, Outcome.NOT_DEFAULT),
     Effect("default-v1", _UP, 9, Says.MESSAGE, "V1, because the platform defaults to it", _V1, Outcome.FALLBACK),
     Effect("fallback-v1", _UP, 10, Says.MESSAGE, "V1, because V2 cannot run here", _V1, Outcome.FALLBACK),
-    Effect("exclude-v2", _UP, 11, Says.FEATURE, "V1, because V2 does not support the feature", _V1, Outcome.FALLBACK, ordered=True),
+    Effect("exclude-v2", _UP, 11, Says.FEATURE, "V1, because V2 does not support the feature", _V1, Outcome.FALLBACK, ordered=True, lists=_V2),
     Effect("default-v2", _UP, 12, Says.MESSAGE, "V2, because nothing else decided", _V2, Outcome.DEFAULT, last_word=True),
-    Effect("exclude-v1", _UP, 13, Says.FEATURE, "a feature that V1 does not support", decides=False, ordered=True),
+    Effect("exclude-v1", _UP, 13, Says.FEATURE, "a feature that V1 does not support", decides=False, ordered=True, lists=_V1),
     Effect("refuse-v1", _UP, 14, Says.TEXT, "with V1 chosen, vLLM stops at start with this text", _V1, decides=False, ordered=True),
     Effect("refuse-v2", _UP, 15, Says.TEXT, "with V2 chosen, vLLM stops at start with this text", _V2, decides=False, ordered=True),
     Effect("advise", _HOUSE, 16, Says.TEXT, "a warning; decides nothing", decides=False),

@@ -33,6 +33,7 @@ SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "decided_by": ("advise",),
     "lifted_at_start": ("exclude-v2", "exclude-v1"),
 }
+LISTING: Final = ("refuse-v1", "refuse-v2", "advise")
 RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
@@ -233,6 +234,13 @@ def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Ef
     if effect is not None:
         _check_fields(node, fields, reader, effect)
     words = [read_words(fields.get(name), reader) for name in SAYS if name in fields]
+    if effect is not None and effect.name not in LISTING:
+        for shown in words:
+            for name in shown.lists if shown else ():
+                reader.fault(
+                    fields[effect.says] if effect.says in fields else node,
+                    f"`{{{name}}}` stands in the words of {listed(LISTING)} only; the list is not made yet",
+                )
     when, lifted = (read_condition(fields[name], reader) if name in fields else None for name in ("when", "lifted_at_start"))
     if "lifted_at_start" in fields and lifted is None:
         reader.fault(fields["lifted_at_start"], "a reason that is always gone at start is none; write a condition")

@@ -1,24 +1,21 @@
-"""The compiled rules of one release: a row of facts → a ruling.
+"""The compiled rules of one release: a row of facts → fired rules → a ruling.
 
-Owns the engine of a release and a bounded memory of rulings, which depend on the fired rules alone.
+Owns what one release needs: its rules in the engine, what they show, and what follows from them.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from policy.compile import compile_rules
 from policy.decision import Shown
 from policy.engine import Engine
-from policy.ruling import BOTH_LAYERS, UPSTREAM_ONLY, Ruling, rule_on
+from policy.ruling import Rulings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policy.catalogue import ReleaseRule
-
-KEPT_RULINGS = 1024
 
 
 class Ruleset:
@@ -31,7 +28,7 @@ class Ruleset:
         self.engine = Engine(self.definition)
         self._encode = self.definition.encoder.encode
         self._number = self.definition.numbers.__getitem__
-        self._rulings = lru_cache(maxsize=KEPT_RULINGS)(self._rule_on)
+        self.rulings = Rulings(self.rules, self.definition.always)
 
     def fired(self, row: Sequence[Any], changed: Iterable[int]) -> tuple[int, ...]:
         """The places of the rules whose conditions hold, in the release's order.
@@ -42,13 +39,6 @@ class Ruleset:
         """
         actions = self.engine.fired(self._encode(row, changed))
         return tuple(dict.fromkeys(map(self._number, actions)))
-
-    def ruling(self, fired: tuple[int, ...], *, upstream_only: bool = False) -> Ruling:
-        """What follows from the fired rules, by all layers or by upstream's alone."""
-        return self._rulings(fired, upstream_only)
-
-    def _rule_on(self, fired: tuple[int, ...], upstream_only: bool) -> Ruling:  # noqa: FBT001  # lru_cache keys are positional
-        return rule_on(self.rules, (*fired, *self.definition.always), UPSTREAM_ONLY if upstream_only else BOTH_LAYERS)
 
     def close(self) -> None:
         """Free the engine's memory; the ruleset is not to be used any more."""

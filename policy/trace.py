@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from policy.catalogue import ReleaseRule
     from policy.facts import Facts
     from policy.precedence import Runner
-    from policy.ruling import Ruling
+    from policy.ruling import Ruling, Rulings
 
 PRESENT: Final = "present"
 
 
-def trace(rules: Sequence[ReleaseRule], ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool) -> list[Traced]:
+def trace(
+    rules: Sequence[ReleaseRule], rulings: Rulings, ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool
+) -> list[Traced]:
     """Each rule of the release and whether it fired; refusals are looked at with the variable as it will be set."""
     found = []
     for n, item in enumerate(rules):
@@ -34,17 +36,12 @@ def trace(rules: Sequence[ReleaseRule], ruling: Ruling, row: Sequence[Any], fina
         refusal = rule.effect.name.startswith("refuse")
         by, facts = (final, final_row) if refusal else (ruling, row)
         fired = n in by.refusals if refusal else n in ruling.standing or n in ruling.advice
-        failed = [] if fired else _failed(item, n, by, facts)
+        failed = [] if fired else failures(item.when, facts) if item.when else []
+        if not fired and not failed:
+            aside = rulings.aside(by, n)
+            failed = [Failed(aside.asks, aside.expected, aside.actual)]
         found.append(Traced(rule.id, str(rule.layer), rule.effect.name, fired, failed))
     return found
-
-
-def _failed(item: ReleaseRule, n: int, ruling: Ruling, row: Sequence[Any]) -> list[Failed]:
-    failed = failures(item.when, row) if item.when else []
-    if failed:
-        return failed
-    aside = ruling.aside[n]
-    return [Failed(aside.asks, aside.expected, aside.actual)]
 
 
 def failures(condition: Condition, row: Sequence[Any]) -> list[Failed]:

@@ -37,6 +37,11 @@ class Words:
         return tuple(name for _, name in self.parts if name in FACTS)
 
     @property
+    def lists(self) -> tuple[str, ...]:
+        """The lists that the text shows."""
+        return tuple(name for _, name in self.parts if name in LISTS)
+
+    @property
     def fixed(self) -> str | None:
         """The text itself where nothing stands in it."""
         return "".join(text for text, _ in self.parts) if all(name is None for _, name in self.parts) else None

@@ -7,10 +7,10 @@ warnings of overdue house rules depend on the date; a policy brings its own.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
 from uuid_utils import uuid7
 
 from policy import render

@@ -197,13 +197,13 @@ async def _run(job: bytes, seconds: float) -> bytes:
     try:
         output, _ = await asyncio.wait_for(process.communicate(job), seconds)
     except TimeoutError as error:
-        raise Refused("rules-too-slow", f"the rules took more than {seconds:g} seconds; make their conditions simpler") from error
+        raise Refused("rules-stopped", f"the rules took more than {seconds:g} seconds; make their conditions simpler") from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode != 0:
-        raise Refused("rules-too-slow", "the rules took more memory or time than a dry run may; make their conditions simpler")
+    if process.returncode:
+        raise Refused("rules-stopped", candidate.stopped(process.returncode))
     return output
 
 

@@ -120,7 +120,7 @@ def _deciding(answers: Answers) -> dict[str, Any]:
             dry_bodies,
             {"application/json": {"schema": compared, "example": msgspec.to_builtins(explained)}, "text/plain": plain},
             "rules-invalid",
-            "rules-too-slow",
+            "rules-stopped",
             "too-many",
         ),
     }

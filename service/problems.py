@@ -25,7 +25,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "invalid-request": (422, "The request does not fit"),
     "unknown-release": (422, "The release is not known"),
     "rules-invalid": (422, "The candidate rules cannot be used"),
-    "rules-too-slow": (422, "The candidate rules take too long"),
+    "rules-stopped": (422, "The candidate rules were stopped"),
     "too-many": (429, "Too many dry runs with candidate rules at once"),
     "engine-failed": (503, "The rule engine did not finish"),
 }
