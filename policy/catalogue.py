@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.conditions import Condition, leaves, resolve, uses
+from policy.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
 from policy.facts import VARIABLE
 from policy.precedence import TABLE, Layer
@@ -167,7 +167,16 @@ class _Reading:
             elif named[use.name] is None:
                 self.at(rule.path, (use.line, use.column), f"the condition {quoted(use.name)} says nothing for {release}, which lies in `{span.text}`")
                 faulty = True
-        return condition if faulty else resolve(condition, {name: body for name, body in named.items() if body is not None})
+        if faulty:
+            return condition
+        whole = resolve(condition, {name: body for name, body in named.items() if body is not None})
+        if ways(whole) > MAX_WAYS:
+            self.at(
+                rule.path,
+                rule.place,
+                f"the alternatives of the condition combine in {ways(whole)} ways, more than {MAX_WAYS}; split the rule, or use lists of values",
+            )
+        return whole
 
     def check_names(self, rule: Rule) -> None:
         if rule.id in {effect.name for effect in TABLE}:

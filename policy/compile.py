@@ -1,8 +1,8 @@
 """Rules of one release → a durable_rules definition, and the encoder that writes a row as its one fact.
 
 Owns every trap of the engine's language (durable_rules 2.0.28). The engine sees whole numbers only and
-never a text of a user's: a fact's value becomes a code, a question about a list becomes a derived
-0 or 1 computed here, and membership and negation are compiled away. Pure: nothing here runs the engine.
+never a text of a user's: a fact's value becomes a code, membership and questions about a list become a
+derived 0 or 1 computed here, and negation is compiled away. Pure: nothing here runs the engine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import string
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from operator import getitem, itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves
 from policy.errors import EngineFailed
@@ -27,6 +28,7 @@ SENTINEL: Final = "z"
 LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
+COMMON: Final = 65  # numbers whose texts are made beforehand
 NULL: Final = 0
 OTHER: Final = 1
 FIRST_CODE: Final = 2
@@ -35,18 +37,15 @@ UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Writes a row as the engine's fact: ``parts`` hold the defaults, ``columns`` what another value changes."""
+    """Writes a row as the engine's fact: ``pick`` takes what the rules read, a table each has its text."""
 
-    parts: tuple[str, ...]
-    columns: tuple[tuple[tuple[int, Callable[[Any], str]], ...], ...]
+    head: str
+    pick: Callable[[Sequence[Any]], tuple[Any, ...]]
+    tables: tuple[Table, ...]
 
-    def encode(self, row: Sequence[Any], changed: Iterable[int]) -> str:
+    def encode(self, row: Sequence[Any]) -> str:
         """The fact as JSON text: a constant id, every key that the rules read, whole numbers only."""
-        parts = list(self.parts)
-        for index in changed:
-            for position, fragment in self.columns[index]:
-                parts[position] = fragment(row[index])
-        return "".join(parts)
+        return f"{self.head}{''.join(map(getitem, self.tables, self.pick(row)))}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +86,13 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         atoms = [{f"_{n // GROUP}": 1}, *_conjunction(condition, keys)]
         definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": {"$and": atoms}}]}
     definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_0": 1}}]}
-    encoder = keys.encoder(series, groups)
+    encoder = keys.encoder(groups)
     return Definition(
         ruleset=json.dumps(definition),
         encoder=encoder,
         numbers=numbers,
         always=tuple(place for place, item in enumerate(rules) if item.when is None),
-        canary=encoder.encode((), ()),
+        canary=encoder.encode(defaults(series)),
     )
 
 
@@ -118,13 +117,65 @@ def check_collisions(names: Iterable[str]) -> None:
             raise EngineFailed(f"the engine cannot tell the keys {other!r} and {name!r} apart; rename one")
 
 
+class Known(dict[Any, str]):
+    """The texts of known values; what is not among them has one text for all."""
+
+    def __init__(self, key: str, codes: Mapping[Any, int], other: int | None = None) -> None:
+        super().__init__({value: f',"{key}":{code}' for value, code in codes.items()})
+        self._other = f',"{key}":{other}'
+
+    def __missing__(self, value: Any) -> str:
+        return self._other
+
+
+class Numbers(dict[int, str]):
+    """The texts of whole numbers, which are their own code."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__({number: f',"{key}":{number}' for number in range(COMMON)})
+        self._start = f',"{key}":'
+
+    def __missing__(self, value: int) -> str:
+        return f"{self._start}{value}"
+
+
+class Question:
+    """A question about a list, answered 0 or 1; where there is no item, the answer is known beforehand."""
+
+    __slots__ = ("_answer", "_empty", "_null", "_texts")
+
+    def __init__(self, key: str, leaf: Leaf) -> None:
+        no, yes = f',"{key}":0', f',"{key}":1'
+        operand = frozenset(leaf.operand or ())
+        self._null = self._empty = no
+        self._texts = (no, yes)
+        self._answer: Callable[[Any], bool] = bool
+        match leaf.test:
+            case Test.HAS_ANY_OF:
+                self._texts, self._answer = (yes, no), operand.isdisjoint
+            case Test.HAS_OTHER_THAN:
+                self._texts, self._answer = (yes, no), operand.issuperset
+            case Test.FIRST_IS_IN:
+                self._answer = lambda value: value[0] in operand
+            case Test.PRESENT:
+                self._empty = yes
+
+    def __getitem__(self, value: list[Any] | None) -> str:
+        if value:
+            return self._texts[self._answer(value)]
+        return self._null if value is None else self._empty
+
+
+Table: TypeAlias = Known | Numbers | Question
+
+
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A key of the engine's fact and how its number comes from the fact's value."""
+    """A key of the engine's fact and the texts of the fact's values."""
 
     key: str
     index: int
-    fragment: Callable[[Any], str]
+    table: Table
 
 
 @dataclass(slots=True)
@@ -149,26 +200,27 @@ class _Keys:
     def scalar(self, name: str, leaf: Leaf | None = None) -> None:
         fact = FACTS[name]
         key = self.columns[name].key if name in self.columns else _key(len(self.columns))
-        if fact.kind in {Kind.CHOICE, Kind.TEXT}:
-            codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
-            operand = leaf.operand if leaf else None
-            for text in operand if isinstance(operand, tuple) else (operand,):
-                codes.setdefault(text, FIRST_CODE + len(codes))
-        elif fact.kind is Kind.VARIABLE:
-            codes = {None: UNSET, False: FALSE, True: TRUE}
-        elif fact.kind is Kind.INTEGER:
-            codes = {}
-        else:
-            codes = {False: 0, True: 1}
-        self.columns[name] = _Column(key, INDEX[name], _fragments(key, codes, fact.kind))
+        table: Table
+        match fact.kind:
+            case Kind.CHOICE | Kind.TEXT:
+                codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
+                if leaf is not None:
+                    codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
+                table = Known(key, codes, OTHER)
+            case Kind.VARIABLE:
+                table = Known(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
+            case Kind.INTEGER:
+                table = Numbers(key)
+            case _:
+                table = Known(key, {False: 0, True: 1})
+        self.columns[name] = _Column(key, INDEX[name], table)
 
     def derived(self, leaf: Leaf) -> None:
         question = (leaf.fact, leaf.test, leaf.operand)
         if question not in self.columns:
             key = _key(len(self.columns))
-            pair = (f',"{key}":0', f',"{key}":1')
-            answer, operand = QUESTIONS[leaf.test], frozenset(leaf.operand or ())
-            self.columns[question] = _Column(key, leaf.index, lambda value: pair[answer(operand, value)])
+            table = Known(key, dict.fromkeys(leaf.operand, 1), 0) if leaf.test is Test.IN else Question(key, leaf)
+            self.columns[question] = _Column(key, leaf.index, table)
 
     def key(self, name: Any) -> str:
         return self.columns[name].key
@@ -176,15 +228,12 @@ class _Keys:
     def names(self) -> list[str]:
         return [column.key for column in self.columns.values()]
 
-    def encoder(self, series: tuple[int, int], groups: int) -> Encoder:
-        row = defaults(series)
+    def encoder(self, groups: int) -> Encoder:
         head = '{"id":1' + "".join(f',"_{group}":1' for group in range(groups))
         columns = list(self.columns.values())
-        by_fact: list[list[tuple[int, Callable[[Any], str]]]] = [[] for _ in row]
-        for position, column in enumerate(columns, start=1):
-            by_fact[column.index].append((position, column.fragment))
-        parts = (head, *(column.fragment(row[column.index]) for column in columns), "}")
-        return Encoder(parts, tuple(map(tuple, by_fact)))
+        places = [column.index for column in columns]
+        pick = itemgetter(*places) if len(places) > 1 else lambda row: tuple(row[place] for place in places)
+        return Encoder(head, pick, tuple(column.table for column in columns))
 
 
 def _key(number: int) -> str:
@@ -193,51 +242,9 @@ def _key(number: int) -> str:
     return letters[number] if number < len(letters) else f"{letters[number % len(letters)]}{number // len(letters)}"
 
 
-def _fragments(key: str, codes: Mapping[Any, int], kind: Kind) -> Callable[[Any], str]:
-    """How a value is written: looked up where the values are known, else by its kind."""
-    known = {value: f',"{key}":{code}' for value, code in codes.items()}
-    if kind is Kind.INTEGER:
-        return lambda value: f',"{key}":{value}'
-    if kind is Kind.TEXT:
-        other = f',"{key}":{OTHER}'
-        return lambda value: known.get(value, other)
-    if kind is Kind.VARIABLE:
-        malformed = f',"{key}":{MALFORMED}'
-        return lambda value: known.get(value, malformed)
-    return known.__getitem__
-
-
-def _any_of(operand: frozenset[str], value: list[str] | None) -> bool:
-    return not operand.isdisjoint(value or ())
-
-
-def _other_than(operand: frozenset[str], value: list[str] | None) -> bool:
-    return not operand.issuperset(value or ())
-
-
-def _first_in(operand: frozenset[str], value: list[str] | None) -> bool:
-    return bool(value) and value[0] in operand  # type: ignore[index]  # an empty or absent list has returned
-
-
-def _filled(_: frozenset[str], value: list[Any] | None) -> bool:
-    return bool(value)
-
-
-def _there(_: frozenset[str], value: list[Any] | None) -> bool:
-    return value is not None
-
-
-QUESTIONS: Final[dict[Test, Callable[[frozenset[str], Any], bool]]] = {
-    Test.HAS_ANY_OF: _any_of,
-    Test.HAS_OTHER_THAN: _other_than,
-    Test.FIRST_IS_IN: _first_in,
-    Test.NOT_EMPTY: _filled,
-    Test.PRESENT: _there,
-}
-
-
 def _derived(leaf: Leaf) -> bool:
-    return FACTS[leaf.fact].kind in {Kind.TEXTS, Kind.LIST}
+    """Whether the leaf is answered here and not by the engine: questions about lists, and membership."""
+    return leaf.test is Test.IN or FACTS[leaf.fact].kind in {Kind.TEXTS, Kind.LIST}
 
 
 def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
@@ -277,11 +284,6 @@ def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
     match leaf.test:
         case Test.AT_LEAST:
             return [{"$lt" if leaf.negated else "$gte": {key: leaf.operand}}]
-        case Test.IN:
-            codes = [keys.codes[leaf.fact][text] for text in leaf.operand]
-            if leaf.negated:
-                return [{"$neq": {key: code}} for code in codes]
-            return [{key: codes[0]} if len(codes) == 1 else {"$or": [{key: code} for code in codes]}]
         case Test.PRESENT if kind is Kind.PRESENCE:
             return [{key: 0 if leaf.negated else 1}]
         case Test.PRESENT:

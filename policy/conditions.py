@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.errors import listed, nearest, quoted
@@ -134,6 +135,7 @@ OPERATORS: Final[dict[str, Operator]] = {
 NEGATIONS: Final[dict[Test, str]] = {op.test: word for word, op in OPERATORS.items() if op.negated}
 WORDS: Final = tuple(word for word, op in OPERATORS.items() if op.takes == "nothing")
 MAX_LEAVES: Final = 64
+MAX_WAYS: Final = 16
 
 
 def operators_for(fact: Fact) -> list[str]:
@@ -282,6 +284,17 @@ def _read_values(fact: Fact, node: Node, reader: Reader) -> tuple[str, ...] | No
         else:
             values.append(str(item.value))
     return tuple(values)
+
+
+def ways(condition: Condition) -> int:
+    """In how many ways a condition can come true; the engine fires a rule once for each that does."""
+    match condition:
+        case Both(parts):
+            return prod(map(ways, parts))
+        case Either(parts):
+            return sum(map(ways, parts))
+        case Leaf() | Use():
+            return 1
 
 
 def leaves(condition: Condition) -> tuple[Leaf, ...]:

@@ -356,21 +356,19 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class Facts:
-    """A deployment's facts: a full ``row``, the places that were ``stated``, those ``changed`` from the default, what was ``ignored``.
+    """A deployment's facts: a full ``row``, the places that were ``stated``, and what was ``ignored``.
 
     ``ignored`` holds the first members, as (path of the object, key), that an open object had beside its facts.
     """
 
     row: Row
     stated: list[int]
-    changed: list[int]
     ignored: list[tuple[str, str]]
 
     def state(self, index: int, value: Any) -> None:
         """Take a stated value."""
         self.stated.append(index)
         self.row[index] = value
-        self.changed.append(index)
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""
@@ -379,7 +377,7 @@ class Facts:
 
 def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[Misfit]) -> Facts:
     """The facts of a nested document, defaults of ``series`` filled in; each fault is appended to ``faults``."""
-    facts = Facts(list(defaults(series)), [], [], [])
+    facts = Facts(list(defaults(series)), [], [])
     if type(document) is dict:
         _read_object(TREE, document, pointer, facts, faults)
     else:
@@ -388,7 +386,7 @@ def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: lis
 
 
 def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: Facts, faults: list[Misfit]) -> None:
-    members, row, stated, changed = parent.members, facts.row, facts.stated, facts.changed
+    members = parent.members
     for key, value in document.items():
         member = members.get(key)
         if member is None:
@@ -402,13 +400,8 @@ def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: 
                 if index >= 0:
                     facts.state(index, value=True)
                 _read_object(member, value, pointer, facts, faults)
-            elif index == VARIABLE_INDEX:
-                facts.state(index, parse_variable(value))
             else:
-                stated.append(index)
-                if row[index] != value:
-                    row[index] = value
-                    changed.append(index)
+                facts.state(index, parse_variable(value) if index == VARIABLE_INDEX else value)
         else:
             _read_other(member, value, pointer, facts, faults)
 

@@ -79,7 +79,7 @@ class Policy:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of."""
         facts = request.facts
         ruleset = self._rulesets[request.release.decided_as]
-        weighed = weigh(ruleset, facts.row, facts.changed, upstream_only=request.upstream_only)
+        weighed = weigh(ruleset, facts.row, upstream_only=request.upstream_only)
         row, ruling, upstream, final, final_row = weighed.row, weighed.ruling, weighed.upstream, weighed.final, weighed.final_row
         shown = ruleset.shown
         v2_list = features(shown, ruling.v2_list, row)
@@ -128,14 +128,14 @@ class Policy:
         return found
 
 
-def weigh(ruleset: Ruleset, row: Sequence[Any], changed: Sequence[int], *, upstream_only: bool) -> Weighed:
-    """What the rules make of a row of facts; ``changed`` are the places that may differ from the defaults.
+def weigh(ruleset: Ruleset, row: Sequence[Any], *, upstream_only: bool) -> Weighed:
+    """What the rules make of a row of facts.
 
     Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
     that makes vLLM choose it, and ``final`` what vLLM then does. In every release a set variable decides
     before anything that a house rule could have decided against.
     """
-    fired = ruleset.fired(row, changed)
+    fired = ruleset.fired(row)
     if upstream_only:
         ruling = upstream = ruleset.rulings.on(fired, upstream_only=True)
     else:
@@ -145,7 +145,7 @@ def weigh(ruleset: Ruleset, row: Sequence[Any], changed: Sequence[int], *, upstr
     variable = ruling.runner is Runner.V2
     set_row = list(row)
     set_row[VARIABLE_INDEX] = variable
-    final = ruleset.rulings.on(ruleset.fired(set_row, (*changed, VARIABLE_INDEX)), upstream_only=True)
+    final = ruleset.rulings.on(ruleset.fired(set_row), upstream_only=True)
     return Weighed(row, ruling, upstream, final, set_row, "1" if variable else "0")
 
 
@@ -153,7 +153,7 @@ def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: 
     def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
         row = list(weighed.row)
         row[index] = value
-        other = weigh(ruleset, row, (*request.facts.changed, index), upstream_only=request.upstream_only)
+        other = weigh(ruleset, row, upstream_only=request.upstream_only)
         return other.ruling.runner, other.final.starts
 
     return replace(

@@ -238,7 +238,7 @@ def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Ef
         for shown in words:
             for name in shown.lists if shown else ():
                 reader.fault(
-                    fields[effect.says] if effect.says in fields else node,
+                    fields.get(effect.says, node),
                     f"`{{{name}}}` stands in the words of {listed(LISTING)} only; the list is not made yet",
                 )
     when, lifted = (read_condition(fields[name], reader) if name in fields else None for name in ("when", "lifted_at_start"))

@@ -13,7 +13,7 @@ from policy.engine import Engine
 from policy.ruling import Rulings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from policy.catalogue import ReleaseRule
 
@@ -30,14 +30,12 @@ class Ruleset:
         self._number = self.definition.numbers.__getitem__
         self.rulings = Rulings(self.rules, self.definition.always)
 
-    def fired(self, row: Sequence[Any], changed: Iterable[int]) -> tuple[int, ...]:
+    def fired(self, row: Sequence[Any]) -> tuple[int, ...]:
         """The places of the rules whose conditions hold, in the release's order.
-
-        ``changed`` are the facts' places that may differ from the defaults.
 
         Rules without a condition are not among them; ``~place`` says that what lifts the rule holds.
         """
-        actions = self.engine.fired(self._encode(row, changed))
+        actions = self.engine.fired(self._encode(row))
         return tuple(dict.fromkeys(map(self._number, actions)))
 
     def close(self) -> None:

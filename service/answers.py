@@ -17,7 +17,8 @@ from policy import render
 from policy.decision import Decision, encode
 from policy.errors import PolicyError, nearest, quoted
 from policy.published import facts_document, policy_document, releases_document, rule_document, rules_document
-from policy.request import read_request
+from policy.request import Request, read_request
+from policy.usual import read_usual
 from service.documents import decode
 from service.problems import Problem, Refused, problem_of
 
@@ -81,12 +82,21 @@ class Answers:
         kept = self._kept.get(body)
         if kept is not None:
             return b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
-        answer = encode(self.policy.decide(read_request(decode(body), self.policy.releases), day))
+        answer = encode(self.policy.decide(self.request(body), day))
         if len(answer) <= KEPT_SIZE and len(body) <= KEPT_SIZE and self.settings.kept_answers:
             if len(self._kept) >= self.settings.kept_answers:
                 del self._kept[next(iter(self._kept))]
             self._kept[body] = answer[ID_END:]
         return answer
+
+    def request(self, body: bytes) -> Request:
+        """What a JSON body asks.
+
+        Raises:
+            PolicyError: the body cannot be read, or what it asks does not fit.
+        """
+        releases = self.policy.releases
+        return read_usual(body, releases) or read_request(decode(body), releases)
 
     def decide(self, document: Any, pointer: str = "", *, explain: bool = False) -> Decision:
         """The decision on a request's document; ``pointer`` is its place in the body.
@@ -109,7 +119,7 @@ class Answers:
         try:
             if isinstance(body, PolicyError):
                 raise body
-            return encode(self.policy.decide(read_request(decode(body), self.policy.releases), today())) + b"\n"
+            return encode(self.policy.decide(self.request(body), today())) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 

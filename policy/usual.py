@@ -1,0 +1,100 @@
+"""The short way in: a usual request's bytes → what is asked, read and checked in C by msgspec.
+
+Owns the types that msgspec reads by, made from the vocabulary. It takes what is plainly legal and
+nothing else: for a fault, a ``null`` object, a member beside the facts or an explanation it gives up, and
+``request.read_request``, which can say what is wrong, reads the body again. Where it does not give up,
+both read the same; a law in the tests holds them to it.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from policy.facts import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, TREE, VARIABLE_INDEX, VOCABULARY, Fact, Facts, Kind, Member, defaults, parse_variable
+from policy.precedence import Layer
+from policy.releases import NoVersion, UnknownRelease, series
+from policy.request import MAX_REQUEST_ID, NEAREST, Request
+
+if TYPE_CHECKING:
+    from policy.releases import Releases
+
+Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
+LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {
+    None: False,
+    (Layer.UPSTREAM,): True,
+    (Layer.UPSTREAM, Layer.HOUSE): False,
+    (Layer.HOUSE, Layer.UPSTREAM): False,
+}
+
+
+def _type(fact: Fact) -> Any:
+    """The type of a fact that is no object."""
+    kinds: dict[Kind, Any] = {
+        Kind.BOOLEAN: bool,
+        Kind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
+        Kind.CHOICE: Literal[fact.choices],
+        Kind.TEXT: Text,
+        Kind.TEXTS: Annotated[list[Text], Meta(max_length=MAX_ITEMS)],
+        Kind.LIST: Annotated[list[Any], Meta(max_length=MAX_ITEMS)],
+        Kind.VARIABLE: Annotated[str, Meta(max_length=MAX_TEXT, pattern="^[^\0]*$")] | bool | None,
+    }
+    return kinds[fact.kind] | None if fact.nullable else kinds[fact.kind]
+
+
+def _shape(member: Member) -> type[Struct]:
+    """The type of an object of the request; its class says that it is ``present``."""
+    fields = []
+    for name, child in member.members.items():
+        if child.fact is None or child.fact.kind is Kind.PRESENCE:
+            shape = _shape(child)
+            absent = shape if child.fact is None else type(f"No{shape.__name__}", (shape,), {"present": False})
+            fields.append((name, shape, absent()))
+        else:
+            fields.append((name, _type(child.fact), child.fact.default))
+    name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
+    return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True)
+
+
+FACTS: Final = _shape(TREE)
+_row: Final = attrgetter(*(f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name for fact in VOCABULARY))
+_Usual: Final = msgspec.defstruct(
+    "Usual",
+    [
+        ("facts", FACTS),
+        ("vllm_version", str | None, None),
+        ("layers", tuple[Layer, ...] | None, None),
+        ("request_id", Annotated[str, Meta(max_length=MAX_REQUEST_ID)] | None, None),
+        ("explain", bool, False),
+        ("beyond_verified", Literal[NEAREST] | None, None),
+    ],
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+)
+_decode: Final = msgspec.json.Decoder(_Usual).decode
+
+
+def read_usual(body: bytes, releases: Releases) -> Request | None:
+    """What a JSON body asks, or ``None`` where it is not a usual request and has to be looked at in full.
+
+    The facts' ``stated`` and ``ignored`` are empty: nobody asks for them who does not ask for an explanation.
+    """
+    try:
+        asked: Any = _decode(body)
+        release = releases.resolve(asked.vllm_version, nearest=asked.beyond_verified is not None)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnknownRelease, NoVersion):
+        return None
+    upstream_only = LAYERS.get(asked.layers)
+    if asked.explain or upstream_only is None:
+        return None
+    row = list(_row(asked.facts))
+    variable = row[VARIABLE_INDEX]
+    if variable is None:
+        row[VARIABLE_INDEX] = defaults(series(release.decided_as))[VARIABLE_INDEX]
+    elif type(variable) is str:
+        row[VARIABLE_INDEX] = parse_variable(variable)
+    return Request(Facts(row, [], []), asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)
