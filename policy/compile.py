@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policy.catalogue import ReleaseRule
 
 GROUP: Final = 32  # 64 conditions that match at one level of the network make the engine fail
+ALONE: Final = 56  # so many rules cannot match 64 at once, and go without a level of groups
 MAX_GROUPS: Final = 48
 SENTINEL: Final = "z"
 LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
@@ -74,18 +75,18 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
     asked = [
         (number, condition) for place, item in enumerate(rules) for number, condition in ((place, item.when), (~place, item.lifted)) if condition is not None
     ]
-    groups = -(-len(asked) // GROUP) or 1
+    groups = 0 if len(asked) <= ALONE else -(-len(asked) // GROUP)
     if groups > MAX_GROUPS:
         raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
-    check_collisions([*RESERVED, *keys.names(), *(f"_{group}" for group in range(groups))])
+    check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
     for n, (number, condition) in enumerate(asked):
         action = str(n)
         numbers[action] = number
-        atoms = [{f"_{n // GROUP}": 1}, *_conjunction(condition, keys)]
-        definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": {"$and": atoms}}]}
-    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_0": 1}}]}
+        atoms = [*([{f"_{n // GROUP}": 1}] if groups else ()), *_conjunction(condition, keys)]
+        definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}]}
+    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
     encoder = keys.encoder(groups)
     return Definition(
         ruleset=json.dumps(definition),
@@ -219,7 +220,8 @@ class _Keys:
         question = (leaf.fact, leaf.test, leaf.operand)
         if question not in self.columns:
             key = _key(len(self.columns))
-            table = Known(key, dict.fromkeys(leaf.operand, 1), 0) if leaf.test is Test.IN else Question(key, leaf)
+            texts = dict.fromkeys((None, *FACTS[leaf.fact].choices), 0) | dict.fromkeys(leaf.operand or (), 1)
+            table = Known(key, texts, 0) if leaf.test is Test.IN else Question(key, leaf)
             self.columns[question] = _Column(key, leaf.index, table)
 
     def key(self, name: Any) -> str:
@@ -229,7 +231,7 @@ class _Keys:
         return [column.key for column in self.columns.values()]
 
     def encoder(self, groups: int) -> Encoder:
-        head = '{"id":1' + "".join(f',"_{group}":1' for group in range(groups))
+        head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
         columns = list(self.columns.values())
         places = [column.index for column in columns]
         pick = itemgetter(*places) if len(places) > 1 else lambda row: tuple(row[place] for place in places)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from policy.precedence import Effect, Layer, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
 
@@ -58,116 +58,135 @@ class Ruling(Struct, frozen=True, gc=False):
 
 
 class _Seat:
-    """What a ruling needs of a rule, looked up once."""
+    """What a ruling needs of a rule, looked up once; names are bits."""
 
-    __slots__ = ("decided_by", "effect", "is_upstream", "names", "needs", "refuses", "runner", "yields_to")
+    __slots__ = ("decided_by", "effect", "is_upstream", "name", "needs", "part", "refuses", "runner", "yields_to")
 
-    def __init__(self, item: ReleaseRule) -> None:
-        rule, part = item.rule, item.range
+    def __init__(self, item: ReleaseRule, bits: Mapping[str, int]) -> None:
+        rule, self.part = item.rule, item.range
         self.effect = rule.effect
         self.is_upstream = rule.layer is Layer.UPSTREAM
-        self.names = {rule.id, rule.effect.name} if self.is_upstream else {rule.id}
+        self.name = bits[rule.id] | (bits[rule.effect.name] if self.is_upstream else 0)
         self.refuses = rule.effect.name.startswith("refuse")
-        self.runner = part.runner
-        self.needs, self.yields_to, self.decided_by = frozenset(part.needs), frozenset(part.yields_to), frozenset(part.decided_by)
+        self.runner = self.part.runner
+        self.needs, self.yields_to, self.decided_by = (_mask(names, bits) for names in (self.part.needs, self.part.yields_to, self.part.decided_by))
+
+
+def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
+    mask = 0
+    for name in names:
+        mask |= bits.get(name, 0)
+    return mask
 
 
 class Rulings:
-    """The rules of a release, ready to be ruled on."""
+    """The rules of a release, ready to be ruled on.
+
+    ``needs`` and the like call a rule by its id and an upstream rule by its effect, too.
+    """
 
     def __init__(self, rules: Sequence[ReleaseRule], always: Iterable[int]) -> None:
         """``rules`` stand in the release's order; ``always`` are the places of those without a condition."""
-        self._seats = tuple(_Seat(item) for item in rules)
+        named = dict.fromkeys(name for item in rules for name in (item.rule.id, item.rule.effect.name))
+        self._bits = {name: 1 << bit for bit, name in enumerate(named)}
+        self._seats = tuple(_Seat(item, self._bits) for item in rules)
         self._always = tuple(always)
         self._house = frozenset(n for n, seat in enumerate(self._seats) if not seat.is_upstream)
 
-    def both(self, fired: Iterable[int]) -> tuple[Ruling, Ruling]:
-        """The rulings by upstream's layer alone and by both, one and the same where no house rule fired."""
+    def both(self, fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
+        """The rulings by upstream's layer alone and by both, one and the same where no house rule holds."""
         upstream = self.on(fired, upstream_only=True)
-        return upstream, upstream if self._house.isdisjoint((*fired, *self._always)) else self.on(fired, upstream_only=False)
+        if self._house.isdisjoint(fired) and self._house.isdisjoint(self._always):
+            return upstream, upstream
+        return upstream, self.on(fired, upstream_only=False)
 
-    def on(self, fired: Iterable[int], *, upstream_only: bool) -> Ruling:
+    def on(self, fired: tuple[int, ...], *, upstream_only: bool) -> Ruling:
         """The ruling on the rules that fired (``~place``: what lifts the rule at start holds).
 
         INVARIANT: at least one of them decides; the catalogue refuses releases in which none might.
         """
         seats = self._seats
-        holding = sorted(n for n in (*fired, *self._always) if n >= 0)
-        if upstream_only and self._house:
+        holding = sorted(fired + self._always)
+        lifted: list[int] = []
+        if holding[0] < 0:
+            lifted, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
+        if upstream_only and not self._house.isdisjoint(holding):
             holding = [n for n in holding if seats[n].is_upstream]
-        lifted = [~n for n in fired if n < 0]
         effect = seats[holding[0]].effect
         if effect.alone:
             alone = [n for n in holding if seats[n].effect is effect]
             return Ruling(effect, holding, lifted, alone, alone, [], [], [], [], [])
-        names = self._names(holding)
+        names = 0
+        for n in holding:
+            names |= seats[n].name
         decided = False
-        decisive, standing, v2_list, v1_list, later = [], [], [], [], []
+        later = 0
+        decisive, standing, v2_list, v1_list = [], [], [], []
         for n in holding:
             seat = seats[n]
             kind = seat.effect
             if kind.decides:
-                if seat.yields_to and not names.isdisjoint(seat.yields_to):
+                if names & seat.yields_to or (decided and kind.last_word):
                     continue
                 if not decided:
                     effect, decided = kind, True
                 if kind is effect:
                     decisive.append(n)
-                elif kind.last_word:
-                    continue
                 standing.append(n)
-                if kind.lists is Runner.V2:
+                if kind.lists is not None:
                     v2_list.append(n)
-            elif kind.lists is Runner.V1:
+            elif kind.lists is not None:
                 standing.append(n)
                 v1_list.append(n)
             else:
-                later.append(n)
+                later += 1
         own = v2_list if effect.runner is Runner.V2 else v1_list
-        ruling = Ruling(effect, holding, lifted, decisive, standing, [], [], v2_list, v1_list, [n for n in own if n not in lifted] if lifted else own)
-        for n in later:
-            if not self._obstacle(ruling, seats[n], names):
-                (ruling.refusals if seats[n].refuses else ruling.advice).append(n)
+        at_start = [n for n in own if n not in lifted] if lifted else own
+        ruling = Ruling(effect, holding, lifted, decisive, standing, [], [], v2_list, v1_list, at_start)
+        deciders = self._names(decisive)
+        left = self._left(ruling) if lifted else names
+        for n in holding[len(holding) - later :]:
+            seat = seats[n]
+            if not _obstacle(seat, effect.runner, deciders, names, left if seat.refuses else names):
+                (ruling.refusals if seat.refuses else ruling.advice).append(n)
         return ruling
 
-    def _obstacle(self, ruling: Ruling, seat: _Seat, names: set[str]) -> str:
-        """What keeps a rule that refuses or advises from standing: the name of what it asks, or nothing."""
-        runner = ruling.effect.runner
-        if runner is None or (seat.runner is not None and seat.runner is not runner):
-            return "runner"
-        if seat.decided_by and self._names(ruling.decisive).isdisjoint(seat.decided_by):
-            return "decided_by"
-        if seat.yields_to and not names.isdisjoint(seat.yields_to):
-            return "yields_to"
-        if seat.needs and (self._left(ruling) if seat.refuses and ruling.lifted else names).isdisjoint(seat.needs):
-            return "needs"
-        return ""
+    def _names(self, places: Iterable[int]) -> int:
+        names = 0
+        for n in places:
+            names |= self._seats[n].name
+        return names
 
-    def _left(self, ruling: Ruling) -> set[str]:
-        """The names of the rules that hold when vLLM would refuse: those of the runner's list that are lifted by then are gone."""
+    def _left(self, ruling: Ruling) -> int:
+        """The names that are left when vLLM would refuse: rules of the runner's list that are lifted by then are gone."""
         return self._names(n for n in ruling.holding if n in ruling.at_start or self._seats[n].effect.lists is not ruling.runner)
 
     def aside(self, ruling: Ruling, n: int) -> Aside:
         """Why the rule at ``n``, whose condition holds, does not stand."""
         seat, names = self._seats[n], self._names(ruling.holding)
-        match self._asks(ruling, seat, names):
-            case "runner" as asks:
-                return Aside(asks, seat.runner or list(Runner), ruling.runner)
-            case "yields_to" as asks:
-                return Aside(asks, sorted(seat.yields_to), sorted(names & seat.yields_to))
-            case "needs" as asks:
-                return Aside(asks, sorted(seat.needs), [])
-            case asks:
-                return Aside(asks, sorted(seat.decided_by) or seat.effect.name, ruling.effect.name)
-
-    def _asks(self, ruling: Ruling, seat: _Seat, names: set[str]) -> str:
+        part = seat.part
         if ruling.effect.alone or seat.effect.last_word:
-            return "decided_by"
-        return "yields_to" if seat.effect.decides else self._obstacle(ruling, seat, names)
+            return Aside("decided_by", seat.effect.name, ruling.effect.name)
+        left = self._left(ruling) if seat.refuses else names
+        match "yields_to" if seat.effect.decides else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left):
+            case "runner" as asks:
+                return Aside(asks, part.runner or list(Runner), ruling.runner)
+            case "yields_to" as asks:
+                return Aside(asks, list(part.yields_to), [name for name in part.yields_to if names & self._bits.get(name, 0)])
+            case "decided_by" as asks:
+                return Aside(asks, list(part.decided_by), ruling.effect.name)
+            case asks:
+                return Aside(asks, list(part.needs), [])
 
-    def _names(self, places: Iterable[int]) -> set[str]:
-        """What ``needs`` and the like can call these rules: their ids, and the upstream ones' effects."""
-        names: set[str] = set()
-        for n in places:
-            names |= self._seats[n].names
-        return names
+
+def _obstacle(seat: _Seat, runner: Runner | None, deciders: int, names: int, left: int) -> str:
+    """What keeps a rule that refuses or advises from standing: the name of what it asks, or nothing."""
+    if runner is None or (seat.runner is not None and seat.runner is not runner):
+        return "runner"
+    if seat.part.decided_by and not deciders & seat.decided_by:
+        return "decided_by"
+    if names & seat.yields_to:
+        return "yields_to"
+    if seat.part.needs and not left & seat.needs:
+        return "needs"
+    return ""

@@ -26,6 +26,7 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
+JSON_HEADER: Final = (b"content-type", JSON)
 PAUSE: Final = 32  # items between two looks at other clients
 CANDIDATE_MEMBERS: Final = ("request", "rules", "remove")
 
@@ -83,7 +84,9 @@ class Decisions(Call):
             else:
                 await send_answer(send, 200, JSON, encode(decision))
         else:
-            await send_answer(send, 200, JSON, self.answers.decision(body))
+            answer = self.answers.decision(body)
+            await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, (b"content-length", b"%d" % len(answer))]})
+            await send({"type": "http.response.body", "body": answer})
 
 
 class Batch(Call):

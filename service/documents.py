@@ -5,8 +5,7 @@ Owns the reading of bodies: how large, how encoded, and what is wrong where one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,8 +28,7 @@ class Disconnected(Exception):
     """The client went away before its body was there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(NamedTuple):
     """What the request's headers say of its body and of the answer that it wants."""
 
     content_type: bytes
@@ -46,14 +44,18 @@ def read_headers(scope: Scope, limit: int) -> Headers:
     content_type = b""
     wants_text = False
     for name, value in scope["headers"]:
-        if name == b"content-type":
-            content_type = value.partition(b";")[0].strip().lower()
-        elif name == b"accept":
-            wants_text = value not in {b"*/*", b"application/json"} and _prefers_text(value)
-        elif name == b"content-length" and int(value) > limit:
-            raise Refused("too-large", f"{int(value)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
-        elif name == b"content-encoding" and value.strip().lower() not in {b"", b"identity"}:
-            raise Refused("unsupported-encoding", f"the body is `{value.decode('latin-1')}`-encoded; send it as it is")
+        match name:
+            case b"content-type":
+                content_type = value if value == b"application/json" else value.partition(b";")[0].strip().lower()
+            case b"content-length":
+                if int(value) > limit:
+                    raise Refused(
+                        "too-large", f"{int(value)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch"
+                    )
+            case b"accept":
+                wants_text = value not in {b"*/*", b"application/json"} and _prefers_text(value)
+            case b"content-encoding" if value.strip().lower() not in {b"", b"identity"}:
+                raise Refused("unsupported-encoding", f"the body is `{value.decode('latin-1')}`-encoded; send it as it is")
     return Headers(content_type, wants_text)
 
 
