@@ -159,7 +159,7 @@ def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder."
 def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
     today = datetime.now(UTC).date()
     for rule in catalogue.rules:
-        if rule.review_by is not None and rule.review_by < today:
+        if rule.is_overdue(today):
             yield Fault(
                 rule.path,
                 *rule.place,

@@ -118,7 +118,7 @@ encode = msgspec.json.Encoder().encode
 class Shown:
     """What a release's rule shows in an answer, as far as it does not depend on the facts."""
 
-    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "message", "references", "rule", "words")
+    __slots__ = ("effect", "evidence", "feature", "fixed", "indices", "layer", "message", "references", "rule", "words")
 
     def __init__(self, item: ReleaseRule) -> None:
         rule = item.rule
@@ -129,14 +129,15 @@ class Shown:
         self.feature = rule.effect.says is Says.FEATURE
         self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
         self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
+        self.indices = (*(index for _, index in self.evidence), *(INDEX[name] for name in self.words.facts))
 
     def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
         """The rule's words for these facts."""
         return self.fixed if self.fixed is not None else self.words.filled(row, lists)
 
-    def reason(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]], *, decisive: bool) -> Reason:
+    def reason(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]], decisive: bool) -> Reason:  # noqa: FBT001  # called for each reason of each answer
         """The rule as a reason, with its evidence."""
-        said = self.said(row, lists)
+        said = self.fixed or self.words.filled(row, lists)
         return Reason(
             self.rule,
             self.layer,
@@ -186,6 +187,6 @@ def summary(ruling: Ruling, reasons: Sequence[Reason], errors: Sequence[str]) ->
     """One sentence: the runner and why, and whether vLLM will start."""
     if ruling.runner is None:
         return f"no runner: vLLM will not start: {errors[0]}"
-    why = "; ".join(reason.message for reason in reasons if reason.decisive)
+    why = "; ".join([reason.message for reason in reasons if reason.decisive])
     end = f"; vLLM will not start: {errors[0]}" if errors else ""
     return f"{ruling.runner.upper()}: {why}{end}"

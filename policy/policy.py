@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision import Decision, PolicyRef, Verdict, features, start_lists, startup_errors, summary
+from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
 from policy.facts import VARIABLE, VARIABLE_INDEX
-from policy.precedence import Layer, Runner
+from policy.precedence import Runner
 from policy.releases import series
 from policy.ruleset import Ruleset
 from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
@@ -29,22 +29,37 @@ if TYPE_CHECKING:
     from policy.catalogue import Catalogue, ReleaseRule
     from policy.request import Request
 
+EXCLUDE_V2: Final = "exclude-v2"
+EXCLUDE_V1: Final = "exclude-v1"
+NO_LISTS: Final[dict[str, list[str]]] = {}
+ASKED_BY: Final = len(b'{"decision_id":"","request_id":') + 36
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class Weighed(Struct, frozen=True, gc=False):
     """One row of facts weighed by a release's rules.
 
-    ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` and
-    ``final_row`` are what vLLM comes to with the variable ``set_to``, where that must be set.
+    ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone, on the rules that
+    ``fired``; the ``final`` ones are what vLLM comes to with the variable ``set_to``, where that must be set.
     """
 
     row: Sequence[Any]
+    fired: tuple[int, ...]
     ruling: Ruling
     upstream: Ruling
     final: Ruling
     final_row: Sequence[Any]
+    final_fired: tuple[int, ...]
     set_to: str | None
+
+    @property
+    def variable_is_sound(self) -> bool:
+        """Whether every value of the row is one that JSON has; a malformed variable is none."""
+        return not self.ruling.effect.alone
+
+
+KEPT: Final = 1024
+MAX_KEPT: Final = 4096  # bytes of one answer
 
 
 class Policy:
@@ -63,6 +78,7 @@ class Policy:
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
+        self._kept: dict[tuple[Any, ...], bytes] = {}
         compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known:
@@ -75,37 +91,68 @@ class Policy:
         """The compiled rules of a known release."""
         return self._rulesets[release]
 
+    def answer(self, request: Request, today: date) -> bytes:
+        """The decision as JSON, as ``decide`` makes it.
+
+        The engine is asked each time. What follows from the rules that it names and the values that they
+        show is kept for the next deployment of which the same can be said, whatever else it has.
+        """
+        release = request.release
+        ruleset = self._rulesets[release.decided_as]
+        weighed = weigh(ruleset, request.facts.row, upstream_only=request.upstream_only)
+        if request.explain or request.facts.ignored or not release.verified:
+            return encode(self._decided(request, today, ruleset, weighed))
+        values = encode(ruleset.shows(weighed.ruling)(weighed.row)) if weighed.variable_is_sound else b""
+        key = (release.decided_as, request.vllm_version, release.defaulted, request.upstream_only, weighed.fired, weighed.final_fired, values, today)
+        kept = self._kept.get(key)
+        asked_by = encode(request.request_id)
+        if kept is None:
+            answer = encode(self._decided(request, today, ruleset, weighed))
+            if len(answer) <= MAX_KEPT and weighed.variable_is_sound:
+                if len(self._kept) >= KEPT:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = answer[ASKED_BY + len(asked_by) :]
+            return answer
+        return b'{"decision_id":"%b","request_id":%b%b' % (str(uuid7()).encode(), asked_by, kept)
+
     def decide(self, request: Request, today: date) -> Decision:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of."""
-        facts = request.facts
         ruleset = self._rulesets[request.release.decided_as]
-        weighed = weigh(ruleset, facts.row, upstream_only=request.upstream_only)
+        return self._decided(request, today, ruleset, weigh(ruleset, request.facts.row, upstream_only=request.upstream_only))
+
+    def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Weighed) -> Decision:
         row, ruling, upstream, final, final_row = weighed.row, weighed.ruling, weighed.upstream, weighed.final, weighed.final_row
         shown = ruleset.shown
-        v2_list = features(shown, ruling.v2_list, row)
-        v1_list = features(shown, ruling.v1_list, row)
-        lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
         decisive = ruling.decisive
-        reasons = [shown[n].reason(row, lists, decisive=n in decisive) for n in ruling.standing]
+        reasons = [shown[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
+        v2_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2] if ruling.v2_list else []
+        v1_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V1] if ruling.v1_list else []
+        errors = startup_errors(shown, final, final_row)
+        told = summary(ruling, reasons, errors)
+        warnings = self._warnings(request, ruleset, ruling, today)
         if final.refusals:
             left = start_lists(shown, final, final_row)
-            reasons += [shown[n].reason(final_row, left, decisive=False) for n in final.refusals]
-        advice = [shown[n].reason(row, lists, decisive=False) for n in ruling.advice]
-        errors = startup_errors(shown, final, final_row)
+            reasons += [shown[n].reason(final_row, left, False) for n in final.refusals]
+        if ruling.advice:
+            lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
+            advice = [shown[n].reason(row, lists, False) for n in ruling.advice]
+            reasons += advice
+            warnings = [reason.message for reason in advice] + warnings
+        effect, alone = ruling.effect, upstream.effect
         decision = Decision(
             str(uuid7()),
             request.request_id,
-            ruling.effect.runner,
-            ruling.effect.outcome,
+            effect.runner,
+            effect.outcome,
             final.starts,
             errors,
-            summary(ruling, reasons, errors),
+            told,
             v2_list,
             v1_list,
-            reasons + advice,
-            Verdict(upstream.effect.runner, upstream.effect.outcome, upstream.starts, startup_errors(shown, upstream, row)),
+            reasons,
+            Verdict(alone.runner, alone.outcome, upstream.starts, errors if final is upstream else startup_errors(shown, upstream, row)),
             {} if weighed.set_to is None else {VARIABLE_NAME: weighed.set_to},
-            [reason.message for reason in advice] + self._warnings(request, ruleset, ruling, today),
+            warnings,
             request.vllm_version,
             request.release,
             self._ref,
@@ -119,10 +166,11 @@ class Policy:
         release = request.release
         if not release.verified:
             found.append(f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}")
-        for n in (*ruling.standing, *ruling.advice):
-            rule = ruleset.rules[n].rule
-            if rule.layer is Layer.HOUSE and rule.review_by is not None and rule.review_by < today:
-                found.append(f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}")
+        if not ruleset.reviewed.isdisjoint(ruling.holding):
+            rules = [ruleset.rules[n].rule for n in (*ruling.standing, *ruling.advice) if n in ruleset.reviewed]
+            found += [
+                f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}" for rule in rules if rule.is_overdue(today)
+            ]
         if request.facts.ignored:
             found.extend(request.facts.hints())
         return found
@@ -136,17 +184,17 @@ def weigh(ruleset: Ruleset, row: Sequence[Any], *, upstream_only: bool) -> Weigh
     before anything that a house rule could have decided against.
     """
     fired = ruleset.fired(row)
+    upstream, ruling = ruleset.both(fired)
     if upstream_only:
-        ruling = upstream = ruleset.rulings.on(fired, upstream_only=True)
-    else:
-        upstream, ruling = ruleset.rulings.both(fired)
+        ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
-        return Weighed(row, ruling, upstream, upstream, row, None)
+        return Weighed(row, fired, ruling, upstream, upstream, row, fired, None)
     variable = ruling.runner is Runner.V2
     set_row = list(row)
     set_row[VARIABLE_INDEX] = variable
-    final = ruleset.rulings.on(ruleset.fired(set_row), upstream_only=True)
-    return Weighed(row, ruling, upstream, final, set_row, "1" if variable else "0")
+    final_fired = ruleset.fired(set_row)
+    final, _ = ruleset.both(final_fired)
+    return Weighed(row, fired, ruling, upstream, final, set_row, final_fired, "1" if variable else "0")
 
 
 def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: Request) -> Decision:

@@ -80,6 +80,10 @@ class Rule:
     waits_for: str | None = None
     gaps: tuple[tuple[Span, str], ...] = ()
 
+    def is_overdue(self, today: date) -> bool:
+        """Whether the rule should have been reviewed before ``today``."""
+        return self.review_by is not None and self.review_by < today
+
     def range_of(self, release: str) -> Range | None:
         """The range that holds for a release."""
         version = Version(release)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ID_START: Final = len(b'{"decision_id":"')
 ID_END: Final = ID_START + 36
 KEPT_SIZE: Final = 8192
+SEEN: Final = 4096
 
 
 def today() -> date:
@@ -53,6 +54,7 @@ class Answers:
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
         self._kept: dict[bytes, bytes] = {}
+        self._seen = [0] * SEEN
         self._day = today()
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
@@ -82,12 +84,20 @@ class Answers:
         kept = self._kept.get(body)
         if kept is not None:
             return b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
-        answer = encode(self.policy.decide(self.request(body), day))
-        if len(answer) <= KEPT_SIZE and len(body) <= KEPT_SIZE and self.settings.kept_answers:
+        answer = self.policy.answer(self.request(body), day)
+        self._keep(body, answer)
+        return answer
+
+    def _keep(self, body: bytes, answer: bytes) -> None:
+        """Keep an answer once its document comes a second time; a stream of different ones costs and keeps nothing."""
+        mark = hash(body)
+        place = mark % SEEN
+        if self._seen[place] != mark:
+            self._seen[place] = mark
+        elif len(answer) <= KEPT_SIZE and len(body) <= KEPT_SIZE and self.settings.kept_answers:
             if len(self._kept) >= self.settings.kept_answers:
                 del self._kept[next(iter(self._kept))]
             self._kept[body] = answer[ID_END:]
-        return answer
 
     def request(self, body: bytes) -> Request:
         """What a JSON body asks.
@@ -119,7 +129,7 @@ class Answers:
         try:
             if isinstance(body, PolicyError):
                 raise body
-            return encode(self.policy.decide(self.request(body), today())) + b"\n"
+            return self.policy.answer(self.request(body), today()) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 
