@@ -94,8 +94,8 @@ class Policy:
     def answer(self, request: Request, today: date) -> bytes:
         """The decision as JSON, as ``decide`` makes it.
 
-        The engine is asked each time. What follows from the rules that it names and the values that they
-        show is kept for the next deployment of which the same can be said, whatever else it has.
+        What follows from the fired rules and the values that they show is kept for the next deployment
+        of which the same can be said, whatever else it has.
         """
         release = request.release
         ruleset = self._rulesets[release.decided_as]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KEPT_RULINGS: Final = 128
 KEPT_SHOWS: Final = 256
+KEPT_FACTS: Final = 256
+ASKED: Final = 1024
 
 
 class Ruleset:
@@ -37,6 +39,8 @@ class Ruleset:
         self.definition = compile_rules(rules, series)
         self.engine = Engine(self.definition)
         self._encode = self.definition.encoder.encode
+        self._kept: dict[str, tuple[int, ...]] = {}
+        self._asked = [0] * ASKED
         self._shows: dict[tuple[int, ...], Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
         self._number = self.definition.numbers.__getitem__
         self.rulings = Rulings(self.rules, self.definition.always)
@@ -46,9 +50,20 @@ class Ruleset:
         """The places of the rules whose conditions hold for a row, in the release's order.
 
         Rules without a condition are not among them; ``~place`` says that what lifts the rule holds.
+        The engine's last answers are kept by what it was told, once that was asked for a second time.
         """
-        actions = self.engine.fired(self._encode(row))
-        return tuple(dict.fromkeys(map(self._number, actions))) if len(actions) > 1 else tuple(map(self._number, actions))
+        fact = self._encode(row)
+        fired = self._kept.get(fact)
+        if fired is None:
+            fired = tuple(dict.fromkeys(map(self._number, self.engine.fired(fact))))
+            mark = hash(fact)
+            if self._asked[mark % ASKED] != mark:
+                self._asked[mark % ASKED] = mark
+            else:
+                if len(self._kept) >= KEPT_FACTS:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[fact] = fired
+        return fired
 
     def shows(self, ruling: Ruling) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
         """What takes from a row the values that an answer with this ruling shows."""
