@@ -17,6 +17,7 @@ from uuid_utils import uuid7
 from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
 from policy.facts import VARIABLE, VARIABLE_INDEX
 from policy.precedence import Runner
+from policy.recent import Recent
 from policy.releases import series
 from policy.ruleset import Ruleset
 from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
@@ -78,7 +79,7 @@ class Policy:
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
-        self._kept: dict[tuple[Any, ...], bytes] = {}
+        self._kept: Recent[tuple[Any, ...], bytes] = Recent(KEPT)
         compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known:
@@ -109,9 +110,7 @@ class Policy:
         if kept is None:
             answer = encode(self._decided(request, today, ruleset, weighed))
             if len(answer) <= MAX_KEPT and weighed.variable_is_sound:
-                if len(self._kept) >= KEPT:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[key] = answer[ASKED_BY + len(asked_by) :]
+                self._kept.keep(key, answer[ASKED_BY + len(asked_by) :])
             return answer
         return b'{"decision_id":"%b","request_id":%b%b' % (str(uuid7()).encode(), asked_by, kept)
 

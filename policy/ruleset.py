@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.compile import compile_rules
 from policy.decision import Shown
 from policy.engine import Engine
+from policy.recent import Recent
 from policy.ruling import Ruling, Rulings
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 KEPT_RULINGS: Final = 128
 KEPT_SHOWS: Final = 256
 KEPT_FACTS: Final = 256
-ASKED: Final = 1024
 
 
 class Ruleset:
@@ -39,8 +39,7 @@ class Ruleset:
         self.definition = compile_rules(rules, series)
         self.engine = Engine(self.definition)
         self._encode = self.definition.encoder.encode
-        self._kept: dict[str, tuple[int, ...]] = {}
-        self._asked = [0] * ASKED
+        self._kept: Recent[str, tuple[int, ...]] = Recent(KEPT_FACTS)
         self._shows: dict[tuple[int, ...], Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
         self._number = self.definition.numbers.__getitem__
         self.rulings = Rulings(self.rules, self.definition.always)
@@ -56,13 +55,7 @@ class Ruleset:
         fired = self._kept.get(fact)
         if fired is None:
             fired = tuple(dict.fromkeys(map(self._number, self.engine.fired(fact))))
-            mark = hash(fact)
-            if self._asked[mark % ASKED] != mark:
-                self._asked[mark % ASKED] = mark
-            else:
-                if len(self._kept) >= KEPT_FACTS:
-                    del self._kept[next(iter(self._kept))]
-                self._kept[fact] = fired
+            self._kept.keep(fact, fired)
         return fired
 
     def shows(self, ruling: Ruling) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

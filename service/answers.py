@@ -17,6 +17,7 @@ from policy import render
 from policy.decision import Decision, encode
 from policy.errors import PolicyError, nearest, quoted
 from policy.published import facts_document, policy_document, releases_document, rule_document, rules_document
+from policy.recent import Recent
 from policy.request import Request, read_request
 from policy.usual import read_usual
 from service.documents import decode
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 ID_START: Final = len(b'{"decision_id":"')
 ID_END: Final = ID_START + 36
 KEPT_SIZE: Final = 8192
-SEEN: Final = 4096
 
 
 def today() -> date:
@@ -53,8 +53,7 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: dict[bytes, bytes] = {}
-        self._seen = [0] * SEEN
+        self._kept: Recent[bytes, bytes] = Recent(settings.kept_answers)
         self._day = today()
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
@@ -85,19 +84,9 @@ class Answers:
         if kept is not None:
             return b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
         answer = self.policy.answer(self.request(body), day)
-        self._keep(body, answer)
+        if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE:
+            self._kept.keep(body, answer[ID_END:])
         return answer
-
-    def _keep(self, body: bytes, answer: bytes) -> None:
-        """Keep an answer once its document comes a second time; a stream of different ones costs and keeps nothing."""
-        mark = hash(body)
-        place = mark % SEEN
-        if self._seen[place] != mark:
-            self._seen[place] = mark
-        elif len(answer) <= KEPT_SIZE and len(body) <= KEPT_SIZE and self.settings.kept_answers:
-            if len(self._kept) >= self.settings.kept_answers:
-                del self._kept[next(iter(self._kept))]
-            self._kept[body] = answer[ID_END:]
 
     def request(self, body: bytes) -> Request:
         """What a JSON body asks.
