@@ -98,7 +98,7 @@ def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tupl
         RequestInvalid: an id to remove is not there.
     """
     texts = dict(base)
-    by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base}
+    by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base if "/" in path}
     ids: list[str] = []
     faults: list[Fault] = []
     misfits: list[Misfit] = []

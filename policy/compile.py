@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import string
 from dataclasses import dataclass, field
-from operator import getitem, itemgetter
+from operator import eq, ge, getitem, itemgetter, lt, ne
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves
@@ -27,6 +27,7 @@ ALONE: Final = 56  # so many rules cannot match 64 at once, and go without a lev
 MAX_GROUPS: Final = 48
 SENTINEL: Final = "z"
 LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
+COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
 COMMON: Final = 65  # numbers whose texts are made beforehand
@@ -45,7 +46,7 @@ class Encoder:
     tables: tuple[Table, ...]
 
     def encode(self, row: Sequence[Any]) -> str:
-        """The fact as JSON text: a constant id, every key that the rules read, whole numbers only."""
+        """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
         return f"{self.head}{''.join(map(getitem, self.tables, self.pick(row)))}}}"
 
 
@@ -87,6 +88,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         atoms = [*([{f"_{n // GROUP}": 1}] if groups else ()), *_conjunction(condition, keys)]
         definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}]}
     definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
+    _leave_out(definition, keys)
     encoder = keys.encoder(groups)
     return Definition(
         ruleset=json.dumps(definition),
@@ -95,6 +97,32 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         always=tuple(place for place, item in enumerate(rules) if item.when is None),
         canary=encoder.encode(defaults(series)),
     )
+
+
+def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
+    """Let a key be missing wherever no atom on it holds for the value.
+
+    A missing key makes every atom on it false, which is why facts have to be total; where they are all
+    false anyway, the engine is spared the key. Most values of most deployments are such.
+    """
+    tests: dict[str, list[tuple[Callable[[int, int], bool], int]]] = {}
+
+    def collect(atom: Mapping[str, Any]) -> None:
+        for word, rest in atom.items():
+            if isinstance(rest, list):
+                for part in rest:
+                    collect(part)
+            elif isinstance(rest, dict):
+                for key, operand in rest.items():
+                    tests.setdefault(key, []).append((COMPARISONS[word], operand))
+            else:
+                tests.setdefault(word, []).append((eq, rest))
+
+    for rule in definition.values():
+        collect(rule["all"][0]["m"])
+    for column in keys.columns.values():
+        asked = tests.get(column.key, [])
+        column.table.leave_out(lambda code, asked=asked: any(test(code, operand) for test, operand in asked))  # type: ignore[misc]  # the loop's own list
 
 
 def fnv1a(name: str) -> int:
@@ -121,12 +149,19 @@ def check_collisions(names: Iterable[str]) -> None:
 class Known(dict[Any, str]):
     """The texts of known values; what is not among them has one text for all."""
 
-    def __init__(self, key: str, codes: Mapping[Any, int], other: int | None = None) -> None:
+    def __init__(self, key: str, codes: Mapping[Any, int], other: int) -> None:
         super().__init__({value: f',"{key}":{code}' for value, code in codes.items()})
-        self._other = f',"{key}":{other}'
+        self._key, self._codes, self._other = key, codes, other
+        self._rest = f',"{key}":{other}'
 
     def __missing__(self, value: Any) -> str:
-        return self._other
+        return self._rest
+
+    def leave_out(self, matters: Callable[[int], bool]) -> None:
+        """Say nothing of a value whose code does not matter."""
+        self.update({value: "" for value, code in self._codes.items() if not matters(code)})
+        if not matters(self._other):
+            self._rest = ""
 
 
 class Numbers(dict[int, str]):
@@ -138,6 +173,10 @@ class Numbers(dict[int, str]):
 
     def __missing__(self, value: int) -> str:
         return f"{self._start}{value}"
+
+    def leave_out(self, matters: Callable[[int], bool]) -> None:
+        """Say nothing of a common number that does not matter."""
+        self.update({number: "" for number in self if not matters(number)})
 
 
 class Question:
@@ -165,6 +204,15 @@ class Question:
         if value:
             return self._texts[self._answer(value)]
         return self._null if value is None else self._empty
+
+    def leave_out(self, matters: Callable[[int], bool]) -> None:
+        """Say nothing of an answer that does not matter."""
+
+        def kept(text: str) -> str:
+            return text if matters(int(text[-1])) else ""
+
+        self._null, self._empty = kept(self._null), kept(self._empty)
+        self._texts = (kept(self._texts[0]), kept(self._texts[1]))
 
 
 Table: TypeAlias = Known | Numbers | Question
@@ -213,7 +261,7 @@ class _Keys:
             case Kind.INTEGER:
                 table = Numbers(key)
             case _:
-                table = Known(key, {False: 0, True: 1})
+                table = Known(key, {False: 0, True: 1}, 0)
         self.columns[name] = _Column(key, INDEX[name], table)
 
     def derived(self, leaf: Leaf) -> None:

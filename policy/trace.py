@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from policy.catalogue import ReleaseRule
-    from policy.facts import Facts
+    from policy.facts import Fact, Facts
     from policy.precedence import Runner
     from policy.ruling import Ruling, Rulings
 
 PRESENT: Final = "present"
+ANOTHER: Final = "another"
+EMPTY: Final = "empty"
 
 
 def trace(
@@ -113,7 +115,7 @@ def assumptions(
         if fact.name not in read or index in facts.stated or not all(facts.row[INDEX[name]] for name in ancestors(fact.name)):
             continue
         change = {}
-        for label, value in _others(fact.kind, facts.row[index], read[fact.name]):
+        for label, value in _others(fact, facts.row[index], read[fact.name]):
             other = otherwise(index, value)
             if other != answer:
                 change[label] = Otherwise(*other)
@@ -127,24 +129,28 @@ def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
             yield from leaves(condition)
 
 
-def _others(kind: Kind, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, Any]]:
-    """Other values of a fact that some rule tells apart, by what an answer calls them."""
+def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, Any]]:
+    """Other values of a fact, one of each sort that some rule tells apart, by what an answer calls them."""
     others: dict[str, Any] = {}
-    for leaf in asked:
-        match kind, leaf.test:
-            case ((Kind.CHOICE | Kind.TEXT | Kind.INTEGER), (Test.IS | Test.AT_LEAST)):
-                others[str(leaf.operand)] = leaf.operand
-            case ((Kind.CHOICE | Kind.TEXT), Test.IN):
-                others.update((text, text) for text in leaf.operand)
-            case Kind.TEXTS, (Test.HAS_ANY_OF | Test.HAS_OTHER_THAN | Test.FIRST_IS_IN):
-                others.update((text, [text]) for text in leaf.operand)
-            case ((Kind.TEXTS | Kind.LIST), _):
-                others["not empty"] = ["…"]
-    match kind:
+    operands = [leaf.operand for leaf in asked if leaf.operand is not None]
+    texts = dict.fromkeys(text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)))
+    match fact.kind:
         case Kind.BOOLEAN:
             others = {"true": True, "false": False}
         case Kind.PRESENCE:
-            others = {"present": True}
+            others = {PRESENT: True}
         case Kind.VARIABLE:
             others = {"1": True, "0": False}
+        case Kind.CHOICE:
+            others = {choice: choice for choice in fact.choices}
+        case Kind.INTEGER:
+            others = {str(number): number for operand in operands for number in (operand, operand - 1, operand + 1) if number >= fact.least}
+        case Kind.TEXT:
+            others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
+        case Kind.TEXTS:
+            others = {**{text: [text] for text in texts}, ANOTHER: [ANOTHER], EMPTY: []}
+        case Kind.LIST:
+            others = {"not empty": [ANOTHER], EMPTY: []}
+    if fact.nullable:
+        others["null"] = None
     return [(label, other) for label, other in others.items() if type(other) is not type(value) or other != value]
