@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from operator import eq, ge, getitem, itemgetter, lt, ne
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves
+from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves, ways
 from policy.errors import EngineFailed
 from policy.facts import FACTS, INDEX, Kind, ancestors, defaults
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from policy.catalogue import ReleaseRule
 
-GROUP: Final = 32  # 64 conditions that match at one level of the network make the engine fail
-ALONE: Final = 56  # so many rules cannot match 64 at once, and go without a level of groups
-MAX_GROUPS: Final = 48
+GROUP: Final = 32  # 64 ways to match at one level of the network make the engine fail
+ALONE: Final = 56  # so many ways are no 64, and go without a level of groups
+MAX_GROUPS: Final = 32
+MAX_KEYS: Final = 200  # a fact of more than 255 members is refused, and the engine adds some of its own
 SENTINEL: Final = "z"
 LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
@@ -76,16 +77,19 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
     asked = [
         (number, condition) for place, item in enumerate(rules) for number, condition in ((place, item.when), (~place, item.lifted)) if condition is not None
     ]
-    groups = 0 if len(asked) <= ALONE else -(-len(asked) // GROUP)
+    group_of = _groups([ways(condition) for _, condition in asked])
+    groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
-        raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
+        raise EngineFailed(f"{len(asked)} conditions are more than one release can have")
+    if len(keys.columns) > MAX_KEYS:
+        raise EngineFailed(f"{len(keys.columns)} different questions are more than the {MAX_KEYS} that the rules of one release can ask")
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
     for n, (number, condition) in enumerate(asked):
         action = str(n)
         numbers[action] = number
-        atoms = [*([{f"_{n // GROUP}": 1}] if groups else ()), *_conjunction(condition, keys)]
+        atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
         definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}]}
     definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
     _leave_out(definition, keys)
@@ -97,6 +101,19 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         always=tuple(place for place, item in enumerate(rules) if item.when is None),
         canary=encoder.encode(defaults(series)),
     )
+
+
+def _groups(each: Sequence[int]) -> list[int]:
+    """The group of each condition, by the ways in which it can come true; ``-1`` where none is needed."""
+    if sum(each) <= ALONE:
+        return [-1] * len(each)
+    groups, group, taken = [], 0, 0
+    for count in each:
+        if taken + count > GROUP:
+            group, taken = group + 1, 0
+        taken += count
+        groups.append(group)
+    return groups
 
 
 def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:

@@ -48,7 +48,11 @@ class Engine:
                 # INVARIANT: a ruleset whose run did not finish is never asked again. It is abandoned, not
                 # deleted: deleting one with an unfinished action ends the process.
                 self._handle = self._create()
+            try:
                 return self._run(self._handle, fact)
+            except rete.error as error:
+                self._handle = self._create()
+                raise EngineFailed(f"the engine refuses a fact: {error}") from error
 
     def close(self) -> None:
         """Free the ruleset: the state first, because a ruleset deleted with its state leaks it."""

@@ -6,6 +6,7 @@ what the user wrote stands in backticks.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -82,6 +83,8 @@ def _as_json(value: object) -> str:
             return f"[{', '.join(_as_json(item) for item in value[:QUOTED])}]"
         case bool() | None:
             return {True: "true", False: "false", None: "null"}[value]
+        case str():
+            return json.dumps(value[: QUOTED + 1], ensure_ascii=False)
         case _:
             return repr(value)
 

@@ -218,10 +218,12 @@ def _read_date(node: Node | None, reader: Reader) -> date | None:
     if node is None:
         return None
     try:
-        return date.fromisoformat(node.value) if isinstance(node.value, str) else None
+        if isinstance(node.value, str) and len(node.value) == len("2027-01-31"):
+            return date.fromisoformat(node.value)
     except ValueError:
-        reader.fault(node, f"{quoted(node.plain())} is no date; write it as `2027-01-31`")
-        return None
+        pass
+    reader.fault(node, f"{quoted(node.plain())} is no date; write it as `2027-01-31`")
+    return None
 
 
 def _read_gap(node: Node, reader: Reader) -> tuple[Span, str] | None:

@@ -6,6 +6,7 @@ of a file or a body by itself; the readers (``facts``, ``rule``, ``cases``) say 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from policy.conditions import OPERATORS, VALUES, operators_for
@@ -202,7 +203,7 @@ def definitions() -> dict[str, Any]:
 def question_schema(fact: Fact) -> dict[str, Any]:
     """What a rule may ask of a fact: a bare value, a bare word, or a map of operators."""
     bare: list[dict[str, Any]] = []
-    value: dict[str, Any] = {"type": "boolean"} if fact.kind is Kind.VARIABLE else value_schema(fact)
+    value: dict[str, Any] = {"type": "boolean"} if fact.kind is Kind.VARIABLE else value_schema(replace(fact, nullable=False))
     known = operators_for(fact)
     if fact.kind in VALUES:
         bare.append(value)

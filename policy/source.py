@@ -59,8 +59,8 @@ def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> Node:
         problem = " ".join(part for part in (error.context, error.problem) if part)
         raise _refusal(path, line, column, f"not YAML: {problem}") from error
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        column = error.position - text.rfind("\n", 0, error.position)
+        before = text.encode()[: error.position].decode(errors="ignore")  # libyaml counts bytes
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise _refusal(path, line, column, f"not YAML: {error.reason}") from error
     except UnicodeEncodeError as error:
         raise _refusal(path, 1, 1, "not YAML: a lone surrogate is no character") from error

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PRESENT: Final = "present"
 ANOTHER: Final = "another"
 EMPTY: Final = "empty"
+NOT_EMPTY: Final = "not empty"
 
 
 def trace(
@@ -144,13 +145,15 @@ def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, An
         case Kind.CHOICE:
             others = {choice: choice for choice in fact.choices}
         case Kind.INTEGER:
-            others = {str(number): number for operand in operands for number in (operand, operand - 1, operand + 1) if number >= fact.least}
+            others = {str(number): number for operand in operands for number in (operand - 1, operand) if number >= fact.least}
         case Kind.TEXT:
             others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
         case Kind.TEXTS:
-            others = {**{text: [text] for text in texts}, ANOTHER: [ANOTHER], EMPTY: []}
+            others = (
+                {text: [text] for text in texts} | {f"{text}, …": [text, ANOTHER] for text in texts} | {ANOTHER if texts else NOT_EMPTY: [ANOTHER], EMPTY: []}
+            )
         case Kind.LIST:
-            others = {"not empty": [ANOTHER], EMPTY: []}
+            others = {NOT_EMPTY: [ANOTHER], EMPTY: []}
     if fact.nullable:
         others["null"] = None
     return [(label, other) for label, other in others.items() if type(other) is not type(value) or other != value]

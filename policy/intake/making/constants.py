@@ -1,0 +1,144 @@
+"""Named constants of one vLLM release that the derivation of facts reads: lists, literals, small dicts.
+
+Owns where each stands. The registry itself is for `registry`, configuration classes for `configs`.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from policy.intake.making.classes import Klass, klass_of
+from policy.intake.making.modules import World
+from policy.intake.making.values import Name, Unreadable, named_value, value
+
+MODEL = "vllm.config.model"
+CONVERTORS = "vllm.transformers_utils.model_arch_config_convertor"
+CONFIG = "vllm.transformers_utils.config"
+SPECULATIVE = "vllm.config.speculative"
+Table = dict[str, object]
+
+WRITTEN_OUT = {
+    "architecture_to_model_type": (CONFIG, "_ARCHITECTURE_TO_MODEL_TYPE"),
+    "config_attribute_renames": (CONFIG, "_CONFIG_ATTRS_MAPPING"),
+    "runner_converts": (MODEL, "_RUNNER_CONVERTS"),
+    "suffix_defaults": (MODEL, "_SUFFIX_TO_DEFAULTS"),
+}
+"""Name in the table → module and name in vLLM."""
+
+COLLECTED = {SPECULATIVE: "speculative", "vllm.config.vllm": "vllm"}
+"""Modules whose literals and sets of texts are all taken, each under its own name in lower case."""
+
+
+ASKED = {
+    "backend_asks": (
+        ("vllm.model_executor.models.registry", "_ModelRegistry", "_try_resolve_transformers"),
+        ("is_backend_compatible", "_can_set_attn_implementation"),
+    ),
+    "use_mla_asks": ((MODEL, "ModelConfig", "use_mla"), ("using_transformers_backend", "is_causal")),
+}
+"""Name in the table → a method, and the words of it that say what else it looks at."""
+
+
+def constants(world: World) -> Table:
+    """Name → value, for what the release has."""
+    table: Table = {name: found for name, (module, constant) in WRITTEN_OUT.items() if (found := _readable(world, module, constant)) is not None}
+    for module_name, prefix in COLLECTED.items():
+        table |= {f"{prefix}.{_words(name)}": found for name, found in _text_sets(world, module_name)}
+    table |= _expert_names(world)
+    table |= _mla(world)
+    table |= _hybrid_attention_layers(world)
+    table |= {name: asked for name, (place, words) in ASKED.items() if (asked := _asked(world, place, words))}
+    return table
+
+
+def architecture_hooks(world: World) -> Table:
+    """Architecture → the class of `MODELS_CONFIG_MAP` that adjusts the configuration."""
+    found = named_value(world, "vllm.model_executor.models.config", "MODELS_CONFIG_MAP")
+    return {str(key): str(name) for key, name in found.items()} if isinstance(found, dict) else {}
+
+
+def convertors(world: World) -> Table:
+    """Model type → the convertor class, and which of the base convertor's answers it changes."""
+    found = named_value(world, CONVERTORS, "MODEL_ARCH_CONFIG_CONVERTORS")
+    module = world.module(CONVERTORS)
+    table: Table = {}
+    for model_type, name in found.items() if isinstance(found, dict) else ():
+        klass = klass_of(world, module, ast.Name(str(name))) if module is not None else None
+        parts = [part for part in klass.order() if isinstance(part, Klass)] if isinstance(klass, Klass) else []
+        changed = {attribute for part in parts if part.name != "ModelArchConfigConvertorBase" for attribute in part.namespace()}
+        table[str(model_type)] = {"class": str(name), "changes": sorted(changed)}
+    return table
+
+
+def _words(name: str) -> str:
+    """`MTPModelTypes` and `_MTP_MODEL_TYPES` as `mtp_model_types`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", "_", name.strip("_")).lower()
+
+
+def _readable(world: World, module: str, name: str) -> object:
+    try:
+        return named_value(world, module, name)
+    except Unreadable:
+        return None
+
+
+def _text_sets(world: World, module_name: str) -> Iterator[tuple[str, object]]:
+    module = world.module(module_name)
+    for name in module.bound if module is not None else ():
+        found = _readable(world, module_name, name) if isinstance(module.bound[name], ast.expr) else None  # type: ignore[union-attr]  # absent modules have no names
+        if isinstance(found, tuple) and found and all(isinstance(item, str) and not isinstance(item, Name) for item in found):
+            yield name, _unordered(found)
+
+
+def _unordered(found: tuple[object, ...]) -> list[str]:
+    return sorted({str(item) for item in found})
+
+
+def _method(world: World, module_name: str, klass_name: str, method: str) -> ast.FunctionDef | None:
+    module = world.module(module_name)
+    klass = klass_of(world, module, ast.Name(klass_name)) if module is not None else None
+    found = klass.attribute(method) if isinstance(klass, Klass) else None
+    return found[1] if found is not None and isinstance(found[1], ast.FunctionDef) else None
+
+
+def _expert_names(world: World) -> Table:
+    """The attributes that `get_num_experts` looks at, in its order."""
+    aliases = _readable(world, CONFIG, "CONFIG_FIELD_ALIASES")
+    if isinstance(aliases, dict):
+        return {"num_experts_names": aliases["num_experts"]}
+    method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "get_num_experts")
+    module = world.module(CONVERTORS)
+    for node in ast.walk(method) if method is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Name(id="num_expert_names")], value=names) if module is not None:
+                return {"num_experts_names": value(world, module, names)}
+    return {}
+
+
+def _mla(world: World) -> Table:
+    """The model types of `is_deepseek_mla`: first those of a model, then those below an EAGLE draft."""
+    method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla")
+    lists = [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1] if method is not None else []
+    return dict(zip(("mla_model_types", "mla_eagle_model_types"), (sorted(names) for names in lists), strict=False))
+
+
+def _hybrid_attention_layers(world: World) -> Table:
+    """The layer types that do not make a model hybrid, where all its layers are of them."""
+    method = _method(world, MODEL, "ModelConfig", "is_hybrid")
+    names = [name for node in ast.walk(method) for name in _compared(node, "layer")] if method is not None else []
+    return {"attention_only_layer_types": sorted(names)} if names else {}
+
+
+def _asked(world: World, place: tuple[str, str, str], words: tuple[str, ...]) -> list[str]:
+    method = _method(world, *place)
+    text = ast.unparse(method) if method is not None else ""
+    return sorted(word.strip("_") for word in words if word in text)
+
+
+def _compared(node: ast.AST, left: str) -> list[str]:
+    """The texts that an expression ending in a name is compared with."""
+    match node:
+        case ast.Compare(left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[ast.Eq() | ast.In()], comparators=[right]) if name == left:
+            elements = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
+            return [element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)]
+    return []
