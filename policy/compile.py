@@ -80,7 +80,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
     group_of = _groups([ways(condition) for _, condition in asked])
     groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
-        raise EngineFailed(f"{len(asked)} conditions are more than one release can have")
+        raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
     if len(keys.columns) > MAX_KEYS:
         raise EngineFailed(f"{len(keys.columns)} different questions are more than the {MAX_KEYS} that the rules of one release can ask")
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])

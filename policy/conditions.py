@@ -254,9 +254,14 @@ def _with_operand(fact: Fact, operator: Operator, node: Node, reader: Reader, *,
         if operand is None:
             return None
     elif not _comparable(fact, operand):
-        reader.fault(node, f"{quoted(operand)} is not legal for `{fact.name}`; legal: {fact.legal}{_or_words(fact)}")
+        reader.fault(node, f"{quoted(operand)} is not legal for `{fact.name}`; legal: {_legal(fact)}{_or_words(fact)}")
         return None
     return Leaf(fact.name, operator.test, operand, operator.negated != negated)
+
+
+def _legal(fact: Fact) -> str:
+    """The values that a rule can compare a fact with; for ``null`` and the like it has words."""
+    return listed(["true", "false"]) if fact.kind is Kind.VARIABLE else replace(fact, nullable=False).legal
 
 
 def _or_words(fact: Fact) -> str:

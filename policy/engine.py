@@ -33,7 +33,7 @@ class Engine:
         """
         self._definition = definition
         self._lock = Lock()
-        self._handle = self._create()
+        self._handle: int | None = self._create()
 
     def fired(self, fact: str) -> list[str]:
         """The actions that fire for an encoded fact, by priority; one with several alternatives may stand twice.
@@ -43,22 +43,32 @@ class Engine:
         """
         with self._lock:
             try:
-                return self._run(self._handle, fact)
-            except (EngineFailed, rete.error):
-                # INVARIANT: a ruleset whose run did not finish is never asked again. It is abandoned, not
-                # deleted: deleting one with an unfinished action ends the process.
-                self._handle = self._create()
-            try:
-                return self._run(self._handle, fact)
-            except rete.error as error:
-                self._handle = self._create()
-                raise EngineFailed(f"the engine refuses a fact: {error}") from error
+                return self._finished(fact)
+            except EngineFailed:
+                return self._finished(fact)
+
+    def _finished(self, fact: str) -> list[str]:
+        """A run to its end.
+
+        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never asked again. It is
+        abandoned and not deleted: deleting one with an unfinished action ends the process.
+        """
+        handle = self._create() if self._handle is None else self._handle
+        self._handle = None
+        try:
+            found = self._run(handle, fact)
+        except rete.error as error:
+            raise EngineFailed(f"the engine refuses a fact: {error}") from error
+        self._handle = handle
+        return found
 
     def close(self) -> None:
         """Free the ruleset: the state first, because a ruleset deleted with its state leaks it."""
         with self._lock:
-            rete.delete_state(self._handle, STATE)
-            rete.delete_ruleset(self._handle)
+            if self._handle is not None:
+                rete.delete_state(self._handle, STATE)
+                rete.delete_ruleset(self._handle)
+            self._handle = None
 
     def _create(self) -> int:
         try:

@@ -56,7 +56,7 @@ class Reader:
         known = [*required, *optional]
         for name, child in node.value.items():
             if name not in known:
-                self.fault(child, f"unknown field {quoted(name)} in a {what}; legal: {listed(known)}{nearest(name, known)}", key=True)
+                self.fault(child, f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{nearest(name, known)}", key=True)
         for name in required:
             if name not in node.value:
                 self.fault(node, f"the {what} has no `{name}`; add it")

@@ -19,6 +19,7 @@ from policy.errors import Fault, RulesInvalid, quoted
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 20_000
+MAX_NUMBER: Final = 64
 
 Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -162,6 +163,8 @@ class _Composer:
         tag = self.scalars.resolve(yaml.ScalarNode, event.value, (True, False)).rpartition(":")[2]  # type: ignore[no-untyped-call]  # PyYAML types no resolver
         if tag not in {"null", "bool", "int", "float"}:
             return str(event.value)
+        if len(event.value) > MAX_NUMBER:
+            raise self.refusal(event, f"{quoted(event.value)} is no number that can be read; put it in quotes")
         try:
             value = self.scalars.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", event.value))
         except ValueError as error:
