@@ -85,7 +85,6 @@ COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported
 read_job = msgspec.json.Decoder(Job).decode
 read_tried = msgspec.json.Decoder(Tried).decode
 encode = msgspec.json.encode
-decode = msgspec.json.decode
 
 
 def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -26,6 +26,7 @@ from policy.catalogue import load, unused_conditions
 from policy.decision import encode
 from policy.errors import EngineFailed, Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
 from policy.folder import default_folder, read_folder
+from policy.jsontext import NotJson, read_json
 from policy.policy import Policy
 from policy.published import rule_document
 from policy.request import read_request
@@ -239,23 +240,25 @@ def _escaped(message: str) -> str:
 def show(
     rule_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")] = None,
     rules: RulesOption = None,
-    vllm: Annotated[str | None, typer.Option("--vllm", help="List only the rules of this release.")] = None,
+    vllm: Annotated[str | None, typer.Option("--vllm", help="Only as this release has it.")] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show one rule's history as a table over the releases, or list all rules."""
     catalogue = _policy(rules or default_folder(), None)[1].catalogue
+    try:
+        release = catalogue.releases.resolve(vllm).decided_as if vllm else None
+    except PolicyError as error:
+        _fail(USAGE, str(error))
     if rule_id is None:
-        try:
-            release = catalogue.releases.resolve(vllm).decided_as if vllm else None
-        except PolicyError as error:
-            _fail(USAGE, str(error))
         chosen = [rule for rule in catalogue.in_order() if release is None or rule.range_of(release)]
         _show([rule_document(rule, release) for rule in chosen], render.rule_list(chosen), as_json=as_json)
         return
     rule = catalogue.rule(rule_id)
     if rule is None:
         _fail(USAGE, f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
-    _show(rule_document(rule), render.history(rule, catalogue), as_json=as_json)
+    if release is not None and rule.range_of(release) is None:
+        _fail(USAGE, f"the rule {quoted(rule_id)} is not in force in {release}")
+    _show(rule_document(rule, release), render.history(rule, catalogue), as_json=as_json)
 
 
 def _show(answer: Any, picture: RenderableType, *, as_json: bool) -> None:
@@ -296,10 +299,10 @@ def _document(file: str) -> Any:
     """A request's document: JSON is YAML to the reader, but for its bounds, so YAML is tried where JSON fails."""
     text = _read_text(file)
     try:
-        return candidate.decode(text)
-    except ValueError as no_json:
+        return read_json(text.encode())
+    except NotJson as no_json:
         if text.lstrip().startswith(("{", "[")):
-            _fail(USAGE, f"{file}: not JSON: {no_json}")
+            _fail(USAGE, f"{file}: {no_json}")
     try:
         return read_yaml(text, file).plain()
     except RulesInvalid as error:

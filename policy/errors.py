@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUOTED = 80
+SHOWN_DEPTH = 3
+MAX_FAULTS = 100
 
 
 class PolicyError(Exception):
@@ -75,12 +77,14 @@ def quoted(value: object) -> str:
     return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
 
 
-def _as_json(value: object) -> str:
+def _as_json(value: object, depth: int = 0) -> str:
     match value:
         case dict():
             return "{…}" if value else "{}"
+        case list() if depth == SHOWN_DEPTH:
+            return "[…]"
         case list():
-            return f"[{', '.join(_as_json(item) for item in value[:QUOTED])}]"
+            return f"[{', '.join(_as_json(item, depth + 1) for item in value[:QUOTED])}]"
         case bool() | None:
             return {True: "true", False: "false", None: "null"}[value]
         case str():

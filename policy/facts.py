@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.errors import Misfit, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Misfit, listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -390,6 +390,8 @@ def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: 
     for key, value in document.items():
         member = members.get(key)
         if member is None:
+            if len(faults) >= MAX_FAULTS:
+                return
             if not parent.is_open:
                 faults.append(Misfit(at(f"{pointer}{parent.pointer}".rstrip("/"), key), _unknown(parent, key)))
             elif len(facts.ignored) < MAX_IGNORED and len(key) <= MAX_IGNORED_KEY:

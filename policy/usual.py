@@ -39,7 +39,7 @@ def _type(fact: Fact) -> Any:
         Kind.CHOICE: Literal[fact.choices],
         Kind.TEXT: Text,
         Kind.TEXTS: Annotated[list[Text], Meta(max_length=MAX_ITEMS)],
-        Kind.LIST: Annotated[list[Any], Meta(max_length=MAX_ITEMS)],
+        Kind.LIST: Annotated[list[str | int | list[int]], Meta(max_length=MAX_ITEMS)],
         Kind.VARIABLE: Annotated[str, Meta(max_length=MAX_TEXT, pattern="^[^\0]*$")] | bool | None,
     }
     return kinds[fact.kind] | None if fact.nullable else kinds[fact.kind]

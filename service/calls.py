@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy import candidate, render
 from policy.decision import encode
-from policy.errors import Misfit, PolicyError, RequestInvalid, listed, quoted
+from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, listed, nearest, quoted
+from policy.facts import at
 from service.answers import today
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines
 from service.forms import read_form
@@ -116,7 +117,7 @@ class Batch(Call):
         """
         if type(document) is not dict:
             raise RequestInvalid([Misfit("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
-        faults = [Misfit(f"/{key}", f"unknown member {quoted(key)}; legal: `items`") for key in document if key != "items"]
+        faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in list(document)[:MAX_FAULTS] if key != "items"]
         items = document.get("items")
         if type(items) is not list:
             faults.append(Misfit("/items", f"{quoted(items)} is no list of requests"))
@@ -154,12 +155,14 @@ class DryRun(Call):
         body = await read_body(receive, limit)
         if headers.content_type == FORM:
             document, rules, remove = await read_form(scope, body)
+            pointer = ""
         else:
             document = decode(body, headers.content_type)
-            rules, remove = [], []
+            rules, remove, pointer = [], [], ""
             if type(document) is dict and not document.keys().isdisjoint(CANDIDATE_MEMBERS):
                 document, rules, remove = _read_candidate(document)
-        current = self.answers.decide(document, explain=True)
+                pointer = "/request"
+        current = self.answers.decide(document, pointer, explain=True)
         if not rules and not remove:
             await self.send(send, headers, current)
         else:
@@ -211,7 +214,8 @@ async def _run(job: bytes, seconds: float) -> bytes:
 
 
 def _read_candidate(document: dict[str, Any]) -> tuple[Any, list[str], list[str]]:
-    faults = [Misfit(f"/{key}", f"unknown member {quoted(key)}; legal: {listed(CANDIDATE_MEMBERS)}") for key in document if key not in CANDIDATE_MEMBERS]
+    unknown = [key for key in document if key not in CANDIDATE_MEMBERS][:MAX_FAULTS]
+    faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: {listed(CANDIDATE_MEMBERS)}{nearest(key, CANDIDATE_MEMBERS)}") for key in unknown]
     rules, remove = document.get("rules", []), document.get("remove", [])
     for name, value in (("rules", rules), ("remove", remove)):
         if type(value) is not list or not all(type(item) is str for item in value):

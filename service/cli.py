@@ -7,6 +7,8 @@ is wrong is printed once, all of it, and nothing is served.
 from __future__ import annotations
 
 import os
+import signal
+import socket
 from typing import Annotated, Any
 
 import typer
@@ -43,7 +45,9 @@ def serve(
         application = create_app(settings)
     except ValidationError as error:
         for fault in error.errors():
-            err.print(f"--{'-'.join(map(str, fault['loc'])).replace('_', '-')}: {fault['msg']}, not `{fault['input']}`", markup=False)
+            name = str(fault["loc"][0])
+            shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else f"--{name.replace('_', '-')}"
+            err.print(f"{shown}: {fault['msg']}, not `{fault['input']}`", markup=False)
         raise typer.Exit(USAGE) from error
     except RulesInvalid as error:
         err.print(str(error.under(settings.rules)), markup=False)
@@ -57,6 +61,10 @@ def serve(
     for name, value in settings.model_dump().items():
         if value is not None:
             os.environ[f"RUNNER_POLICY_{name.upper()}"] = str(value)
+    if not _is_free(settings.host, settings.port):
+        err.print(f"{settings.host}:{settings.port} cannot be listened on; is something else there? choose another with --port", markup=False)
+        raise typer.Exit(USAGE)
+    signal.signal(signal.SIGTERM, _end)
     target: Any = application if settings.workers == 1 else "service.app:create_app"
     uvicorn.run(
         target,
@@ -71,6 +79,23 @@ def serve(
         access_log=False,
         server_header=False,
     )
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Whether the address can be listened on just now."""
+    try:
+        place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(place[0], place[1]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place[4])
+    except OSError:
+        return False
+    return True
+
+
+def _end(*_: object) -> None:
+    """End with 0: uvicorn has served what was under way and raises the signal again."""
+    raise SystemExit(0)
 
 
 def main() -> None:

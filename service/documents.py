@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
 from policy.errors import RulesInvalid
+from policy.jsontext import NotJson, read_json
 from policy.source import MAX_BYTES, read_yaml
 from service.problems import Refused
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 YAML_TYPES: Final = (b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml")
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
-
-_decode = msgspec.json.Decoder().decode
 
 
 class Disconnected(Exception):
@@ -66,7 +63,7 @@ def _prefers_text(accept: bytes) -> bool:
         media, *parameters = (piece.strip() for piece in part.split(b";"))
         if media in weights:
             weights[media] = next((_weight(piece[2:]) for piece in parameters if piece.startswith(b"q=")), 1.0)
-    return weights[b"text/plain"] > 0 and weights[b"text/plain"] >= weights[b"application/json"]
+    return weights[b"text/plain"] > weights[b"application/json"]
 
 
 def _weight(text: bytes) -> float:
@@ -118,22 +115,9 @@ def decode(body: bytes, content_type: bytes = b"") -> Any:
     if content_type in YAML_TYPES:
         return _decode_yaml(body)
     try:
-        return _decode(body)
-    except msgspec.DecodeError as error:
-        raise Refused("malformed", _advice(body, str(error))) from error
-    except UnicodeDecodeError as error:
-        raise Refused("malformed", f"not UTF-8: byte {error.start} is not part of a character") from error
-    except RecursionError as error:
-        raise Refused("malformed", "nested too deeply to be read") from error
-
-
-def _advice(body: bytes, found: str) -> str:
-    if not body.strip():
-        return 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
-    if body.startswith(b"\xef\xbb\xbf"):
-        return "the body begins with a byte order mark; send plain UTF-8"
-    hint = "; a number, `NaN` or a text may be one that JSON does not have" if "invalid" in found or "range" in found else ""
-    return f"not JSON: {found}{hint}; YAML is read with `content-type: application/yaml`"
+        return read_json(body)
+    except NotJson as error:
+        raise Refused("malformed", str(error)) from error
 
 
 def _decode_yaml(body: bytes) -> Any:

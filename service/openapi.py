@@ -73,7 +73,12 @@ def _deciding(answers: Answers) -> dict[str, Any]:
     decided = answers.decide(EXAMPLES["kv-connector"]["value"])
     explained = answers.decide(EXAMPLES["kv-connector"]["value"], explain=True)
     batch = {"type": "object", "required": ["items"], "additionalProperties": False, "properties": {"items": {"type": "array", "items": request}}}
-    either = {"type": "object", "properties": {"items": {"type": "array", "items": {"anyOf": [decision, {"$ref": REF.format(name="Problem")}]}}}}
+    either = {
+        "type": "object",
+        "required": ["items"],
+        "additionalProperties": False,
+        "properties": {"items": {"type": "array", "items": {"anyOf": [decision, {"$ref": REF.format(name="Problem")}]}}},
+    }
     lines = "".join(msgspec.json.encode(item).decode() + "\n" for item in BATCH_EXAMPLE["items"])
     texts = {"type": "array", "items": {"type": "string"}}
     candidate = {
@@ -94,6 +99,7 @@ def _deciding(answers: Answers) -> dict[str, Any]:
             "schema": {"anyOf": [request, candidate]},
             "examples": {**EXAMPLES, "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE}},
         },
+        "application/yaml": {"schema": {"anyOf": [request, candidate]}},
         "multipart/form-data": {"schema": form},
     }
     compared = {"anyOf": [decision, {"$ref": REF.format(name="Comparison")}]}
@@ -110,6 +116,7 @@ def _deciding(answers: Answers) -> dict[str, Any]:
             "In order; an item's fault spoils only that item. As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
             {
                 "application/json": {"schema": batch, "examples": {"two": {"summary": "two deployments", "value": BATCH_EXAMPLE}}},
+                "application/yaml": {"schema": batch},
                 "application/x-ndjson": {"schema": {"type": "string"}, "example": lines},
             },
             {"application/json": {"schema": either, "example": msgspec.to_builtins(items)}, "application/x-ndjson": {"schema": {"type": "string"}}},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import EngineFailed, Misfit, PolicyError, RequestInvalid, RulesInvalid
+from policy.errors import MAX_FAULTS, EngineFailed, Misfit, PolicyError, RequestInvalid, RulesInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def problem_of(error: PolicyError) -> Problem:
     """The problem that an error of ours is to a client."""
     match error:
         case RequestInvalid(problem=kind, faults=faults):
-            return problem(kind, [_fault(fault) for fault in faults])
+            return problem(kind, [_fault(fault) for fault in faults[:MAX_FAULTS]])
         case RulesInvalid(faults=found):
             return problem("rules-invalid", [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found])
         case Refused(kind=kind, pointer=pointer):

@@ -108,7 +108,7 @@ def add_handlers(app: FastAPI) -> None:
         headers: dict[str, Any] = dict(error.headers or {})
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
             return _problem(Refused("method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"), headers)
-        paths = sorted({getattr(route, "path", "") for route in app.routes} - {""})
+        paths = [*app.openapi()["paths"], "/docs", "/openapi.json"]
         return _problem(Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers)
 
     app.add_exception_handler(PolicyError, refused)

@@ -16,7 +16,7 @@ from policy.folder import default_folder
 class Settings(BaseSettings):
     """Settings of one service process; sizes are in bytes, times in seconds."""
 
-    model_config = SettingsConfigDict(env_prefix="RUNNER_POLICY_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="RUNNER_POLICY_", env_ignore_empty=True, extra="ignore", frozen=True)
 
     rules: Path = Field(default_factory=default_folder, description="the rules folder")
     host: str = Field("127.0.0.1", description="the address to listen on")

@@ -1,0 +1,69 @@
+"""JSON text → a document, within bounds, for bodies and files alike.
+
+Owns what is said of text that is no JSON: what was found and at which byte. msgspec reads; it has no NaN,
+no infinities and no lone surrogates, and of a member that stands twice it takes the last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from policy.errors import PolicyError
+
+MAX_DEPTH: Final = 64
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+class NotJson(PolicyError):
+    """The text is no JSON that is read here; the message says why."""
+
+
+def read_json(body: bytes) -> Any:
+    """The document in a text.
+
+    Raises:
+        NotJson: it is none, or nested more than 64 deep.
+    """
+    try:
+        document = _decode(body)
+    except msgspec.DecodeError as error:
+        raise NotJson(_advice(body, str(error))) from error
+    except UnicodeDecodeError as error:
+        raise NotJson(f"not UTF-8: byte {_bad_byte(body)} is not part of a character") from error
+    except RecursionError as error:
+        raise NotJson(TOO_DEEP) from error
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(document) > MAX_DEPTH:
+        raise NotJson(TOO_DEEP)
+    return document
+
+
+TOO_DEEP: Final = f"nested too deeply to be read; {MAX_DEPTH} levels are taken"
+
+
+def _depth(document: Any) -> int:
+    level, depth = [document], 0
+    while level and depth <= MAX_DEPTH:
+        depth += 1
+        containers = [item for item in level if isinstance(item, list | dict)]
+        level = [item for container in containers for item in (container.values() if isinstance(container, dict) else container)]
+    return depth - 1
+
+
+def _bad_byte(body: bytes) -> int:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return 0
+
+
+def _advice(body: bytes, found: str) -> str:
+    if not body.strip():
+        return 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+    if body.startswith(b"\xef\xbb\xbf"):
+        return "the body begins with a byte order mark; send plain UTF-8"
+    hint = "; a number, `NaN` or a text may be one that JSON does not have" if "invalid" in found or "range" in found else ""
+    return f"not JSON: {found}{hint}; YAML is read with `content-type: application/yaml`"
