@@ -6,6 +6,8 @@ no infinities and no lone surrogates, and of a member that stands twice it takes
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +15,11 @@ import msgspec
 from policy.errors import PolicyError
 
 MAX_DEPTH: Final = 64
+
+MAX_DIGITS: Final = 4300
+HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+ESCAPES: Final = re.compile(rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL)
+NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -46,10 +53,10 @@ TOO_DEEP: Final = f"nested too deeply to be read; {MAX_DEPTH} levels are taken"
 def _depth(document: Any) -> int:
     level, depth = [document], 0
     while level and depth <= MAX_DEPTH:
-        depth += 1
-        containers = [item for item in level if isinstance(item, list | dict)]
-        level = [item for container in containers for item in (container.values() if isinstance(container, dict) else container)]
-    return depth - 1
+        level = [item for item in level if isinstance(item, list | dict)]
+        depth += bool(level)
+        level = [item for container in level for item in (container.values() if isinstance(container, dict) else container)]
+    return depth
 
 
 def _bad_byte(body: bytes) -> int:
@@ -65,5 +72,14 @@ def _advice(body: bytes, found: str) -> str:
         return 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
     if body.startswith(b"\xef\xbb\xbf"):
         return "the body begins with a byte order mark; send plain UTF-8"
-    hint = "; a number, `NaN` or a text may be one that JSON does not have" if "invalid" in found or "range" in found else ""
-    return f"not JSON: {found}{hint}; YAML is read with `content-type: application/yaml`"
+    half = next((mark.start("half") for mark in ESCAPES.finditer(body) if mark["half"]), None)
+    if half is not None:
+        return f"not JSON: half of a surrogate pair, which is no character (byte {half})"
+    large = next((mark.start() for mark in NUMBERS.finditer(body) if mark["number"] and _is_large(mark["number"])), None)
+    if large is not None:
+        return f"not JSON: a number that is too large (byte {large})"
+    return f"not JSON: {found}"
+
+
+def _is_large(number: bytes) -> bool:
+    return len(number) > MAX_DIGITS or math.isinf(float(number))

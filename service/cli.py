@@ -61,8 +61,9 @@ def serve(
     for name, value in settings.model_dump().items():
         if value is not None:
             os.environ[f"RUNNER_POLICY_{name.upper()}"] = str(value)
-    if not _is_free(settings.host, settings.port):
-        err.print(f"{settings.host}:{settings.port} cannot be listened on; is something else there? choose another with --port", markup=False)
+    taken = _taken(settings.host, settings.port)
+    if taken:
+        err.print(f"{settings.host}:{settings.port} cannot be listened on: {taken}; choose another with --host or --port", markup=False)
         raise typer.Exit(USAGE)
     signal.signal(signal.SIGTERM, _end)
     target: Any = application if settings.workers == 1 else "service.app:create_app"
@@ -81,16 +82,16 @@ def serve(
     )
 
 
-def _is_free(host: str, port: int) -> bool:
-    """Whether the address can be listened on just now."""
+def _taken(host: str, port: int) -> str:
+    """Why the address cannot be listened on just now, or nothing."""
     try:
         place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         with socket.socket(place[0], place[1]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(place[4])
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _end(*_: object) -> None:

@@ -117,7 +117,8 @@ def decode(body: bytes, content_type: bytes = b"") -> Any:
     try:
         return read_json(body)
     except NotJson as error:
-        raise Refused("malformed", str(error)) from error
+        hint = "; YAML is read with `content-type: application/yaml`" if str(error).startswith("not JSON") else ""
+        raise Refused("malformed", f"{error}{hint}") from error
 
 
 def _decode_yaml(body: bytes) -> Any:

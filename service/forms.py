@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
@@ -34,6 +35,9 @@ async def read_form(scope: Scope, body: bytes) -> tuple[Any, list[str], list[str
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
+    boundary = parse_options_header(dict(scope["headers"]).get(b"content-type", b""))[1].get(b"boundary")
+    if boundary and body.strip() and not body.rstrip().endswith(b"--" + boundary + b"--"):
+        raise Refused("malformed", "not a form: it ends before its last boundary")
     texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}
     faults = []
     try:

@@ -1,0 +1,80 @@
+"""Run the benchmark: ``python -m bench``, or with ``--quick`` a short version that shows that everything runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bench import inprocess, servers
+from bench.job import LoadFailed
+from bench.memory import grown
+from bench.report import RESULTS, Results, bars, written
+from bench.servers import ServerFailed
+from bench.traffic import Load, corpus, traffic
+from policy.catalogue import load as load_rules
+from policy.folder import default_folder, read_folder
+from policy.policy import Policy
+
+FULL: Final = Load(seed=1, rounds=5, single=15_000, stream=30_000, cerbos=2_500)
+QUICK: Final = Load(seed=1, rounds=1, single=1_000, stream=2_000, cerbos=0)
+
+
+def run(*, quick: bool) -> Results:
+    """Measure everything."""
+    began = time.perf_counter()
+
+    def tell(what: str) -> None:
+        print(f"{time.perf_counter() - began:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+    load = QUICK if quick else FULL
+    policy = Policy(load_rules(read_folder(default_folder())))
+    skipped = ["Cerbos is left out of the quick version"] if quick else []
+    with TemporaryDirectory(prefix="bench-") as folder:
+        tell("writing documents")
+        measured = traffic(policy, load, corpus(policy, load, Path(folder)), tell)
+    skipped += measured.skipped
+    compared = []
+    if inprocess.available():
+        for release in (policy.releases.default, policy.releases.known[-1]):
+            tell(f"in process, {release}")
+            compared.append(inprocess.compared(policy, release, load.seed, 500 if quick else 10_000, load.rounds))
+    else:
+        skipped.append("zen-engine is left out: it is not installed")
+    tell("starting")
+    ready = median(_ready_after() for _ in range(load.rounds))
+    tell("memory")
+    growth = grown(load.seed, 5_000 if quick else 1_000_000)
+    tell("done")
+    return Results(load, measured, compared, growth, ready, skipped)
+
+
+def _ready_after() -> float:
+    with servers.running(*servers.service()) as server:
+        return server.ready_after
+
+
+def main() -> None:
+    """Print the report, and keep that of a full run; a bar that is missed is no failure, what cannot be measured is."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the service beside what it could be replaced by.")
+    parser.add_argument("--quick", action="store_true", help="a short version that only shows that everything runs; keeps no results")
+    quick: bool = parser.parse_args().quick
+    try:
+        results = run(quick=quick)
+    except (LoadFailed, ServerFailed, inprocess.Differs) as error:
+        sys.exit(str(error))
+    report = written(results)
+    print(report)
+    if not quick:
+        RESULTS.write_text(report, "utf-8")
+        missed = [bar.what for bar in bars(results) if not bar.met]
+        verdict = f"missed: {'; '.join(missed)}" if missed else "every bar is met"
+        print(f"{RESULTS.relative_to(servers.ROOT)} is written; {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Which core does what: servers have the first to themselves, the load generator the second.
+
+Owns the pinning, without which the two would push each other about and no two runs would agree.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ALLOWED: Final = sorted(os.sched_getaffinity(0))
+SERVER: Final = _ALLOWED[0]
+LOAD: Final = _ALLOWED[1 % len(_ALLOWED)]
+COUNT: Final = len(_ALLOWED)
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """Run on one core; what is started meanwhile stays there."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

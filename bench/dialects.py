@@ -1,0 +1,167 @@
+"""The catalogue's conditions in the languages of other engines.
+
+Owns the translation of a condition's tree, so that what the service is compared with decides by the same
+conditions and not by ones picked by hand. Facts are given to zen-engine under short keys, and to Cerbos
+as the nested objects of a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import json
+
+from policy.conditions import Both, Condition, Either, Leaf, Test, leaves
+from policy.facts import FACTS, INDEX, Kind, Malformed, ancestors, defaults
+from policy.trace import failures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policy.catalogue import ReleaseRule
+
+MALFORMED: Final = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The words for *and* and *or*, and how a single comparison is written."""
+
+    both: str
+    either: str
+    leaf: Callable[[Leaf], str]
+
+    def written(self, condition: Condition) -> str:
+        """A condition as an expression."""
+        match condition:
+            case Both(parts):
+                return self.both.join(f"({self.written(part)})" for part in parts)
+            case Either(parts):
+                return self.either.join(f"({self.written(part)})" for part in parts)
+            case Leaf():
+                return self.leaf(condition)
+            case _:
+                raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
+
+
+def conditions(rules: Sequence[ReleaseRule]) -> list[tuple[int, Condition]]:
+    """Every condition of a release in its order, with the number by which ``Ruleset.fired`` calls it."""
+    return [(number, when) for place, item in enumerate(rules) for number, when in ((place, item.when), (~place, item.lifted)) if when is not None]
+
+
+def facts_read(rules: Sequence[ReleaseRule]) -> list[str]:
+    """The facts that a release's conditions read, in the vocabulary's order."""
+    found = {name for _, condition in conditions(rules) for leaf in leaves(condition) for name in (leaf.fact, *ancestors(leaf.fact))}
+    return sorted(found, key=INDEX.__getitem__)
+
+
+def plain(value: Any) -> Any:
+    """A fact's value as other engines are given it: a malformed variable by a word."""
+    return MALFORMED if isinstance(value, Malformed) else value
+
+
+def zen(keys: Mapping[str, str]) -> Dialect:
+    """The expressions of zen-engine, over facts under ``keys``, every one of which is there."""
+
+    def leaf(asked: Leaf) -> str:
+        return " and ".join([*(keys[name] for name in ancestors(asked.fact)), _zen(asked, keys[asked.fact])])
+
+    return Dialect(" and ", " or ", leaf)
+
+
+def _zen(leaf: Leaf, key: str) -> str:
+    fact = FACTS[leaf.fact]
+    operand = json.encode(leaf.operand).decode()
+    there = f"{key} != null and " if fact.nullable else ""
+    match leaf.test:
+        case Test.IS if fact.kind is Kind.BOOLEAN:
+            return key if leaf.operand != leaf.negated else f"not {key}"
+        case Test.PRESENT if fact.kind is Kind.PRESENCE:
+            return f"not {key}" if leaf.negated else key
+        case Test.IS:
+            return f"{key} {'!=' if leaf.negated else '=='} {operand}"
+        case Test.MALFORMED:
+            return f"{key} {'!=' if leaf.negated else '=='} '{MALFORMED}'"
+        case Test.PRESENT:
+            return f"{key} {'==' if leaf.negated else '!='} null"
+        case Test.AT_LEAST:
+            return f"{key} {'<' if leaf.negated else '>='} {operand}"
+        case Test.IN:
+            return f"{key} {'not in' if leaf.negated else 'in'} {operand}"
+        case Test.HAS_ANY_OF:
+            holds = f"{there}some({key}, # in {operand})"
+        case Test.HAS_OTHER_THAN:
+            holds = f"{there}some({key}, # not in {operand})"
+        case Test.FIRST_IS_IN:
+            holds = f"{there}len({key}) > 0 and {key}[0] in {operand}"
+        case Test.NOT_EMPTY:
+            holds = f"{there}len({key}) > 0"
+    return f"not ({holds})" if leaf.negated else f"({holds})"
+
+
+def cel(series: tuple[int, int]) -> Dialect:
+    """The expressions of Cerbos over the attributes of a resource, where what is left out has the default of ``series``."""
+
+    def leaf(asked: Leaf) -> str:
+        *_, path = ("", *ancestors(asked.fact))
+        there = _there(asked.fact)
+        if FACTS[asked.fact].kind is Kind.PRESENCE:
+            return _guarded(path, _missing(asked.fact) if asked.negated else " && ".join(there))
+        test = f"({_cel(asked)})"
+        if _by_default(asked, series):
+            return _guarded(path, f"({_missing(asked.fact, path)} || {test})")
+        return " && ".join([*there, test])
+
+    return Dialect(" && ", " || ", leaf)
+
+
+def _cel(leaf: Leaf) -> str:
+    fact = FACTS[leaf.fact]
+    operand = json.encode(leaf.operand).decode()
+    value = f"R.attr.{leaf.fact}"
+    there = f"{value} != null && " if fact.nullable else ""
+    match leaf.test:
+        case Test.IS if fact.kind is Kind.BOOLEAN:
+            return value if leaf.operand != leaf.negated else f"!{value}"
+        case Test.IS:
+            return f"{value} {'!=' if leaf.negated else '=='} {operand}"
+        case Test.MALFORMED:
+            return f"{value} {'!=' if leaf.negated else '=='} '{MALFORMED}'"
+        case Test.PRESENT:
+            return f"{value} {'==' if leaf.negated else '!='} null"
+        case Test.AT_LEAST:
+            return f"{value} {'<' if leaf.negated else '>='} {float(operand)}"
+        case Test.IN:
+            return f"!({value} in {operand})" if leaf.negated else f"{value} in {operand}"
+        case Test.HAS_ANY_OF:
+            holds = f"{there}{value}.exists(item, item in {operand})"
+        case Test.HAS_OTHER_THAN:
+            holds = f"{there}{value}.exists(item, !(item in {operand}))"
+        case Test.FIRST_IS_IN:
+            holds = f"{there}size({value}) > 0 && {value}[0] in {operand}"
+        case Test.NOT_EMPTY:
+            holds = f"{there}size({value}) > 0"
+    return f"!({holds})" if leaf.negated else holds
+
+
+def _there(path: str, above: str = "") -> list[str]:
+    """What tells that a path is there, given that the path ``above`` it is."""
+    steps = list(accumulate(path.split("."), "{}.{}".format))
+    return [f"has(R.attr.{step})" for step in steps[len(above.split(".")) if above else 0 :]]
+
+
+def _missing(path: str, above: str = "") -> str:
+    return " || ".join(f"!{step}" for step in _there(path, above))
+
+
+def _guarded(path: str, test: str) -> str:
+    return " && ".join([*_there(path), test]) if path else test
+
+
+def _by_default(leaf: Leaf, series: tuple[int, int]) -> bool:
+    row = list(defaults(series))
+    for name in ancestors(leaf.fact):
+        row[INDEX[name]] = True
+    return not failures(leaf, row)

@@ -1,0 +1,165 @@
+"""From validated facts to the ordered list of fired rules, in this process: the service's ruleset beside zen-engine.
+
+Owns calling zen-engine well. Its loader keeps content that it has compiled, which ``create_decision`` does
+not; the graph has no node more than it needs; facts come as a dict made beforehand, under short keys. Of
+several ways of writing the rules, the one that proves fastest is the one that counts.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import compress
+from statistics import median
+from time import process_time
+from typing import TYPE_CHECKING, Any, Final
+
+from bench import cores
+from bench.dialects import conditions, facts_read, plain
+from bench.dialects import zen as zen_dialect
+from bench.documents import different
+from policy.facts import INDEX
+from policy.request import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policy.facts import Facts
+    from policy.policy import Policy
+    from policy.ruleset import Ruleset
+
+Fired = tuple[int, ...]
+TRIAL: Final = 1000
+BATCH: Final = 50
+KEY: Final = "rules"
+BARE: Final = "bare expression"
+
+
+class Differs(Exception):
+    """zen-engine was made to answer something else than the ruleset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Microseconds for one list of fired rules of a release; ``bare`` is zen-engine's expression evaluated by itself.
+
+    ``ratio`` says how many times as fast as zen-engine the ruleset is, in the median of the rounds.
+    """
+
+    release: str
+    conditions: int
+    documents: int
+    fired: float
+    ours: float
+    zen: float
+    ratio: float
+    form: str
+    bare: float
+
+
+def available() -> bool:
+    """Whether zen-engine is installed."""
+    return find_spec("zen") is not None
+
+
+def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -> Compared:
+    """Medians of interleaved rounds over documents whose facts, as far as the release reads them, are all different.
+
+    Raises:
+        Differs: the lists are not the same for every document.
+    """
+    ruleset = policy.ruleset(release)
+    names = facts_read(ruleset.rules)
+    keys = {name: f"c{place}" for place, name in enumerate(names)}
+
+    def read(document: dict[str, Any]) -> dict[str, Any]:
+        row = read_request(document, policy.releases).facts.row
+        return {keys[name]: plain(row[INDEX[name]]) for name in names}
+
+    found = different(seed, count, (release,), lambda document: repr(read(document)))
+    expected = []
+    ways = _ways(ruleset, keys)
+    for document in found:
+        facts = read_request(document, policy.releases).facts
+        expected.append(ruleset.fired(facts.row))
+        context = read(document)
+        for name, way in ways.items():
+            if way(context) != expected[-1]:
+                raise Differs(f"{name}: {way(context)} instead of {expected[-1]} for {document}")
+
+    def ask_ours(facts: Facts) -> Fired:
+        return ruleset.fired(facts.row)
+
+    def facts_of(document: dict[str, Any]) -> Facts:
+        return read_request(document, policy.releases).facts
+
+    with cores.pinned(cores.SERVER):
+        trial = {name: _timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}
+        form = min(trial, key=trial.__getitem__)
+        ours, zen, bare = zip(
+            *((_timed(ask_ours, facts_of, found), _timed(ways[form], read, found), _timed(ways[BARE], read, found)) for _ in range(rounds)),
+            strict=True,
+        )
+    mean = sum(map(len, expected)) / count
+    ratio = median(theirs / own for own, theirs in zip(ours, zen, strict=True))
+    return Compared(release, len(conditions(ruleset.rules)), count, mean, median(ours), median(zen), ratio, form, median(bare))
+
+
+def _timed(call: Callable[[Any], Any], prepare: Callable[[dict[str, Any]], Any], documents: Sequence[dict[str, Any]]) -> float:
+    """Microseconds a call, without the preparing of its argument.
+
+    It is processor time, of which other programs take none; both engines work in the calling thread.
+    Arguments are prepared a few at a time, as a service would have them: just made, and still in the
+    processor's cache. The collector rests, because what lies about is the benchmark's and not the engines'.
+    """
+    seconds = 0.0
+    gc.collect()
+    gc.disable()
+    for start in range(0, len(documents), BATCH):
+        arguments = [prepare(document) for document in documents[start : start + BATCH]]
+        began = process_time()
+        for argument in arguments:
+            call(argument)
+        seconds += process_time() - began
+    gc.enable()
+    return 1e6 * seconds / len(documents)
+
+
+def _ways(ruleset: Ruleset, keys: dict[str, str]) -> dict[str, Callable[[dict[str, Any]], Fired]]:
+    import zen  # noqa: PLC0415  # it may be missing
+
+    dialect = zen_dialect(keys)
+    asked = [(number, dialect.written(condition)) for number, condition in conditions(ruleset.rules)]
+    numbers = [number for number, _ in asked]
+    every = "[" + ", ".join(text for _, text in asked) + "]"
+    table = {
+        "hitPolicy": "collect",
+        "inputs": [{"id": "when", "name": "when"}],
+        "outputs": [{"id": "rule", "name": "rule", "field": "rule"}],
+        "rules": [{"_id": str(number), "when": text, "rule": str(number)} for number, text in asked],
+    }
+    content = {
+        "decision table": _graph("decisionTableNode", table),
+        "one list of truths": _graph("expressionNode", {"expressions": [{"id": "held", "key": "held", "value": every}]}),
+    }
+    engines: dict[str, Any] = {name: zen.ZenEngine({"loader": {"type": "static", "content": {KEY: graph}}}) for name, graph in content.items()}
+    by_table, by_list = engines["decision table"].evaluate, engines["one list of truths"].evaluate
+    bare = zen.compile_expression(every).evaluate
+    return {
+        "decision table": lambda context: tuple([row["rule"] for row in by_table(KEY, context)["result"]]),
+        "one list of truths": lambda context: tuple(compress(numbers, by_list(KEY, context)["result"]["held"])),
+        BARE: lambda context: tuple(compress(numbers, bare(context))),
+    }
+
+
+def _graph(kind: str, content: dict[str, Any]) -> dict[str, Any]:
+    """A decision graph of an input and one node."""
+    where = {"position": {"x": 0, "y": 0}}
+    return {
+        "nodes": [
+            {"id": "facts", "type": "inputNode", "name": "facts", **where},
+            {"id": KEY, "type": kind, "name": KEY, **where, "content": {**content, "passThrough": False}},
+        ],
+        "edges": [{"id": "edge", "type": "edge", "sourceId": "facts", "targetId": KEY}],
+    }

@@ -1,0 +1,95 @@
+"""What a load generator is told and what it tells.
+
+Owns the two messages between the benchmark and its generators, and the running of a generator as a
+process of its own on the generators' core.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from msgspec import json
+
+from bench import cores
+from bench.servers import HOST, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SINGLE: Final = "bench.load"
+STREAM: Final = "bench.stream"
+LIMIT: Final = 600.0
+
+
+class LoadFailed(Exception):
+    """A generator could not do its job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Send ``count`` documents, the lines of ``file`` from ``first`` on; with ``repeat`` only so many of them, over and over."""
+
+    port: int
+    path: str
+    content_type: str
+    file: str
+    first: int
+    count: int
+    repeat: int = 0
+    connections: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a job took: answers and seconds; latencies in milliseconds; ``busy`` is the generator's share of its core.
+
+    ``cpu`` has the server's processor time in seconds; the generator leaves it to its caller.
+    """
+
+    count: int
+    seconds: float
+    p50: float
+    p99: float
+    busy: float
+    cpu: float = field(default=0.0)
+
+    @property
+    def rate(self) -> float:
+        """Answers a second."""
+        return self.count / self.seconds
+
+    @property
+    def share(self) -> float:
+        """The server's share of its core; well below 1, others were on the core or the generator was too slow."""
+        return self.cpu / self.seconds
+
+
+def measured(module: str, job: Job) -> Measured:
+    """What the generator in ``module`` makes of a job.
+
+    Raises:
+        LoadFailed: not every request was answered 200, or the generator failed otherwise.
+    """
+    with cores.pinned(cores.LOAD):
+        done = subprocess.run([sys.executable, "-m", module, json.encode(job).decode()], cwd=ROOT, capture_output=True, timeout=LIMIT, check=False)
+    if done.returncode:
+        raise LoadFailed(f"{module} on {job.path}: {done.stderr.decode(errors='replace').strip()[-2000:]}")
+    return json.decode(done.stdout, type=Measured)
+
+
+def lines(job: Job, file: Path) -> list[bytes]:
+    """The documents of a job, in the order in which they are to be sent."""
+    with file.open("rb") as source:
+        kept = job.repeat or job.count
+        wanted = [line.rstrip(b"\n") for n, line in zip(range(job.first + kept), source, strict=False) if n >= job.first]
+    if len(wanted) < kept:
+        raise LoadFailed(f"{file.name} has too few documents")
+    return wanted if not job.repeat else [wanted[n % kept] for n in range(job.count)]
+
+
+def head(job: Job, *framing: str) -> str:
+    """The head of a POST request, ended by what frames its body."""
+    return "\r\n".join((f"POST {job.path} HTTP/1.1", f"Host: {HOST}:{job.port}", f"Content-Type: {job.content_type}", *framing, "", ""))

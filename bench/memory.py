@@ -1,0 +1,63 @@
+"""Whether a million decisions leave anything behind: resident memory before and after, in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from msgspec import json
+
+from bench.documents import documents
+from bench.documents import encode as encode_document
+from bench.servers import ROOT, resident
+from policy.catalogue import load
+from policy.decision import encode
+from policy.folder import default_folder, read_folder
+from policy.policy import Policy
+from policy.request import read_request
+from service.answers import today
+
+WARM_UP: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Resident bytes after the warm-up and after so many decisions more."""
+
+    decisions: int
+    before: int
+    after: int
+
+    @property
+    def megabytes(self) -> float:
+        """What was added."""
+        return (self.after - self.before) / 1e6
+
+
+def grown(seed: int, count: int) -> Growth:
+    """The growth over so many decisions on different documents, from JSON text to JSON text, in a fresh process."""
+    done = subprocess.run([sys.executable, "-m", "bench.memory", str(seed), str(count)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    return json.decode(done.stdout, type=Growth)
+
+
+def _decide(seed: int, count: int) -> Growth:
+    policy = Policy(load(read_folder(default_folder())))
+    day = today()
+    stream = documents(seed, (None, *policy.releases.known))
+
+    def decide(number: int) -> int:
+        for document in islice(stream, number):
+            encode(policy.decide(read_request(json.decode(encode_document(document)), policy.releases), day))
+        gc.collect()
+        return resident(os.getpid())
+
+    return Growth(count, decide(min(WARM_UP, count)), decide(count))
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(json.encode(_decide(*map(int, sys.argv[1:]))))

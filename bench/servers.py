@@ -1,0 +1,119 @@
+"""Server processes: started on the servers' core and on 127.0.0.1 only, awaited, looked at, ended by their id.
+
+Owns every process that listens. What is asked of them is the load generator's business.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Final
+
+from bench import cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+HOST: Final = "127.0.0.1"
+ROOT: Final = Path(__file__).resolve().parent.parent
+BIN: Final = Path(sys.executable).parent
+START_LIMIT: Final = 30.0
+PAUSE: Final = 0.002
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class ServerFailed(Exception):
+    """A server did not start; the message has the end of what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A process that answers on ``port``; it was ready ``ready_after`` seconds after its start."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    ready_after: float
+
+    @property
+    def resident(self) -> int:
+        """Its resident memory in bytes."""
+        return resident(self.process.pid)
+
+    @property
+    def cpu(self) -> float:
+        """The seconds of processor time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident(pid: int) -> int:
+    """The resident memory of a process in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def running(command: Sequence[str], port: int, ready: str, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """The server that ``command`` starts, from when it answers 200 on the path ``ready`` to the end of the block.
+
+    Raises:
+        ServerFailed: it ended, or did not answer in time.
+    """
+    with TemporaryFile() as output:
+        with cores.pinned(cores.SERVER):
+            began = time.perf_counter()
+            process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(settings or {})}, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            while not _answers(port, ready):
+                if process.poll() is not None or time.perf_counter() - began > START_LIMIT:
+                    output.seek(0)
+                    printed = output.read()[-2000:].decode(errors="replace").strip()
+                    raise ServerFailed(f"{Path(command[0]).name} does not answer: {printed or 'it printed nothing'}")
+                time.sleep(PAUSE)
+            yield Server(process, port, time.perf_counter() - began)
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
+    """How the service is started with one worker: command, port, path that tells that it is ready, environment."""
+    port = free_port()
+    return [str(BIN / "runner-policy"), "serve", "--port", str(port)], port, "/readyz", settings or {}
+
+
+def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
+    """How the constant-answer application is started: under the same server with the same protocol parts as the service."""
+    port = free_port()
+    flags = ["--host", HOST, "--port", str(port), "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning", "--lifespan", "off"]
+    return [sys.executable, "-m", "uvicorn", "bench.constant:app", *flags], port, "/", {"BENCH_ANSWER_SIZE": str(answer_size)}
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(port: int, path: str) -> bool:
+    connection = HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,166 @@
+"""The measurements over HTTP: every contender is asked in turn, round after round, and medians are kept.
+
+Owns who the contenders are and what each is sent. All servers are up from the first round to the last;
+only one is busy at a time.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, Final
+
+from bench import cerbos, servers
+from bench.documents import different, encode
+from bench.job import SINGLE, STREAM, Job, Measured, measured
+from policy.decision import encode as encode_decision
+from policy.request import read_request
+from service.answers import today
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+    from pathlib import Path
+
+    from bench.servers import Server
+    from policy.policy import Policy
+
+CONSTANT: Final = "constant answer"
+DIFFERENT: Final = "all different"
+REPEATED: Final = "repeated"
+BATCH: Final = "NDJSON stream"
+CERBOS: Final = "Cerbos"
+FEW: Final = 8
+LONGER: Final = 4  # the quick contenders are asked more, so that a round of theirs lasts as long as the others'
+SAMPLE: Final = 2000
+UNDISTURBED: Final = 0.85
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much is asked: documents a round for single requests, streams and Cerbos, and how many rounds."""
+
+    seed: int
+    rounds: int
+    single: int
+    stream: int
+    cerbos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The documents as lines of a file, and what is known of them: mean and extreme sizes, and of the answers to some of them."""
+
+    file: Path
+    cerbos_file: Path
+    count: int
+    size: float
+    answer_size: int
+    fired: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Somebody who is asked: ``job`` is what is sent in the round of that number."""
+
+    name: str
+    server: Server
+    module: str
+    job: Callable[[int], Job]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What came out: each contender's rounds and their medians, the service's resident bytes before and after, what was left out."""
+
+    corpus: Corpus
+    rounds: dict[str, list[Measured]]
+    results: dict[str, Measured]
+    resident: tuple[int, int]
+    skipped: list[str]
+
+    def ratio(self, name: str, other: str) -> float:
+        """How many times as fast as another a contender is, in the median of the rounds."""
+        return median(one.rate / two.rate for one, two in zip(self.rounds[name], self.rounds[other], strict=True))
+
+    def disturbed(self, *names: str) -> bool:
+        """Whether the servers of these contenders had too little of their core in some round for the figures to be believed."""
+        return any(each.share < UNDISTURBED for name in names for each in self.rounds[name])
+
+
+def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
+    """Write the documents: for many releases, the default one most often, no two alike in what their release reads."""
+
+    def decided_by(document: dict[str, Any]) -> Hashable:
+        request = read_request(document, policy.releases)
+        ruleset = policy.ruleset(request.release.decided_as)
+        return request.release.decided_as, ruleset.definition.encoder.encode(request.facts.row)
+
+    releases = policy.releases
+    versions = (None,) * 3 + releases.known[releases.known.index(releases.default) - 2 :]
+    count = max((load.rounds + 1) * load.single, load.stream)
+    documents = different(load.seed, count, versions, decided_by)
+    bodies = [encode(document) for document in documents]
+    sample = [read_request(document, releases) for document in documents[:SAMPLE]]
+    answers = [len(encode_decision(policy.decide(request, today()))) for request in sample]
+    rulesets = [(policy.ruleset(each.release.decided_as), each.facts.row) for each in sample]
+    fired = [len(ruleset.fired(row)) for ruleset, row in rulesets]
+    file, cerbos_file = folder / "documents.ndjson", folder / "cerbos.ndjson"
+    file.write_bytes(b"\n".join([*bodies, b""]))
+    cerbos_file.write_bytes(b"\n".join([*map(cerbos.request, documents[: (load.rounds + 1) * load.cerbos]), b""]))
+    return Corpus(file, cerbos_file, count, mean(map(len, bodies)), round(median(answers)), mean(fired))
+
+
+def traffic(policy: Policy, load: Load, documents: Corpus, tell: Callable[[str], None]) -> Traffic:
+    """Ask everybody.
+
+    Raises:
+        LoadFailed: a request was not answered as it should be.
+        ServerFailed: the service or the constant application does not start.
+    """
+    skipped: list[str] = []
+    with ExitStack() as stack:
+        limit = stack.enter_context(servers.running(*servers.constant(documents.answer_size)))
+        ours = stack.enter_context(servers.running(*servers.service()))
+        single = Job(limit.port, "/v1/decisions", JSON, str(documents.file), 0, load.single)
+        contenders = [
+            Contender(CONSTANT, limit, SINGLE, lambda number: replace(single, first=number * load.single, repeat=load.single, count=LONGER * load.single)),
+            Contender(DIFFERENT, ours, SINGLE, lambda number: replace(single, port=ours.port, first=number * load.single)),
+            Contender(REPEATED, ours, SINGLE, lambda _: replace(single, port=ours.port, repeat=FEW, count=LONGER * load.single)),
+            Contender(BATCH, ours, STREAM, lambda number: _stream(single, ours, load, documents, number)),
+        ]
+        if load.cerbos:
+            release = policy.releases.known[-1]
+            try:
+                rival = stack.enter_context(cerbos.serving(cerbos.installed(), policy.ruleset(release).rules, release))
+            except cerbos.CerbosMissing as error:
+                skipped.append(f"Cerbos is left out: {error}")
+            else:
+                asked = replace(single, port=rival.port, path=cerbos.PATH, file=str(documents.cerbos_file), count=load.cerbos)
+                contenders.append(Contender(CERBOS, rival, SINGLE, lambda number: replace(asked, first=number * load.cerbos)))
+        for contender in contenders:
+            measured(contender.module, contender.job(load.rounds))
+        before = ours.resident
+        rounds: dict[str, list[Measured]] = {contender.name: [] for contender in contenders}
+        for number in range(load.rounds):
+            for contender in contenders:
+                used = contender.server.cpu
+                result = measured(contender.module, contender.job(number))
+                rounds[contender.name].append(replace(result, cpu=contender.server.cpu - used))
+                tell(f"round {number + 1}: {contender.name} {result.rate:,.0f}/s")
+        medians = {name: _medians(found) for name, found in rounds.items()}
+        return Traffic(documents, rounds, medians, (before, ours.resident), skipped)
+
+
+def _stream(single: Job, server: Server, load: Load, documents: Corpus, number: int) -> Job:
+    first = number * load.stream % (documents.count - load.stream + 1)
+    return replace(single, port=server.port, path="/v1/decisions/batch", content_type=NDJSON, first=first, count=load.stream)
+
+
+def _medians(found: Sequence[Measured]) -> Measured:
+    """A made-up round: the median of each figure."""
+    count = found[0].count
+    seconds, p50, p99, busy, cpu = (median(getattr(each, name) for each in found) for name in ("seconds", "p50", "p99", "busy", "cpu"))
+    return Measured(count, seconds, p50, p99, busy, cpu)

@@ -1,0 +1,307 @@
+"""Candidate rules: laid over the loaded ones, tried, compared, and kept from doing harm."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from policy.candidate import COMMAND, Change, Job, Tried, attempt, compare, encode, laid_over, read_tried, stopped
+from policy.errors import RequestInvalid, RulesInvalid
+from policy.request import read_request
+
+if TYPE_CHECKING:
+    from policy.decision import Decision
+    from policy.folder import Sources
+    from policy.policy import Policy
+
+TODAY = date(2026, 1, 1)
+KV = {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {"kv_connector": "NixlConnector"}}}
+
+
+def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members: Any) -> str:
+    """A rule for every release from 0.22 on, of the house where its effect allows."""
+    says = {"exclude-v2": "feature", "exclude-v1": "feature", "advise": "text"}.get(effect, "message")
+    document = {
+        "id": name,
+        "title": "A candidate",
+        "effect": effect,
+        "owner": "tests",
+        "review_by": "2040-01-01",
+        "waits_for": "nothing",
+        "why": "It is tried.",
+        "references": ["https://example.org"],
+        says: f"{name} says so",
+        **members,
+        "releases": [{"vllm": ">=0.22", "when": when}],
+    }
+    return json.dumps({key: value for key, value in document.items() if value is not None})
+
+
+def upstream_rule(name: str, effect: str, **members: Any) -> str:
+    return rule(name, effect, owner=None, review_by=None, waits_for=None, **members)
+
+
+def job(sources: Sources, *rules: str, request: Any = KV, remove: list[str] | None = None, seconds: int = 10) -> Job:
+    return Job(sources.rules, list(rules), remove or [], request, "0.23.0", TODAY, seconds)
+
+
+def current(policy: Policy, request: Any = KV) -> Decision:
+    return policy.decide(read_request(request, policy.releases), TODAY)
+
+
+# Laying over.
+
+
+def test_a_candidate_stands_in_place_of_the_rule_of_its_id(sources: Sources) -> None:
+    text = rule("kv-connector-fallback")
+    texts, ids = laid_over(sources.rules, [text], [])
+    assert (texts, ids) == ({**sources.rules, "house/kv-connector-fallback.yaml": text}, ["kv-connector-fallback"])
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (rule("new-rule"), "house/new-rule.yaml"),
+        (rule("new-rule", "advise"), "house/new-rule.yaml"),
+        (upstream_rule("new-rule", "exclude-v2", order=5), "upstream/new-rule.yaml"),
+        (upstream_rule("new-rule", "not-default"), "upstream/new-rule.yaml"),
+        ("id: new-rule", "house/new-rule.yaml"),
+        ("id: new-rule\neffect: [advise]", "house/new-rule.yaml"),
+        (rule("releases"), "house/releases.yaml"),
+    ],
+    ids=["house effect", "effect of both", "upstream effect", "another", "no effect", "no text", "called as the list of releases"],
+)
+def test_a_new_candidate_goes_to_the_layer_of_its_effect(sources: Sources, text: str, path: str) -> None:
+    texts, _ = laid_over(sources.rules, [text], [])
+    assert texts == {**sources.rules, path: text}
+
+
+def test_a_condition_may_be_a_candidate_too(sources: Sources) -> None:
+    text = json.dumps({"id": "microbatching", "why": "It is tried.", "releases": [{"vllm": ">=0.30", "when": {"lora_config": "present"}}]})
+    assert laid_over(sources.rules, [text], [])[0]["upstream/conditions/microbatching.yaml"] == text
+
+
+def test_a_rule_can_be_taken_away_and_given_back(sources: Sources) -> None:
+    path = "house/kv-connector-fallback.yaml"
+    without = {name: text for name, text in sources.rules.items() if name != path}
+    assert laid_over(sources.rules, [], ["kv-connector-fallback"]) == (without, ["kv-connector-fallback"])
+    assert laid_over(sources.rules, [rule("kv-connector-fallback")], ["kv-connector-fallback"])[0].keys() == sources.rules.keys()
+
+
+def test_the_base_is_left_as_it_is(sources: Sources) -> None:
+    before = dict(sources.rules)
+    laid_over(sources.rules, [rule("kv-connector-fallback"), rule("new-rule")], ["moe"])
+    assert sources.rules == before
+
+
+def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
+    with pytest.raises(RequestInvalid) as raised:
+        laid_over(sources.rules, ["["], ["kv-connector-fallbak", "moe", "zzz"])
+    assert [(fault.pointer, fault.message) for fault in raised.value.faults] == [
+        ("/remove/0", "no rule is called `kv-connector-fallbak`; did you mean `kv-connector-fallback`?"),
+        ("/remove/2", "no rule is called `zzz`"),
+    ]
+
+
+def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Sources) -> None:
+    with pytest.raises(RulesInvalid) as raised:
+        laid_over(sources.rules, ["", "- id: a", "title: none", "id: Upper", "id: 7", "a: [", rule("fine"), "\n\n  7", "a: \ud800", "id: ../up"], [])
+    lacking = "the rule has no `id` in lower-case words with hyphens; add it"
+    assert [str(fault) for fault in raised.value.faults] == [
+        "rules[0]:1:1: empty; there is no document",
+        f"rules[1]:1:1: {lacking}",
+        f"rules[2]:1:1: {lacking}",
+        f"rules[3]:1:1: {lacking}",
+        f"rules[4]:1:1: {lacking}",
+        "rules[5]:2:1: not YAML: while parsing a flow node did not find expected node content",
+        f"rules[7]:3:3: {lacking}",
+        "rules[8]:1:1: not YAML: a lone surrogate is no character",
+        f"rules[9]:1:1: {lacking}",
+    ]
+
+
+# Trying.
+
+
+def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
+    tried = attempt(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
+    assert tried.decision
+    assert (tried.decision.runner, tried.rules, tried.faults, tried.misfits, tried.failed) == ("v2", ["kv-connector-fallback"], [], [], "")
+
+
+def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: Sources) -> None:
+    tried = attempt(job(sources, rule("new-rule", effect="fallback-v3", review_by="soon")))
+    assert tried == Tried(faults=tried.faults)
+    assert [(fault.path, fault.message) for fault in tried.faults] == [
+        ("house/new-rule.yaml", "`fallback-v3` is no effect of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you mean `fallback-v1`?"),
+        ("house/new-rule.yaml", "`soon` is no date; write it as `2027-01-31`"),
+    ]
+
+
+def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
+    tried = attempt(job(sources, remove=["v2-by-default"]))
+    assert [(fault.path, fault.message) for fault in tried.faults][:1] == [
+        ("releases.yaml", "nothing decides in 0.22.0 where no other rule fires; add a `default-v2` rule with `when: always`")
+    ]
+
+
+def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
+    assert attempt(job(sources, request={"facts": {}, "vllm_version": "newest", "explain": 1})) == Tried(
+        misfits=[
+            ("/vllm_version", "`newest` is no version; write it as `0.23.0` or `v0.23.0`"),
+            ("/explain", "`1` is neither `true` nor `false`"),
+        ],
+        problem="invalid-request",
+    )
+
+
+def test_rules_that_the_engine_refuses_are_told_so(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policy.compile.ALONE", 0)
+    monkeypatch.setattr("policy.compile.MAX_GROUPS", 0)
+    assert attempt(job(sources)) == Tried(failed="11 conditions are more than the 0 that one release can have")
+
+
+def test_what_was_tried_survives_the_way_between_processes(sources: Sources) -> None:
+    for tried in (attempt(job(sources, request={**KV, "explain": True})), attempt(job(sources, "id: broken")), attempt(job(sources, request=[]))):
+        assert read_tried(encode(tried)) == tried
+
+
+# Comparing.
+
+
+def test_a_comparison_names_every_member_that_changes_and_the_rule_that_does_it(sources: Sources, policy: Policy) -> None:
+    found = compare(current(policy), attempt(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"}))))
+    rules = ["kv-connector-fallback"]
+    assert (found.current.runner, found.candidate.runner) == ("v1", "v2")
+    assert found.changes == [
+        Change("runner", "v1", "v2", rules),
+        Change("outcome", "fallback", "default", rules),
+        Change("set_env", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, {}, rules),
+    ]
+
+
+def test_a_change_is_written_with_from_and_to() -> None:
+    assert msgspec.to_builtins(Change("runner", "v1", "v2", ["a"])) == {"member": "runner", "from": "v1", "to": "v2", "rules": ["a"]}
+
+
+def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -> None:
+    found = compare(current(policy), attempt(job(sources, remove=["kv-connector-fallback", "moe"])))
+    assert [(change.member, change.rules) for change in found.changes] == [
+        ("runner", ["kv-connector-fallback"]),
+        ("outcome", ["kv-connector-fallback"]),
+        ("set_env", ["kv-connector-fallback"]),
+    ]
+
+
+def test_where_the_touched_rules_do_not_stand_those_that_differ_are_named(sources: Sources, policy: Policy) -> None:
+    request = {"vllm_version": "0.30.0", "facts": {"parallel_config": {"ubatch_size": 2}}}
+    text = json.dumps({"id": "microbatching", "why": "It is tried.", "releases": [{"vllm": ">=0.30", "when": {"parallel_config.enable_dbo": True}}]})
+    found = compare(current(policy, request), attempt(job(sources, text, request=request)))
+    rules = ["dual-batch-overlap", "advise-v2-unsupported", "v2-by-default"]
+    assert [(change.member, change.rules) for change in found.changes] == [
+        (member, rules) for member in ("runner", "outcome", "unsupported_features", "upstream", "warnings")
+    ]
+
+
+def test_a_candidate_that_changes_nothing_gives_no_changes(sources: Sources, policy: Policy) -> None:
+    assert compare(current(policy), attempt(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
+
+
+def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, policy: Policy) -> None:
+    decision = current(policy)
+    with pytest.raises(RulesInvalid, match=r"^house/new-rule\.yaml:"):
+        compare(decision, attempt(job(sources, "id: new-rule")))
+    with pytest.raises(RequestInvalid, match=r"no `facts`"):
+        compare(decision, attempt(job(sources, request={})))
+    with pytest.raises(RulesInvalid, match=r"^rules:1:1: the engine refuses the rules: it broke$"):
+        compare(decision, Tried(failed="it broke"))
+
+
+# The process.
+
+
+def run(work: Job) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(COMMAND, input=encode(work), capture_output=True, timeout=60, check=False)
+
+
+def test_the_process_answers_what_a_call_would(sources: Sources) -> None:
+    done = run(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
+    found, expected = read_tried(done.stdout), attempt(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
+    assert found.decision
+    assert expected.decision
+    assert msgspec.structs.replace(found.decision, decision_id="") == msgspec.structs.replace(expected.decision, decision_id="")
+    assert (found.rules, done.returncode, done.stderr) == (["new-rule"], 0, b"")
+
+
+SIZES = ["tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "decode_context_parallel_size"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rule("hostile", when={"all": [{"parallel_config.ubatch_size": {"at_least": n}} for n in range(1000)]}),
+        rule("hostile", when={"all": [{"any": [{f"parallel_config.{size}": {"at_least": n + 1}} for size in SIZES]} for n in range(15)]}),
+        "id: hostile\nwhen: " + "{not: " * 200 + "{lora_config: present}" + "}" * 200,
+        "id: hostile\nwhen: " + "[" * 100_000,
+        "id: hostile\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10) if n else '1'}]\n" for n in range(12)),
+        "id: hostile\n" + "".join(f"key{n}: {n}\n" for n in range(30_000)),
+        rule("hostile", why="(a+)+$" * 30_000, message="{" * 10_001),
+        rule("hostile", message="{a!r:{b!s:{c}}}" * 5_000),
+        rule("a" + "-a" * 20_000 + "-"),
+        "id: hostile\nreleases: [{vllm: '" + ",".join([">=0.22"] * 20_000) + "'}]",
+        "id: hostile\norder: " + "9" * 200_000,
+        "id: hostile\norder: 1" + ":59" * 60_000,
+        "id: hostile\norder: 0x" + "f" * 200_000,
+        "x" * 1_000_000,
+    ],
+    ids=[
+        "conditions",
+        "alternatives",
+        "negations",
+        "depth",
+        "aliases",
+        "keys",
+        "braces",
+        "nested braces",
+        "id",
+        "range",
+        "number",
+        "sexagesimal number",
+        "hexadecimal number",
+        "size",
+    ],
+)
+def test_a_hostile_candidate_is_refused_with_a_word_and_within_bounds(sources: Sources, text: str) -> None:
+    done = run(job(sources, text, seconds=5))
+    tried = read_tried(done.stdout)
+    assert (tried.decision, tried.faults != [], done.returncode, done.stderr) == (None, True, 0, b"")
+    assert [fault.message for fault in tried.faults if len(fault.message) > 1000] == []
+
+
+def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
+    rules = [rule(f"long-{n}", when={"kv_transfer_config.kv_connector": {"in": [f"Connector{n}x{m}" for m in range(600)]}}) for n in range(10)]
+    tried = read_tried(run(job(sources, *rules, rule("nixl", when={"kv_transfer_config.kv_connector": {"in": ["a", "NixlConnector"]}}))).stdout)
+    assert tried.decision
+    assert [reason.rule for reason in tried.decision.reasons if reason.decisive] == ["kv-connector-fallback", "nixl"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bounds are those of Linux")
+@pytest.mark.parametrize(
+    ("afterwards", "code", "message"),
+    [
+        ("while True: pass", -signal.SIGKILL, "the rules took more time than a dry run may, or broke the engine (signal 9); make their conditions simpler"),
+        ("bytearray(2 << 30)", 1, "the rules took more memory than a dry run may; make their conditions simpler"),
+    ],
+    ids=["time", "memory"],
+)
+def test_what_exceeds_the_bounds_ends_the_process(sources: Sources, afterwards: str, code: int, message: str) -> None:
+    command = [sys.executable, "-c", f"from policy import candidate\ncandidate.main()\n{afterwards}"]
+    done = subprocess.run(command, input=encode(job(sources, seconds=2)), capture_output=True, timeout=60, check=False)
+    assert (done.returncode, stopped(done.returncode)) == (code, message)

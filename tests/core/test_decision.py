@@ -1,0 +1,938 @@
+"""Decisions with the shipped rules, and with a house that wants something else."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from policy.candidate import laid_over
+from policy.catalogue import load
+from policy.conditions import Use
+from policy.decision import encode
+from policy.folder import Sources
+from policy.policy import Policy
+from policy.releases import UnknownRelease
+from policy.request import read_request
+from policy.trace import failures
+
+if TYPE_CHECKING:
+    from policy.catalogue import Catalogue
+    from policy.decision import Decision
+
+TODAY = date(2026, 1, 1)
+QWEN3 = {"architectures": ["Qwen3ForCausalLM"]}
+NAME = "VLLM_USE_V2_MODEL_RUNNER"
+
+
+def decided(policy: Policy, facts: dict[str, Any], version: str | None = None, today: date = TODAY, **members: Any) -> Decision:
+    return policy.decide(read_request({"facts": facts, "vllm_version": version, **members}, policy.releases), today)
+
+
+def verdict(decision: Decision) -> tuple[Any, ...]:
+    """Runner, outcome, startup errors, features, the variable to set, rules; a decisive one in capitals."""
+    rules = [reason.rule.upper() if reason.decisive else reason.rule for reason in decision.reasons]
+    return decision.runner, decision.outcome, decision.startup_errors, decision.unsupported_features, decision.set_env, rules
+
+
+# Whole decisions.
+
+
+def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
+    facts = {"model_config": {**QWEN3, "is_moe": False}, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+    found = json.loads(encode(decided(policy, facts, "0.23.0", request_id="mine")))
+    assert len(found.pop("decision_id")) == 36
+    assert found == {
+        "request_id": "mine",
+        "runner": "v1",
+        "outcome": "fallback",
+        "starts": True,
+        "startup_errors": [],
+        "summary": "V1: a KV connector (NixlConnector) keeps this deployment on V1",
+        "unsupported_features": [],
+        "v1_unsupported_features": [],
+        "reasons": [
+            {
+                "rule": "kv-connector-fallback",
+                "layer": "house",
+                "effect": "fallback-v1",
+                "decisive": True,
+                "feature": None,
+                "message": "a KV connector (NixlConnector) keeps this deployment on V1",
+                "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
+                "references": ["https://github.com/vllm-project/vllm/pull/42955", "https://github.com/vllm-project/vllm/issues/42846"],
+            }
+        ],
+        "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
+        "set_env": {"VLLM_USE_V2_MODEL_RUNNER": "0"},
+        "warnings": [],
+        "vllm_version": "0.23.0",
+        "release": {"decided_as": "0.23.0", "verified": True, "defaulted": False},
+        "policy": {"revision": catalogue.revision},
+    }
+
+
+def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
+    facts = {"model_config": QWEN3, "env": {NAME: " 01 "}, "parallel_config": {"enable_dbo": True}, "speculative_config": {"method": "suffix"}}
+    found = json.loads(encode(decided(policy, facts)))
+    error = "Model Runner V2 does not yet support: speculative method 'suffix', dual batch overlap"
+    del found["decision_id"]
+    references = {reason["rule"]: reason.pop("references") for reason in found["reasons"]}
+    assert references["dual-batch-overlap"] == ["https://github.com/vllm-project/vllm/issues/50738"]
+    assert found == {
+        "request_id": None,
+        "runner": "v2",
+        "outcome": "override",
+        "starts": False,
+        "startup_errors": [error],
+        "summary": f"V2: the variable VLLM_USE_V2_MODEL_RUNNER asks for V2; vLLM will not start: {error}",
+        "unsupported_features": ["speculative method 'suffix'", "dual batch overlap"],
+        "v1_unsupported_features": [],
+        "reasons": [
+            {
+                "rule": "variable-true",
+                "layer": "upstream",
+                "effect": "override-v2",
+                "decisive": True,
+                "feature": None,
+                "message": "the variable VLLM_USE_V2_MODEL_RUNNER asks for V2",
+                "facts": {"env.VLLM_USE_V2_MODEL_RUNNER": True},
+            },
+            {
+                "rule": "spec-method",
+                "layer": "upstream",
+                "effect": "exclude-v2",
+                "decisive": False,
+                "feature": "speculative method 'suffix'",
+                "message": "V2 does not support speculative method 'suffix'",
+                "facts": {"speculative_config.method": "suffix"},
+            },
+            {
+                "rule": "dual-batch-overlap",
+                "layer": "upstream",
+                "effect": "exclude-v2",
+                "decisive": False,
+                "feature": "dual batch overlap",
+                "message": "V2 does not support dual batch overlap",
+                "facts": {"parallel_config.enable_dbo": True},
+            },
+            {
+                "rule": "refuse-v2-unsupported",
+                "layer": "upstream",
+                "effect": "refuse-v2",
+                "decisive": False,
+                "feature": None,
+                "message": error,
+                "facts": {},
+            },
+        ],
+        "upstream": {"runner": "v2", "outcome": "override", "starts": False, "startup_errors": [error]},
+        "set_env": {},
+        "warnings": [],
+        "vllm_version": "0.23.0",
+        "release": {"decided_as": "0.23.0", "verified": True, "defaulted": True},
+        "policy": {"revision": catalogue.revision},
+    }
+
+
+def test_a_variable_that_cannot_be_read_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
+    facts = {"model_config": QWEN3, "env": {NAME: "true"}, "parallel_config": {"enable_dbo": True}, "kv_transfer_config": {}}
+    found = json.loads(encode(decided(policy, facts, "0.33.0")))
+    error = "invalid literal for int() with base 10: 'true'"
+    del found["decision_id"]
+    assert found == {
+        "request_id": None,
+        "runner": None,
+        "outcome": None,
+        "starts": False,
+        "startup_errors": [error],
+        "summary": f"no runner: vLLM will not start: {error}",
+        "unsupported_features": [],
+        "v1_unsupported_features": [],
+        "reasons": [
+            {
+                "rule": "variable-malformed",
+                "layer": "upstream",
+                "effect": "invalid",
+                "decisive": True,
+                "feature": None,
+                "message": error,
+                "facts": {"env.VLLM_USE_V2_MODEL_RUNNER": "true"},
+                "references": ["https://github.com/vllm-project/vllm/pull/39337"],
+            }
+        ],
+        "upstream": {"runner": None, "outcome": None, "starts": False, "startup_errors": [error]},
+        "set_env": {},
+        "warnings": [],
+        "vllm_version": "0.33.0",
+        "release": {"decided_as": "0.33.0", "verified": True, "defaulted": False},
+        "policy": {"revision": catalogue.revision},
+    }
+
+
+def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
+    assert len({decided(policy, {}).decision_id for _ in range(100)}) == 100
+
+
+# The shipped policy where no version is named.
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"model_config": {"architectures": ["Qwen3ForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
+        ({"model_config": {"architectures": ["LlamaForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
+        ({"model_config": {"architectures": ["MistralForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
+        ({"model_config": {"architectures": ["Other", "LlamaForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
+        (
+            {"model_config": {"architectures": ["Qwen3MoeForCausalLM"], "is_moe": True}},
+            ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST", "MOE"]),
+        ),
+        ({"model_config": {**QWEN3, "is_moe": True}}, ("v1", "not-default", [], [], {}, ["MOE"])),
+        ({"model_config": {**QWEN3, "is_quantized": True}}, ("v1", "not-default", [], [], {}, ["QUANTIZED"])),
+        ({"model_config": {**QWEN3, "runner_type": "pooling"}}, ("v1", "not-default", [], [], {}, ["RUNNER-TYPE"])),
+        ({"model_config": {"architectures": ["OPTForCausalLM"]}}, ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"])),
+        ({"model_config": {}}, ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"])),
+        ({}, ("v1", "not-default", [], [], {}, ["NO-MODEL-CONFIG"])),
+        ({"model_config": QWEN3, "kv_transfer_config": {}}, ("v1", "fallback", [], [], {NAME: "0"}, ["KV-CONNECTOR-FALLBACK"])),
+        (
+            {"model_config": {"architectures": ["OPTForCausalLM"]}, "kv_transfer_config": {}},
+            ("v1", "fallback", [], [], {}, ["KV-CONNECTOR-FALLBACK", "architecture-allowlist"]),
+        ),
+        (
+            {"model_config": QWEN3, "speculative_config": {"method": "eagle3", "parallel_drafting": True}},
+            (
+                "v1",
+                "fallback",
+                [],
+                ["parallel drafting for speculative decoding"],
+                {},
+                ["PARALLEL-DRAFTING", "advise-v2-unsupported"],
+            ),
+        ),
+        (
+            {"model_config": {**QWEN3, "has_inner_state": True}, "cache_config": {"mamba_cache_mode": "align"}},
+            ("v1", "fallback", [], ["hybrid/mamba models with align cache mode"], {}, ["MAMBA-ALIGN", "advise-v2-unsupported"]),
+        ),
+        (
+            {"model_config": {**QWEN3, "has_inner_state": True, "is_hybrid": True}, "cache_config": {"mamba_cache_mode": "all"}},
+            ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"]),
+        ),
+        ({"model_config": QWEN3, "env": {NAME: "0"}}, ("v1", "override", [], [], {}, ["VARIABLE-FALSE"])),
+        ({"model_config": QWEN3, "env": {NAME: "1"}}, ("v2", "override", [], [], {}, ["VARIABLE-TRUE"])),
+        (
+            {"model_config": QWEN3, "env": {NAME: "1"}, "kv_transfer_config": {}},
+            ("v2", "override", [], [], {}, ["VARIABLE-TRUE", "kv-connector-fallback"]),
+        ),
+        (
+            {"model_config": QWEN3, "env": {NAME: "1"}, "parallel_config": {"prefill_context_parallel_size": 2}},
+            (
+                "v2",
+                "override",
+                ["Model Runner V2 does not yet support: prefill context parallelism"],
+                ["prefill context parallelism"],
+                {},
+                ["VARIABLE-TRUE", "prefill-context-parallel", "refuse-v2-unsupported"],
+            ),
+        ),
+        (
+            {"model_config": QWEN3, "env": {NAME: "1"}, "platform": {"has_triton": False}, "parallel_config": {"enable_dbo": True}},
+            (
+                "v2",
+                "override",
+                ["Model Runner V2 requires Triton."],
+                ["dual batch overlap"],
+                {},
+                ["VARIABLE-TRUE", "no-triton", "dual-batch-overlap", "refuse-v2-no-triton"],
+            ),
+        ),
+        (
+            {
+                "model_config": {**QWEN3, "logprobs_mode": "raw_logits", "enable_prompt_embeds": True},
+                "parallel_config": {"prefill_context_parallel_size": 2, "enable_dbo": True},
+                "ec_transfer_config": {},
+                "compilation_config": {"mode": "STOCK_TORCH_COMPILE"},
+                "plugins": {"logits_processors": ["a plugin"]},
+            },
+            (
+                "v1",
+                "fallback",
+                [],
+                [
+                    "prefill context parallelism",
+                    "stock torch.compile",
+                    "dual batch overlap",
+                    "custom logits processors",
+                    "prompt embeds",
+                    "logprobs mode 'raw_logits'",
+                    "EC transfer",
+                ],
+                {},
+                [
+                    "PREFILL-CONTEXT-PARALLEL",
+                    "STOCK-COMPILE",
+                    "DUAL-BATCH-OVERLAP",
+                    "LOGITS-PROCESSORS",
+                    "PROMPT-EMBEDS",
+                    "LOGPROBS-MODE",
+                    "EC-TRANSFER",
+                    "advise-v2-unsupported",
+                ],
+            ),
+        ),
+    ],
+)
+def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    assert verdict(decided(policy, facts)) == expected
+
+
+# What changes with the releases.
+
+
+@pytest.mark.parametrize(
+    ("version", "facts", "expected"),
+    [
+        ("0.20.0", {"model_config": QWEN3}, ("v1", "not-default", [], [], {}, ["OPT-IN"])),
+        ("0.21.0", {"model_config": QWEN3, "env": {NAME: "0"}}, ("v1", "not-default", [], [], {}, ["OPT-IN"])),
+        ("0.21.0", {"model_config": QWEN3, "env": {NAME: "1"}}, ("v2", "override", [], [], {}, ["VARIABLE-TRUE"])),
+        (
+            "0.20.0",
+            {"model_config": {**QWEN3, "has_inner_state": True}, "env": {NAME: "2"}, "speculative_config": {}},
+            (
+                "v2",
+                "override",
+                ["VLLM_USE_V2_MODEL_RUNNER does not yet support: hybrid/mamba models, speculative method 'None'"],
+                ["hybrid/mamba models", "speculative method 'None'"],
+                {},
+                ["VARIABLE-TRUE", "mamba-align", "spec-method", "refuse-v2-unsupported"],
+            ),
+        ),
+        (
+            "0.22.0",
+            {"model_config": QWEN3, "env": {NAME: "1"}, "platform": {"has_triton": False}},
+            ("v2", "override", ["VLLM_USE_V2_MODEL_RUNNER requires Triton."], [], {}, ["VARIABLE-TRUE", "no-triton", "refuse-v2-no-triton"]),
+        ),
+        ("0.22.0", {"model_config": {"architectures": ["LlamaForCausalLM"]}}, ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"])),
+        (
+            "0.24.0",
+            {"model_config": {"is_diffusion": True}},
+            ("v2", "required", [], [], {}, ["FORCE-DIFFUSION", "architecture-allowlist"]),
+        ),
+        (
+            "0.24.0",
+            {"model_config": {"is_diffusion": True}, "kv_transfer_config": {}},
+            ("v1", "fallback", [], [], {NAME: "0"}, ["KV-CONNECTOR-FALLBACK", "force-diffusion", "architecture-allowlist"]),
+        ),
+        ("0.25.0", {"model_config": QWEN3, "kv_transfer_config": {}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
+        (
+            "0.25.0",
+            {"model_config": {"architectures": ["JambaForCausalLM"], "is_hybrid": True, "is_moe": True}},
+            ("v1", "not-default", [], [], {}, ["HYBRID", "MOE"]),
+        ),
+        (
+            "0.27.0",
+            {"model_config": {"architectures": ["KimiK3ForConditionalGeneration"], "is_moe": True}, "platform": {"is_rocm": True}},
+            ("v1", "not-default", [], [], {}, ["MOE"]),
+        ),
+        (
+            "0.27.0",
+            {"model_config": {"architectures": ["KimiK3ForConditionalGeneration"], "is_moe": True}},
+            ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"]),
+        ),
+        (
+            "0.28.0",
+            {"model_config": {**QWEN3, "return_sampling_mask": True}, "env": {NAME: "0"}, "parallel_config": {"prefill_context_parallel_size": 2}},
+            (
+                "v1",
+                "override",
+                [
+                    "sampling distribution replay requires Model Runner V2",
+                    "Prefill context parallelism requires Model Runner V2. Remove VLLM_USE_V2_MODEL_RUNNER=0.",
+                ],
+                ["prefill context parallelism"],
+                {},
+                ["VARIABLE-FALSE", "force-pcp", "prefill-context-parallel", "refuse-sampling-mask", "refuse-v1-pcp"],
+            ),
+        ),
+        (
+            "0.30.0",
+            {
+                "model_config": QWEN3,
+                "attention_config": {"hisparse_config": {}},
+                "env": {NAME: "0"},
+                "watermark_config": {},
+                "parallel_config": {"enable_dbo": True},
+            },
+            (
+                None,
+                None,
+                ["HiSparse requires Model Runner V2; remove VLLM_USE_V2_MODEL_RUNNER=0."],
+                [],
+                {},
+                ["HISPARSE-VARIABLE-FALSE", "force-hisparse", "force-watermark", "variable-false"],
+            ),
+        ),
+        (
+            "0.31.0",
+            {
+                "model_config": {**QWEN3, "return_sampling_mask": True, "enable_trace_replay": True},
+                "env": {NAME: "0"},
+                "aux_output_config": {"enabled": True},
+                "parallel_config": {"pipeline_parallel_size": 2},
+                "scheduler_config": {"async_scheduling": True},
+                "speculative_config": {"method": "dspark"},
+            },
+            (
+                "v1",
+                "override",
+                [
+                    "sampling distribution replay requires Model Runner V2",
+                    "trace replay requires Model Runner V2",
+                    "Model Runner V1 does not support: pipeline parallelism with async scheduling, dspark speculative decoding",
+                    "AuxOutput Connector requires Model Runner V2; set VLLM_USE_V2_MODEL_RUNNER=1.",
+                ],
+                [],
+                {},
+                [
+                    "VARIABLE-FALSE",
+                    "v1-pp-async",
+                    "v1-dspark",
+                    "refuse-sampling-mask",
+                    "refuse-trace-replay",
+                    "refuse-v1-unsupported",
+                    "refuse-aux-output",
+                ],
+            ),
+        ),
+        (
+            "0.33.0",
+            {
+                "model_config": QWEN3,
+                "env": {NAME: "1"},
+                "platform": {"has_triton": False},
+                "parallel_config": {"enable_dbo": True},
+                "lora_config": {},
+                "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "PIECEWISE"},
+            },
+            (
+                "v2",
+                "override",
+                ["Model Runner V2 does not yet support: dual batch overlap with LoRA", "Model Runner V2 requires Triton."],
+                ["dual batch overlap with LoRA", "dual batch overlap with PIECEWISE CUDA graphs"],
+                {},
+                [
+                    "VARIABLE-TRUE",
+                    "no-triton",
+                    "dbo-lora",
+                    "dbo-piecewise",
+                    "refuse-v2-unsupported",
+                    "refuse-v2-no-triton-worker",
+                    "advise-stock-compile-cudagraphs",
+                ],
+            ),
+        ),
+        (
+            "0.33.0",
+            {"model_config": QWEN3, "platform": {"has_triton": False, "is_unspecified": True}},
+            ("v2", "default", ["Model Runner V2 requires Triton."], [], {}, ["V2-BY-DEFAULT", "refuse-v2-no-triton-worker"]),
+        ),
+    ],
+)
+def test_in_this_release_a_deployment_is_decided_so(policy: Policy, version: str, facts: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    assert verdict(decided(policy, facts, version)) == expected
+
+
+def test_what_is_lifted_at_start_alone_lets_vllm_start(policy: Policy) -> None:
+    facts = {
+        "model_config": QWEN3,
+        "env": {NAME: "1"},
+        "parallel_config": {"enable_dbo": True},
+        "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "PIECEWISE"},
+    }
+    found = [decided(policy, facts, version) for version in ("0.31.0", "0.32.0")]
+    assert [(decision.starts, decision.unsupported_features) for decision in found] == [
+        (False, ["stock torch.compile", "dual batch overlap with PIECEWISE CUDA graphs"]),
+        (True, ["dual batch overlap with PIECEWISE CUDA graphs"]),
+    ]
+
+
+# Warnings.
+
+ROCM_DEEPSEEK = {"model_config": {"architectures": ["DeepseekV4ForCausalLM"], "is_moe": True}, "platform": {"is_rocm": True}}
+REASONING = {"model_config": QWEN3, "reasoning_config": {}}
+THINKING = "Model Runner V2 does not yet support the thinking_token_budget request parameter. Set VLLM_USE_V2_MODEL_RUNNER=0 if this is required."
+STOCK = {"model_config": QWEN3, "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "PIECEWISE"}}
+NO_TRITON = {"model_config": QWEN3, "platform": {"has_triton": False}}
+TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parallel_config": {"enable_dbo": True}}
+
+
+@pytest.mark.parametrize(
+    ("versions", "facts", "warnings"),
+    [
+        (["0.22.0", "0.22.1"], NO_TRITON, ["Model runner v2 requires Triton; using the v1 model runner instead."]),
+        (["0.23.0", "0.28.0", "0.33.0"], NO_TRITON, ["Model Runner V2 requires Triton; using the V1 model runner instead."]),
+        (
+            ["0.22.0", "0.22.1"],
+            TWO_FEATURES,
+            ["Model runner v2 does not yet support dual batch overlap, custom logits processors; using the v1 model runner instead."],
+        ),
+        (
+            ["0.23.0", "0.30.0"],
+            TWO_FEATURES,
+            ["Model Runner V2 does not yet support dual batch overlap, custom logits processors; using the V1 model runner instead."],
+        ),
+        (["0.22.0"], REASONING, ["Model runner v2 does not yet support reasoning budget enforcement; using the v1 model runner instead."]),
+        (["0.23.0", "0.24.0", "0.25.1", "0.27.1"], REASONING, [THINKING]),
+        (["0.28.0", "0.33.0"], REASONING, []),
+        (["0.23.0", "0.27.1"], {**REASONING, "env": {NAME: "0"}}, []),
+        (["0.23.0", "0.27.1"], {**REASONING, "env": {NAME: "1"}}, [THINKING]),
+        (["0.23.0", "0.27.1"], {**REASONING, "env": {NAME: "1"}, "platform": {"has_triton": False}}, []),
+        (["0.23.0", "0.27.1"], {**REASONING, "env": {NAME: "1"}, "parallel_config": {"enable_dbo": True}}, []),
+        (
+            ["0.29.0", "0.30.0", "0.31.0"],
+            ROCM_DEEPSEEK,
+            ["Defaulting to V1 model runner on ROCm for model architectures: DeepseekV4ForCausalLM"],
+        ),
+        (
+            ["0.29.0", "0.30.0"],
+            {**ROCM_DEEPSEEK, "parallel_config": {"enable_batch_sharded_sampling": True}},
+            ["Defaulting to V1 model runner on ROCm for model architectures: DeepseekV4ForCausalLM"],
+        ),
+        (
+            ["0.31.0"],
+            {**ROCM_DEEPSEEK, "parallel_config": {"enable_batch_sharded_sampling": True, "prefill_context_parallel_size": 2}},
+            [
+                "Skipping the ROCm V1 model runner default for DeepseekV4ForCausalLM: V1 does not support prefill context parallel, batch-sharded sampling.",
+            ],
+        ),
+        (["0.31.0"], {**ROCM_DEEPSEEK, "parallel_config": {"enable_batch_sharded_sampling": True}, "env": {NAME: "1"}}, []),
+        (["0.28.0", "0.32.0"], ROCM_DEEPSEEK, []),
+        (
+            ["0.30.0", "0.33.0"],
+            {"model_config": QWEN3, "watermark_config": {}, "env": {NAME: "0"}},
+            ["Watermarking requires Model Runner V2 and overrides VLLM_USE_V2_MODEL_RUNNER=0."],
+        ),
+        (["0.30.0", "0.33.0"], {"model_config": QWEN3, "watermark_config": {}}, []),
+        (["0.30.0"], {"model_config": QWEN3, "watermark_config": {}, "env": {NAME: "0"}, "attention_config": {"hisparse_config": {}}}, []),
+        (
+            ["0.32.0", "0.33.0"],
+            STOCK,
+            ["CUDA graphs are not supported with stock torch.compile in Model Runner V2. Overriding cudagraph_mode PIECEWISE to NONE."],
+        ),
+        (["0.32.0"], {**STOCK, "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "NONE"}}, []),
+        (["0.32.0"], {**STOCK, "env": {NAME: "0"}}, []),
+        (["0.31.0"], STOCK, ["Model Runner V2 does not yet support stock torch.compile; using the V1 model runner instead."]),
+    ],
+)
+def test_the_warnings_are_what_vllm_itself_logs(policy: Policy, versions: list[str], facts: dict[str, Any], warnings: list[str]) -> None:
+    assert {version: decided(policy, facts, version).warnings for version in versions} == dict.fromkeys(versions, warnings)
+
+
+@pytest.mark.parametrize(
+    ("version", "members", "warnings"),
+    [
+        ("0.24.1", {}, ["vLLM 0.24.1 was not checked against these rules; decided as 0.24.0"]),
+        ("v0.24.0rc1+cu128", {}, ["vLLM v0.24.0rc1+cu128 was not checked against these rules; decided as 0.24.0"]),
+        ("1.0", {"beyond_verified": "nearest"}, ["vLLM 1.0 was not checked against these rules; decided as 0.33.0"]),
+        ("0.24.0+cu128", {}, []),
+        (None, {}, []),
+    ],
+)
+def test_a_release_that_was_not_checked_is_warned_of(policy: Policy, version: str | None, members: dict[str, Any], warnings: list[str]) -> None:
+    assert decided(policy, {"model_config": QWEN3}, version, **members).warnings == warnings
+
+
+OVERDUE = ["the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"]
+
+
+@pytest.mark.parametrize(
+    ("today", "facts", "layers", "warnings"),
+    [
+        (date(2027, 6, 30), {"kv_transfer_config": {}}, None, []),
+        (date(2027, 7, 1), {"kv_transfer_config": {}}, None, OVERDUE),
+        (date(2030, 1, 1), {"kv_transfer_config": {}}, None, OVERDUE),
+        (date(2030, 1, 1), {"kv_transfer_config": {}, "env": {NAME: "1"}}, None, OVERDUE),
+        (date(2030, 1, 1), {"kv_transfer_config": {}}, ["upstream"], []),
+        (date(2030, 1, 1), {}, None, []),
+    ],
+    ids=["on the day", "the day after", "years after", "though it decided nothing", "upstream alone", "where it did not fire"],
+)
+def test_a_house_rule_past_its_review_date_is_warned_of(
+    policy: Policy, today: date, facts: dict[str, Any], layers: list[str] | None, warnings: list[str]
+) -> None:
+    assert decided(policy, facts, today=today, layers=layers).warnings == warnings
+
+
+def test_a_member_that_looks_misspelt_is_warned_of(policy: Policy) -> None:
+    assert decided(policy, {"model_config": {"architecture": ["Qwen3ForCausalLM"]}}).warnings == [
+        "`model_config.architecture` is no fact and was ignored; did you mean `architectures`?"
+    ]
+
+
+def test_warnings_come_in_this_order(policy: Policy) -> None:
+    facts = {"model_config": {**QWEN3, "is_mo": True}, "kv_transfer_config": {}, "reasoning_config": {}, "env": {NAME: "1"}}
+    assert decided(policy, facts, "0.23.9", date(2030, 1, 1)).warnings == [
+        THINKING,
+        "vLLM 0.23.9 was not checked against these rules; decided as 0.23.0",
+        *OVERDUE,
+        "`model_config.is_mo` is no fact and was ignored; did you mean `is_moe`?",
+    ]
+
+
+# Layers.
+
+
+@pytest.mark.parametrize("layers", [None, ["upstream", "house"], ["upstream"]])
+def test_upstream_alone_leaves_the_house_out(policy: Policy, layers: list[str] | None) -> None:
+    decision = decided(policy, {"model_config": QWEN3, "kv_transfer_config": {}}, layers=layers)
+    expected = ("v2", {}, ["v2-by-default"]) if layers == ["upstream"] else ("v1", {NAME: "0"}, ["kv-connector-fallback"])
+    assert (decision.runner, decision.set_env, [reason.rule for reason in decision.reasons]) == expected
+
+
+def house(name: str, effect: str, when: Any, **members: Any) -> str:
+    """A house rule for every release."""
+    part = {"vllm": ">=0.20", "text" if effect == "advise" else "message": f"the house says {name}", "when": when}
+    rule = {
+        "id": name,
+        "title": "A wish of the house",
+        "effect": effect,
+        "owner": "tests",
+        "review_by": "2040-01-01",
+        "waits_for": "nothing",
+        "why": "It is tried.",
+        "references": ["https://example.org"],
+        **members,
+        "releases": [part],
+    }
+    return json.dumps(rule)
+
+
+def with_house(sources: Sources, *rules: str) -> Policy:
+    return Policy(load(Sources(laid_over(sources.rules, list(rules), [])[0])))
+
+
+FORCE = house("wants-v2", "force-v2", {"model_config": "present"})
+FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
+
+
+@pytest.mark.parametrize(
+    ("rules", "version", "facts", "expected"),
+    [
+        ([FORCE], "0.20.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
+        ([FORCE], "0.20.0", {"model_config": {}, "env": {NAME: "0"}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
+        ([FORCE], "0.23.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "architecture-allowlist"])),
+        ([FORCE], "0.23.0", {"model_config": QWEN3}, ("v2", "required", [], [], {}, ["WANTS-V2"])),
+        ([FORCE], "0.23.0", {"model_config": QWEN3, "env": {NAME: "0"}}, ("v1", "override", [], [], {}, ["VARIABLE-FALSE", "wants-v2"])),
+        (
+            [FORCE],
+            "0.23.0",
+            {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}},
+            (
+                "v2",
+                "required",
+                ["Model Runner V2 does not yet support: dual batch overlap"],
+                ["dual batch overlap"],
+                {NAME: "1"},
+                ["WANTS-V2", "dual-batch-overlap", "refuse-v2-unsupported"],
+            ),
+        ),
+        (
+            [FORCE],
+            "0.30.0",
+            {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}},
+            ("v2", "required", [], ["dual batch overlap"], {NAME: "1"}, ["WANTS-V2", "dual-batch-overlap"]),
+        ),
+        (
+            [FORCE],
+            "0.24.0",
+            {"model_config": {**QWEN3, "has_inner_state": True}, "cache_config": {"mamba_cache_mode": "align"}},
+            (
+                "v2",
+                "required",
+                [
+                    "Model Runner V2 does not yet support: hybrid/mamba models with align cache mode",
+                    "Model Runner V2 has not yet supported mamba_cache_mode='align'. ",
+                ],
+                ["hybrid/mamba models with align cache mode"],
+                {NAME: "1"},
+                ["WANTS-V2", "mamba-align", "refuse-v2-unsupported", "refuse-mamba-align"],
+            ),
+        ),
+        ([FALL, FORCE], "0.33.0", {"model_config": {}}, ("v1", "fallback", [], [], {NAME: "0"}, ["WANTS-V1", "wants-v2"])),
+        (
+            [FALL],
+            "0.33.0",
+            {"model_config": {"is_diffusion": True}},
+            (
+                "v1",
+                "fallback",
+                ["Model Runner V1 does not support: diffusion models"],
+                [],
+                {NAME: "0"},
+                ["WANTS-V1", "v1-diffusion", "refuse-v1-unsupported"],
+            ),
+        ),
+        ([FALL], "0.33.0", {"model_config": {}, "watermark_config": {}}, ("v2", "required", [], [], {}, ["FORCE-WATERMARK", "wants-v1"])),
+        (
+            [FALL],
+            "0.33.0",
+            {"model_config": {}, "env": {NAME: "x"}},
+            (None, None, ["invalid literal for int() with base 10: 'x'"], [], {}, ["VARIABLE-MALFORMED"]),
+        ),
+    ],
+)
+def test_the_house_decides_over_upstream_and_after_the_variable(
+    sources: Sources, rules: list[str], version: str, facts: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    assert verdict(decided(with_house(sources, *rules), facts, version)) == expected
+
+
+def test_an_advisory_of_the_house_may_hang_on_its_own_rule(sources: Sources) -> None:
+    policy = with_house(sources, FALL, house("says-so", "advise", "always", decided_by="wants-v1", yields_to="exclude-v2"))
+    facts: list[dict[str, Any]] = [{"model_config": QWEN3}, {}, {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}}]
+    assert [decided(policy, document).warnings for document in facts] == [["the house says says-so"], [], []]
+
+
+def test_the_upstream_verdict_stays_what_vllm_does_by_itself(sources: Sources) -> None:
+    decision = decided(with_house(sources, FORCE), {"model_config": {}, "parallel_config": {"enable_dbo": True}})
+    assert msgspec.to_builtins(decision.upstream) == {"runner": "v1", "outcome": "not-default", "starts": True, "startup_errors": []}
+
+
+def test_an_answer_that_was_kept_is_no_other_deployments(sources: Sources) -> None:
+    part = {
+        "vllm": ">=0.23",
+        "text": "{parallel_config.ubatch_size} microbatches",
+        "when": {f"env.{NAME}": True, "parallel_config.ubatch_size": {"at_least": 1}},
+    }
+    refusal = {"id": "counts", "title": "It shows a value", "effect": "refuse-v2", "order": 5000, "why": "It is tried.", "references": ["https://example.org"]}
+    policy = with_house(sources, FORCE, json.dumps({**refusal, "releases": [part]}))
+    for size in (1, 2, 1, 2, 1, 2, 3):
+        facts = {"model_config": {}, "parallel_config": {"ubatch_size": size}}
+        answer = json.loads(policy.answer(read_request({"facts": facts}, policy.releases), TODAY))
+        assert answer["startup_errors"] == [f"{size} microbatches"]
+
+
+def test_an_answer_that_was_kept_has_the_ids_of_its_own_request(policy: Policy) -> None:
+    facts = {"model_config": QWEN3, "kv_transfer_config": {"kv_connector": "NixlConnector"}}
+    ids = [None, "a", 'with "quotes"', "é", None, "x" * 256]
+    requests = [read_request({"facts": facts, "request_id": request_id}, policy.releases) for request_id in ids]
+    answers = [json.loads(policy.answer(request, TODAY)) for request in requests]
+    assert ([answer["request_id"] for answer in answers], len({answer["decision_id"] for answer in answers})) == (ids, len(ids))
+
+
+# The default release.
+
+
+def test_another_release_may_decide_by_default(catalogue: Catalogue) -> None:
+    decision = decided(Policy(catalogue, "v0.25.1"), {"model_config": {"architectures": ["OPTForCausalLM"]}})
+    assert (decision.runner, decision.vllm_version, decision.release.decided_as, decision.release.defaulted) == ("v2", "0.25.1", "0.25.1", True)
+
+
+def test_releases_with_the_same_rules_share_a_ruleset(policy: Policy) -> None:
+    shared = [("0.20.0", "0.20.2"), ("0.22.0", "0.22.1"), ("0.25.0", "0.25.1"), ("0.27.0", "0.27.1")]
+    assert all(policy.ruleset(first) is policy.ruleset(second) for first, second in shared)
+    assert len({id(policy.ruleset(release)) for release in policy.releases.known}) == len(policy.releases.known) - len(shared)
+
+
+def test_a_default_release_that_is_not_known_is_refused(catalogue: Catalogue) -> None:
+    with pytest.raises(UnknownRelease):
+        Policy(catalogue, "9.9")
+
+
+# Explanations.
+
+
+def explained(policy: Policy, facts: dict[str, Any], version: str | None = None, **members: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(decided(policy, facts, version, explain=True, **members))
+    return found
+
+
+def test_an_explanation_is_there_only_where_it_was_asked_for(policy: Policy) -> None:
+    plain, full = (msgspec.to_builtins(decided(policy, {}, explain=explain)) for explain in (False, True))
+    assert [name for name in full if name not in plain] == ["trace", "assumptions"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "version", "rule", "fired", "failed"),
+    [
+        ({"model_config": QWEN3}, "0.23.0", "v2-by-default", True, []),
+        ({"model_config": {}}, "0.23.0", "v2-by-default", False, [("decided_by", "default-v2", "not-default")]),
+        ({"model_config": QWEN3}, "0.23.0", "moe", False, [("model_config.is_moe", True, False)]),
+        ({}, "0.23.0", "moe", False, [("model_config", "present", "absent")]),
+        ({}, "0.23.0", "parallel-drafting", False, [("speculative_config", "present", "absent")]),
+        ({"model_config": {}}, "0.23.0", "no-model-config", False, [("model_config", "absent", "present")]),
+        (
+            {"model_config": QWEN3},
+            "0.23.0",
+            "architecture-allowlist",
+            False,
+            [
+                (
+                    "model_config.architectures",
+                    {"has_none_of": ["LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"]},
+                    ["Qwen3ForCausalLM"],
+                )
+            ],
+        ),
+        ({"parallel_config": {"tensor_parallel_size": 2}}, "0.23.0", "sequence-parallel", False, [("compilation_config.pass_config.enable_sp", True, False)]),
+        ({}, "0.23.0", "prefill-context-parallel", False, [("parallel_config.prefill_context_parallel_size", {"at_least": 2}, 1)]),
+        ({"speculative_config": {"method": "mtp"}}, "0.23.0", "spec-ngram", False, [("speculative_config.method", {"in": ["ngram", "ngram_gpu"]}, "mtp")]),
+        (
+            {"model_config": {}},
+            "0.23.0",
+            "logits-processors",
+            False,
+            [("model_config.logits_processors", "not_empty", None), ("plugins.logits_processors", "not_empty", [])],
+        ),
+        ({}, "0.23.0", "variable-malformed", False, [("env.VLLM_USE_V2_MODEL_RUNNER", "malformed", None)]),
+        ({"env": {NAME: "x"}}, "0.23.0", "variable-true", False, [("env.VLLM_USE_V2_MODEL_RUNNER", True, "x")]),
+        ({"env": {NAME: "x"}}, "0.23.0", "no-model-config", False, [("decided_by", "not-default", "invalid")]),
+        (
+            {"env": {NAME: "1"}},
+            "0.30.0",
+            "dual-batch-overlap",
+            False,
+            [("parallel_config.enable_dbo", True, False), ("parallel_config.ubatch_size", {"at_least": 2}, 0)],
+        ),
+        (
+            {"parallel_config": {"enable_dbo": True}, "env": {NAME: "1"}},
+            "0.30.0",
+            "dual-batch-overlap",
+            False,
+            [("env.VLLM_USE_V2_MODEL_RUNNER", "absent", True)],
+        ),
+        ({"platform": {"has_triton": False}}, "0.23.0", "refuse-v2-no-triton", False, [("runner", "v2", "v1")]),
+        ({"env": {NAME: "1"}}, "0.23.0", "refuse-v2-unsupported", False, [("needs", ["exclude-v2"], [])]),
+        (
+            {"env": {NAME: "1"}, "platform": {"has_triton": False}, "parallel_config": {"enable_dbo": True}},
+            "0.23.0",
+            "refuse-v2-unsupported",
+            False,
+            [("yields_to", ["refuse-v2-no-triton"], ["refuse-v2-no-triton"])],
+        ),
+        ({"model_config": QWEN3}, "0.23.0", "advise-no-triton", False, [("decided_by", ["no-triton"], "default-v2")]),
+        (
+            {**ROCM_DEEPSEEK, "speculative_config": {"method": "dspark"}},
+            "0.31.0",
+            "rocm-default-v1",
+            False,
+            [("yields_to", ["exclude-v1"], ["exclude-v1"])],
+        ),
+        (
+            {"speculative_config": {"method": "dflash", "draft_model_config": {"hf_config": {"layer_types": ["sliding_attention"]}}}},
+            "0.26.0",
+            "force-dflash-mixed",
+            False,
+            [("speculative_config.draft_model_config.hf_config.layer_types", {"has_other_than": ["sliding_attention"]}, ["sliding_attention"])],
+        ),
+        (
+            {"model_config": {"architectures": ["Other", "Step5ForCausalLM"]}},
+            "0.33.0",
+            "v1-step5",
+            False,
+            [("model_config.architectures", {"first_is_in": ["Step5ForCausalLM", "Step5ForConditionalGeneration"]}, ["Other", "Step5ForCausalLM"])],
+        ),
+        (
+            {"speculative_config": {"is_xpress": True, "method": "dspark"}},
+            "0.33.0",
+            "v1-xpress",
+            False,
+            [("speculative_config.method", {"is_not": "dspark"}, "dspark")],
+        ),
+    ],
+)
+def test_a_rule_is_traced_to_the_first_condition_that_failed(
+    policy: Policy,
+    facts: dict[str, Any],
+    version: str,
+    rule: str,
+    fired: bool,  # noqa: FBT001  # a table's column
+    failed: list[tuple[str, Any, Any]],
+) -> None:
+    traced = {item["rule"]: item for item in explained(policy, facts, version)["trace"]}[rule]
+    assert (traced["fired"], [(item["fact"], item["expected"], item["actual"]) for item in traced["failed"]]) == (fired, failed)
+
+
+def test_a_condition_that_was_never_put_in_place_cannot_be_explained() -> None:
+    with pytest.raises(AssertionError):
+        failures(Use("microbatching", negated=False, line=1, column=1), [])
+
+
+def test_refusals_are_traced_with_the_variable_as_it_will_be_set(sources: Sources) -> None:
+    facts = {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}}
+    found = explained(with_house(sources, FORCE), facts)
+    assert {item["rule"] for item in found["trace"] if item["fired"]} == {"wants-v2", "dual-batch-overlap", "refuse-v2-unsupported"}
+
+
+def test_what_nobody_stated_is_assumed_and_says_what_would_change(policy: Policy) -> None:
+    facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "runner_type": "generate", "is_moe": False}}
+    found = {item["fact"]: item for item in explained(policy, facts)["assumptions"]}
+    v1 = {"runner": "v1", "starts": True}
+    assert {name: item["would_change"] for name, item in found.items() if item["would_change"]} == {
+        "env.VLLM_USE_V2_MODEL_RUNNER": {"0": v1},
+        "platform.has_triton": {"false": v1},
+        "plugins.logits_processors": {"not empty": v1},
+        "model_config.is_quantized": {"true": v1},
+        "model_config.logits_processors": {"not empty": v1},
+        "model_config.enable_prompt_embeds": {"true": v1},
+        "model_config.enable_return_routed_experts": {"true": v1},
+        "model_config.logprobs_mode": {"raw_logits": v1, "processed_logits": v1},
+        "parallel_config.prefill_context_parallel_size": {"2": v1},
+        "parallel_config.enable_dbo": {"true": v1},
+        "speculative_config": {"present": v1},
+        "cache_config.kv_sharing_fast_prefill": {"true": v1},
+        "compilation_config.mode": {"STOCK_TORCH_COMPILE": v1},
+        "kv_transfer_config": {"present": v1},
+        "ec_transfer_config": {"present": v1},
+    }
+    assert found["platform.has_triton"] == {"fact": "platform.has_triton", "assumed": True, "why": "not stated", "would_change": {"false": v1}}
+    assert found["reasoning_config"] == {"fact": "reasoning_config", "assumed": False, "why": "not stated", "would_change": {}}
+
+
+@pytest.mark.parametrize(
+    ("facts", "version", "fact", "would_change"),
+    [
+        (
+            {"model_config": QWEN3},
+            "0.23.0",
+            "model_config.runner_type",
+            {"pooling": {"runner": "v1", "starts": True}, "draft": {"runner": "v1", "starts": True}},
+        ),
+        (
+            {"model_config": {"is_moe": True}, "speculative_config": {"method": "dflash", "draft_model_config": {}}},
+            "0.26.0",
+            "speculative_config.draft_model_config.hf_config.layer_types",
+            {"sliding_attention, …": {"runner": "v2", "starts": True}},
+        ),
+        (
+            {"model_config": QWEN3, "env": {NAME: "0"}},
+            "0.33.0",
+            "speculative_config",
+            {},
+        ),
+        (
+            {"model_config": QWEN3, "speculative_config": {}},
+            "0.33.0",
+            "speculative_config.method",
+            {"suffix": {"runner": "v1", "starts": True}, "custom_class": {"runner": "v1", "starts": True}},
+        ),
+    ],
+    ids=["a choice", "a list with two kinds", "nothing", "a choice that may be null"],
+)
+def test_an_assumption_says_which_other_values_change_the_answer(
+    policy: Policy, facts: dict[str, Any], version: str, fact: str, would_change: dict[str, Any]
+) -> None:
+    found = {item["fact"]: item["would_change"] for item in explained(policy, facts, version)["assumptions"]}
+    assert found[fact] == would_change
+
+
+def test_members_of_an_absent_object_are_not_assumed(policy: Policy) -> None:
+    names = [item["fact"] for item in explained(policy, {})["assumptions"]]
+    assert [name for name in names if name.startswith(("model_config", "speculative_config", "kv_transfer_config"))] == [
+        "model_config",
+        "speculative_config",
+        "kv_transfer_config",
+    ]

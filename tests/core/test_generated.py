@@ -1,0 +1,218 @@
+"""What is made from the vocabulary: schemas that editors read, and pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from policy.conditions import OPERATORS, read_condition
+from policy.errors import RulesInvalid
+from policy.facts import FACTS
+from policy.folder import TEST_SUFFIX, read_folder
+from policy.generate import generated, main, spans
+from policy.precedence import TABLE
+from policy.reader import Reader
+from policy.schema import facts_schema
+from policy.source import read_yaml
+
+if TYPE_CHECKING:
+    from policy.catalogue import Catalogue
+    from policy.folder import Sources
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BROKEN = Path(__file__).parent / "broken"
+SOURCES = read_folder(ROOT / "rules")
+TEXTS = {**SOURCES.rules, **SOURCES.cases}
+
+
+def schema_of(path: str) -> str:
+    """The schema that a file of the rules folder follows, by its place."""
+    if path == "releases.yaml":
+        return "releases"
+    if path.endswith(TEST_SUFFIX):
+        return "cases"
+    return "condition" if path.split("/")[-2:-1] == ["conditions"] else "rule"
+
+
+VALIDATORS = {
+    name: Draft202012Validator(json.loads((ROOT / "rules" / f"{name}.schema.json").read_text())) for name in ("rule", "condition", "cases", "releases")
+}
+
+
+def test_every_generated_file_is_what_make_generate_would_write(catalogue: Catalogue, root: Path) -> None:
+    stale = [path for path, text in generated(catalogue).items() if (root / path).read_text() != text]
+    assert stale == [], "run `make generate`"
+
+
+def test_make_generate_writes_every_generated_file(catalogue: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    for path, text in SOURCES.rules.items():
+        (tmp_path / "rules" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "rules" / path).write_text(text)
+    monkeypatch.setattr("policy.generate.ROOT", tmp_path)
+    main()
+    files = generated(catalogue)
+    assert {path: (tmp_path / path).read_text() for path in files} == files
+
+
+@pytest.mark.parametrize("name", sorted(VALIDATORS))
+def test_a_schema_is_a_schema(name: str) -> None:
+    Draft202012Validator.check_schema(VALIDATORS[name].schema)
+
+
+def test_the_schema_of_the_facts_is_a_schema() -> None:
+    Draft202012Validator.check_schema(facts_schema())
+
+
+@pytest.mark.parametrize("path", sorted(TEXTS))
+def test_every_shipped_file_follows_its_schema(path: str) -> None:
+    document = read_yaml(TEXTS[path], path).plain()
+    assert [error.message for error in VALIDATORS[schema_of(path)].iter_errors(document)] == []
+
+
+@pytest.mark.parametrize("path", sorted(TEXTS))
+def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> None:
+    up = "../" * path.count("/")
+    assert TEXTS[path].splitlines()[0] == f"# yaml-language-server: $schema={up}{schema_of(path)}.schema.json"
+
+
+# What these schemas cannot see: what lies between files or fields, the insides of texts, dates, which effects need an order.
+UNSEEN = {
+    "alternatives:upstream/example.yaml",
+    "condition-unused:upstream/conditions/named.yaml",
+    "dates:house/a.yaml",
+    "dates:house/c.yaml",
+    "ids:upstream/other.yaml",
+    "named-conditions:upstream/conditions/nested.yaml",
+    "names:upstream/advise.yaml",
+    "names:upstream/other.yaml",
+    "order-taken:upstream/other.yaml",
+    "order:upstream/a.yaml",
+    "spans:upstream/conditions/named.yaml",
+    "spans:upstream/example.yaml",
+    "spans:upstream/other.yaml",
+    "uses:upstream/example.yaml",
+}
+
+
+def broken() -> dict[str, str]:
+    """The broken files that are YAML, as ``case:path``."""
+    found = {}
+    for case in sorted(BROKEN.glob("*.yaml")):
+        document = yaml.safe_load(case.read_text())
+        faulty = {fault.split(":")[0] for fault in document["faults"]}
+        for path, text in document["files"].items():
+            try:
+                if text is not None and path in faulty and path.split("/")[0] in {"upstream", "house", "releases.yaml"}:
+                    read_yaml(text, path)
+                    found[f"{case.stem}:{path}"] = text
+            except RulesInvalid:
+                continue
+    return found
+
+
+FILES = broken()
+
+
+def test_the_schemas_refuse_broken_files_where_a_schema_can_see_it() -> None:
+    accepted = {name for name, text in FILES.items() if VALIDATORS[schema_of(name.partition(":")[2])].is_valid(read_yaml(text, name).plain())}
+    assert accepted == UNSEEN
+    assert len(FILES) > 30
+
+
+CONDITIONS: list[tuple[Any, bool]] = [
+    ("always", True),
+    ({"model_config.is_moe": True}, True),
+    ({"model_config": "present"}, True),
+    ({"all": [{"any": [{"not": {"lora_config": "absent"}}]}], "uses": "named"}, True),
+    ({"speculative_config.method": "mtp"}, True),
+    ({"speculative_config.method": "absent"}, True),
+    ({"speculative_config.method": {"in": ["mtp"], "is_not": "eagle"}}, True),
+    ({"model_config.architectures": {"has_any_of": ["A"], "not_empty": True}}, True),
+    ({"env.VLLM_USE_V2_MODEL_RUNNER": "malformed"}, True),
+    ({"env.VLLM_USE_V2_MODEL_RUNNER": False}, True),
+    ({"parallel_config.ubatch_size": {"at_least": 2}}, True),
+    ({"parallel_config.distributed_executor_backend": "external_launcher"}, True),
+    ("never", False),
+    ([], False),
+    ({}, False),
+    ({"all": []}, False),
+    ({"any": {"lora_config": "present"}}, False),
+    ({"not": "always"}, False),
+    ({"uses": ["named"]}, False),
+    ({"no.fact": True}, False),
+    ({"model_config.is_moe": "true"}, False),
+    ({"model_config.is_moe": 1}, False),
+    ({"model_config.is_moe": {}}, False),
+    ({"model_config.is_moe": "present"}, False),
+    ({"model_config": True}, False),
+    ({"model_config": "not_empty"}, False),
+    ({"speculative_config.method": "eagle4"}, False),
+    ({"speculative_config.method": None}, False),
+    ({"speculative_config.method": {"is": None}}, False),
+    ({"speculative_config.method": {"in": []}}, False),
+    ({"speculative_config.method": {"in": ["mtp", "mtp"]}}, False),
+    ({"speculative_config.method": {"in": "mtp"}}, False),
+    ({"speculative_config.method": {"present": False}}, False),
+    ({"model_config.architectures": "A"}, False),
+    ({"model_config.architectures": {"in": ["A"]}}, False),
+    ({"model_config.architectures": {"has_any_of": [1]}}, False),
+    ({"model_config.logits_processors": {"has_any_of": ["a"]}}, False),
+    ({"env.VLLM_USE_V2_MODEL_RUNNER": "1"}, False),
+    ({"env.VLLM_USE_V2_MODEL_RUNNER": None}, False),
+    ({"parallel_config.ubatch_size": {"at_least": -1}}, False),
+    ({"parallel_config.ubatch_size": True}, False),
+    ({"parallel_config.distributed_executor_backend": None}, False),
+    ({"parallel_config.distributed_executor_backend": 1}, False),
+]
+
+
+@pytest.mark.parametrize(("when", "is_legal"), CONDITIONS, ids=[json.dumps(when) for when, _ in CONDITIONS])
+def test_the_schema_takes_the_conditions_that_the_reader_takes(when: Any, is_legal: bool) -> None:  # noqa: FBT001  # a table's column
+    document = {
+        "id": "example",
+        "title": "An example",
+        "effect": "advise",
+        "why": "It is tried.",
+        "references": ["https://example.org"],
+        "releases": [{"vllm": ">=0.22", "text": "examples", "when": when}],
+    }
+    assert VALIDATORS["rule"].is_valid(document) == is_legal
+    reader = Reader("example")
+    read_condition(read_yaml(json.dumps(when), "example"), reader)
+    assert (reader.faults == []) == is_legal
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_the_page_of_facts_mentions_every_fact(root: Path, name: str) -> None:
+    assert f"| `{name}` |" in (root / "docs" / "facts.md").read_text()
+
+
+def test_the_page_of_the_language_mentions_every_operator_and_effect(root: Path) -> None:
+    page = (root / "docs" / "language.md").read_text()
+    assert [word for word in [*OPERATORS, *(effect.name for effect in TABLE)] if f"| `{word}` |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("releases", "words"),
+    [
+        ([], "none"),
+        (["b"], "b"),
+        (["a", "b"], "a…b"),
+        (["a", "c"], "a, c"),
+        (["a", "b", "d", "e"], "a…b, d…e"),
+        (["a", "b", "c", "d", "e"], "a…e"),
+        (["e"], "e"),
+    ],
+)
+def test_releases_are_told_as_runs(releases: list[str], words: str) -> None:
+    assert spans(releases, ("a", "b", "c", "d", "e")) == words
+
+
+def test_the_sources_are_those_of_the_project(sources: Sources) -> None:
+    assert sources == SOURCES

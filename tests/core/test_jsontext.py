@@ -1,0 +1,71 @@
+"""JSON text, read within bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policy.jsontext import MAX_DEPTH, NotJson, read_json
+
+
+def nested(depth: int, opening: str = "[", closing: str = "]") -> bytes:
+    return (opening * depth + ("1" if opening != "[" else "") + closing * depth).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "document"),
+    [
+        (b"{}", {}),
+        (b' {"a": [1, -2.5, null, true, "\\u00e9"]} \n', {"a": [1, -2.5, None, True, "é"]}),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b"null", None),
+        (b"[" + b"[]," * 100 + b"[]]", [[]] * 101),
+    ],
+)
+def test_json_is_read(body: bytes, document: Any) -> None:
+    assert read_json(body) == document
+
+
+def test_64_levels_are_read() -> None:
+    read_json(nested(MAX_DEPTH))
+    read_json(nested(MAX_DEPTH, '{"a":', "}"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [nested(MAX_DEPTH + 1), nested(MAX_DEPTH + 1, '{"a":', "}"), nested(100_000), nested(100_000, '{"a":', "}"), b"[" * 100_000],
+    ids=["one level more", "objects", "far deeper", "far deeper objects", "never closed"],
+)
+def test_what_is_deeper_is_refused(body: bytes) -> None:
+    with pytest.raises(NotJson, match=r"^nested too deeply to be read; 64 levels are taken$"):
+        read_json(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'),
+        (b" \n", 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'),
+        (b"\xef\xbb\xbf{}", "the body begins with a byte order mark; send plain UTF-8"),
+        (b'{"a": "\xff"}', "not UTF-8: byte 7 is not part of a character"),
+        (b"{", "not JSON: Input data was truncated"),
+        (b"facts: {}", "not JSON: JSON is malformed: invalid character (byte 5)"),
+        (b'{"a": NaN}', "not JSON: JSON is malformed: invalid character (byte 6)"),
+        (rb'{"a": "\ud83d"}', "not JSON: half of a surrogate pair, which is no character (byte 7)"),
+        (rb'["\ud83d\ude00", "\ude00"]', "not JSON: half of a surrogate pair, which is no character (byte 18)"),
+        (b'{"a": 1e400}', "not JSON: a number that is too large (byte 6)"),
+        (b"[" + b"9" * 5000 + b"]", "not JSON: a number that is too large (byte 1)"),
+        (b"{} {}", "not JSON: JSON is malformed: trailing characters (byte 4)"),
+    ],
+)
+def test_what_is_no_json_is_told_what_was_found(body: bytes, message: str) -> None:
+    with pytest.raises(NotJson) as raised:
+        read_json(body)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("body", [rb'"\ud800"', b"1e400", b"-Infinity", b"01", b"'a'", b"[1,]", b"\x00"])
+def test_what_json_does_not_have_is_refused(body: bytes) -> None:
+    with pytest.raises(NotJson):
+        read_json(body)

@@ -1,0 +1,789 @@
+"""What holds of every deployment: the engine against the reference, and decisions against each other."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from functools import reduce
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from packaging.version import Version
+from reference import Deployment, Reference, Unreadable, as_reference
+
+from policy.catalogue import load
+from policy.conditions import OPERATORS, operators_for
+from policy.decision import encode
+from policy.facts import FACTS, VARIABLE, VOCABULARY, Fact, Kind, Malformed, defaults, read_facts
+from policy.folder import Sources, read_folder
+from policy.policy import Policy
+from policy.releases import UnknownRelease, series
+from policy.request import Request, read_request
+from policy.ruleset import Ruleset
+from policy.schema import facts_schema
+from policy.trace import failures
+from policy.usual import read_usual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.decision import Decision
+    from policy.errors import Misfit
+
+law = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+TODAY = date(2026, 1, 1)
+UPSTREAM, BOTH = ["upstream"], ["upstream", "house"]
+
+# Rules that contradict upstream, each other and the variable, or show values that only a set variable brings out.
+MORE = {
+    "upstream/more-stages.yaml": """
+id: more-stages
+title: Stages where the variable is set
+effect: exclude-v2
+order: 5000
+why: It shows a value that only a set variable brings out.
+references: [https://example.org]
+releases:
+  - vllm: ">=0.20"
+    feature: "{parallel_config.pipeline_parallel_size} stages"
+    when: {env.VLLM_USE_V2_MODEL_RUNNER: present, parallel_config.pipeline_parallel_size: {at_least: 2}}
+""",
+    "upstream/more-microbatches.yaml": """
+id: more-microbatches
+title: Microbatches with a true variable
+effect: refuse-v2
+order: 5000
+why: It shows a value that only a set variable brings out.
+references: [https://example.org]
+releases:
+  - vllm: ">=0.20"
+    text: "{parallel_config.ubatch_size} microbatches of {model_config.architectures}"
+    when: {env.VLLM_USE_V2_MODEL_RUNNER: true, parallel_config.ubatch_size: {at_least: 1}}
+""",
+    "house/house-rocm-v1.yaml": """
+id: house-rocm-v1
+title: ROCm stays on V1
+effect: fallback-v1
+owner: tests
+review_by: 2040-01-01
+waits_for: nothing
+why: It contradicts what upstream wants.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.20", message: "ROCm ({platform.is_rocm}) stays on V1", when: {platform.is_rocm: true}}
+""",
+    "house/house-lora-v2.yaml": """
+id: house-lora-v2
+title: LoRA goes to V2
+effect: force-v2
+owner: tests
+review_by: 2040-01-01
+waits_for: nothing
+why: It contradicts what upstream wants.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.20", message: LoRA goes to V2, when: {lora_config: present}}
+""",
+    "house/house-sizes-v2.yaml": """
+id: house-sizes-v2
+title: Large deployments go to V2
+effect: force-v2
+owner: tests
+review_by: 2040-01-01
+waits_for: nothing
+why: It contradicts what upstream wants.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.20", message: "{parallel_config.pipeline_parallel_size} stages go to V2", when: {parallel_config.pipeline_parallel_size: {at_least: 2}}}
+""",
+    "house/house-advice.yaml": """
+id: house-advice
+title: Advice to those whom the house moved
+effect: advise
+owner: tests
+review_by: 2040-01-01
+waits_for: nothing
+why: An advisory of the house hangs on a rule of the house.
+references: [https://example.org]
+decided_by: [house-rocm-v1, house-lora-v2]
+yields_to: exclude-v1
+when: always
+releases:
+  - {vllm: ">=0.20", text: "the house moved {model_config.architectures}; upstream lists {unsupported_features}"}
+""",
+}
+ROOT = Path(__file__).resolve().parent.parent.parent
+TEXTS = {**read_folder(ROOT / "rules").rules, **MORE}
+REFERENCE = Reference(TEXTS)
+RELEASES = REFERENCE.known
+MENTIONED = REFERENCE.mentioned()
+ODD_VARIABLES = [
+    "0",
+    "1",
+    "2",
+    "-1",
+    " 1 ",
+    "00",
+    "01",
+    "+1",
+    "1_0",
+    "\n0\t",
+    "１",
+    "",
+    " ",
+    "true",
+    "True",
+    "yes",
+    "1.0",
+    "0x1",
+    "1e3",
+    "--1",
+    "_1",
+    "9" * 5000,
+]
+IGNORED = {"kv_connector_extra_config": {"key": [1, None]}, "zzz": "?"}
+
+
+@pytest.fixture(scope="session")
+def crowded() -> Policy:
+    """The shipped rules, and some that often disagree."""
+    return Policy(load(Sources(TEXTS)))
+
+
+def samples(fact: Fact) -> list[Any]:
+    """Legal values, those that rules ask for among them."""
+    words = [value for value in MENTIONED.get(fact.name, []) if isinstance(value, str)]
+    match fact.kind:
+        case Kind.PRESENCE:
+            legal: list[Any] = [{}, {}, IGNORED, None]
+        case Kind.VARIABLE:
+            legal = ["0", "1", True, False, None, *ODD_VARIABLES]
+        case Kind.BOOLEAN:
+            legal = [True, False]
+        case Kind.INTEGER:
+            legal = [fact.least, fact.least + 1, 2, 3, 2**31 - 1]
+        case Kind.CHOICE:
+            legal = list(fact.choices)
+        case Kind.TEXT:
+            legal = [*words, "", "ray", "NixlConnector"]
+        case Kind.TEXTS:
+            legal = [[], ["other"], *([word] for word in words), *([word, "other"] for word in words), *(["other", word] for word in words)]
+        case Kind.LIST:
+            legal = [[], [1], [None], ["a.b:C"], [[1, 2, 3]]]
+    return [*legal, None] if fact.nullable else legal
+
+
+SAMPLES = {fact.name: samples(fact) for fact in VOCABULARY}
+NAMES = sorted(SAMPLES, key=lambda name: (name.count("."), name))
+VALUES: dict[str, st.SearchStrategy[Any]] = {name: st.sampled_from(legal) for name, legal in SAMPLES.items()} | {
+    VARIABLE: st.sampled_from(SAMPLES[VARIABLE]) | st.text(st.characters(exclude_characters="\0"), max_size=8),
+    "kv_transfer_config.kv_connector": st.none() | st.text(max_size=8),
+}
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Facts as a request nests them; where an object is absent, nothing stands below it."""
+    document: dict[str, Any] = {"model_config": {}} if draw(st.integers(0, 9)) else {}
+    for name in NAMES:
+        if draw(st.integers(0, 7)) == 7:
+            put(document, name.split("."), draw(VALUES[name]))
+    return document
+
+
+def scattered(seed: int | str) -> dict[str, Any]:
+    """The same by a plain generator, which repeats itself less."""
+    random = Random(seed)
+    document: dict[str, Any] = {"model_config": {}} if random.random() < 0.9 else {}
+    density = random.choice([0.05, 0.1, 0.2, 0.4])
+    for name in NAMES:
+        if random.random() < density:
+            put(document, name.split("."), random.choice(SAMPLES[name]))
+    return document
+
+
+def put(document: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a member; nothing is put below what is no object, and an object that is there stays."""
+    for part in path[:-1]:
+        found = document.setdefault(part, {})
+        if not isinstance(found, dict):
+            return
+        document = found
+    if isinstance(value, dict):
+        document.setdefault(path[-1], dict(value))
+    else:
+        document[path[-1]] = value
+
+
+def asked(policy: Policy, release: str, facts: dict[str, Any], layers: list[str], *, explain: bool = False) -> Request:
+    return read_request({"vllm_version": release, "facts": facts, "layers": layers, "explain": explain}, policy.releases)
+
+
+def decided(policy: Policy, release: str, facts: dict[str, Any], layers: list[str], *, explain: bool = False) -> Decision:
+    return policy.decide(asked(policy, release, facts, layers, explain=explain), TODAY)
+
+
+def answer(decision: Decision) -> dict[str, Any]:
+    """A decision without its id."""
+    found: dict[str, Any] = json.loads(json.dumps({name: getattr(decision, name) for name in decision.__struct_fields__}, default=repr))
+    del found["decision_id"]
+    return found
+
+
+def held(policy: Policy, release: str, facts: dict[str, Any]) -> set[int]:
+    """The places of the rules that the engine fired, and of those that it is not asked about."""
+    ruleset = policy.ruleset(release)
+    request = asked(policy, release, facts, BOTH)
+    fired = [n for n in ruleset.fired(request.facts.row) if n >= 0]
+    assert fired == sorted(set(fired))
+    return {*fired, *ruleset.definition.always}
+
+
+any_facts = documents() | st.integers(0, 2**63).map(scattered)
+deployments = given(facts=any_facts, release=st.sampled_from(RELEASES))
+deployments_of_layers = given(facts=any_facts, release=st.sampled_from(RELEASES), layers=st.sampled_from([UPSTREAM, BOTH]))
+
+
+@law
+@given(facts=any_facts)
+def test_in_every_release_the_engine_fires_what_the_reference_fires_in_the_same_order(crowded: Policy, facts: dict[str, Any]) -> None:
+    for release in RELEASES:
+        rules = crowded.ruleset(release).rules
+        fired = [rules[n].rule.id for n in sorted(held(crowded, release, facts))]
+        assert (release, fired) == (release, REFERENCE.fired(release, facts, BOTH))
+
+
+@law
+@given(facts=any_facts, layers=st.sampled_from([UPSTREAM, BOTH]))
+def test_in_every_release_the_whole_decision_is_that_of_the_reference(crowded: Policy, facts: dict[str, Any], layers: list[str]) -> None:
+    for release in RELEASES:
+        decision = decided(crowded, release, facts, layers)
+        assert (release, as_reference(decision)) == (release, REFERENCE.decide(release, facts, layers))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_reference_decides_hundreds_of_scattered_deployments_alike(crowded: Policy, release: str) -> None:
+    mismatches = []
+    for seed in range(400):
+        facts, layers = scattered(f"{release} {seed}"), BOTH if seed % 4 else UPSTREAM
+        found, expected = as_reference(decided(crowded, release, facts, layers)), REFERENCE.decide(release, facts, layers)
+        if found != expected:
+            mismatches.append((facts, layers, found, expected))
+    assert mismatches[:3] == []
+
+
+@law
+@deployments_of_layers
+def test_the_trace_says_fired_of_exactly_the_rules_among_the_reasons(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+    decision = decided(crowded, release, facts, layers, explain=True)
+    assert decision.trace
+    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(reason.rule for reason in decision.reasons)
+
+
+@law
+@deployments_of_layers
+def test_the_trace_holds_every_rule_of_the_release_and_layers_in_order(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+    decision = decided(crowded, release, facts, layers, explain=True)
+    assert decision.trace
+    assert [item.rule for item in decision.trace] == [rule.id for rule in REFERENCE.rules(release, layers)]
+
+
+@law
+@deployments_of_layers
+def test_a_rule_says_what_failed_exactly_where_it_did_not_fire(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+    decision = decided(crowded, release, facts, layers, explain=True)
+    assert decision.trace
+    assert [item.rule for item in decision.trace if item.fired == bool(item.failed)] == []
+
+
+@law
+@deployments
+def test_a_condition_has_no_failures_exactly_where_the_engine_fires_it(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    rules = crowded.ruleset(release).rules
+    row = asked(crowded, release, facts, BOTH).facts.row
+    unfailed = {n for n, item in enumerate(rules) if item.when is None or failures(item.when, row) == []}
+    assert unfailed == held(crowded, release, facts)
+
+
+@law
+@deployments
+def test_with_set_env_vllm_by_itself_does_as_decided(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    decision = decided(crowded, release, facts, BOTH)
+    env = {**(facts.get("env") or {}), **decision.set_env}
+    alone = decided(crowded, release, {**facts, "env": env}, UPSTREAM)
+    assert (alone.runner, alone.starts, alone.startup_errors) == (decision.runner, decision.starts, decision.startup_errors)
+
+
+@law
+@deployments
+def test_set_env_is_empty_exactly_where_vllm_takes_the_decided_runner_anyway(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    decision = decided(crowded, release, facts, BOTH)
+    assert (decision.set_env == {}) == (decision.runner == decision.upstream.runner)
+
+
+@law
+@deployments
+def test_the_upstream_verdict_is_what_upstream_alone_decides(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    verdict = decided(crowded, release, facts, BOTH).upstream
+    alone = decided(crowded, release, facts, UPSTREAM)
+    assert verdict == alone.upstream
+    assert (verdict.runner, verdict.outcome, verdict.starts, verdict.startup_errors) == (alone.runner, alone.outcome, alone.starts, alone.startup_errors)
+
+
+@law
+@deployments_of_layers
+def test_no_decision_is_without_a_decisive_reason(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+    decision = decided(crowded, release, facts, layers)
+    assert any(reason.decisive for reason in decision.reasons)
+    assert (decision.runner is None) == (decision.outcome is None)
+    assert decision.starts == (decision.startup_errors == [])
+
+
+@law
+@given(facts=any_facts, release=st.sampled_from(RELEASES), random=st.randoms(use_true_random=False))
+def test_the_order_of_members_never_changes_a_decision(crowded: Policy, facts: dict[str, Any], release: str, random: Any) -> None:
+    def shuffled(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        keys = list(value)
+        random.shuffle(keys)
+        return {key: shuffled(value[key]) for key in keys}
+
+    assert answer(decided(crowded, release, shuffled(facts), BOTH)) == answer(decided(crowded, release, facts, BOTH))
+
+
+@law
+@deployments
+def test_a_fact_that_the_release_does_not_read_has_no_effect(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    read = REFERENCE.read(release)
+
+    def pruned(document: dict[str, Any], path: str) -> dict[str, Any]:
+        found = {}
+        for key, value in document.items():
+            name = f"{path}{key}"
+            if name not in FACTS or name in read:
+                found[key] = pruned(value, f"{name}.") if isinstance(value, dict) else value
+        return found
+
+    assert answer(decided(crowded, release, pruned(facts, ""), BOTH)) == answer(decided(crowded, release, facts, BOTH))
+
+
+@law
+@deployments
+def test_a_default_may_be_stated_or_left_out(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    stated = json.loads(json.dumps(facts))
+    for fact in VOCABULARY:
+        above = [path for path in FACTS if fact.name.startswith(f"{path}.")]
+        if fact.kind is not Kind.PRESENCE and all(Deployment(stated, release).value(path) is not None for path in above):
+            parts = fact.name.split(".")
+            parent = reduce(lambda document, part: document.setdefault(part, {}), parts[:-1], stated)
+            parent.setdefault(parts[-1], fact.default)
+    assert answer(decided(crowded, release, stated, BOTH)) == answer(decided(crowded, release, facts, BOTH))
+
+
+@law
+@deployments
+def test_the_evidence_is_the_facts_as_they_are(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+    deployment = Deployment(facts, release)
+    for reason in decided(crowded, release, facts, UPSTREAM).reasons:
+        for name, value in reason.facts.items():
+            expected = deployment.value(name)
+            if FACTS[name].kind is Kind.PRESENCE:
+                expected = expected is not None
+            if isinstance(expected, Unreadable):
+                expected = facts["env"]["VLLM_USE_V2_MODEL_RUNNER"]
+            assert (name, value) == (name, expected)
+
+
+@law
+@given(seed=st.integers(0, 2**63), release=st.sampled_from(RELEASES), layers=st.sampled_from([UPSTREAM, BOTH]))
+def test_an_answer_is_the_decision_whatever_was_asked_before(crowded: Policy, seed: int, release: str, layers: list[str]) -> None:
+    facts = scattered(seed)
+    random = Random(seed)
+    if random.random() < 0.5:
+        facts = {**facts, "lora_config": {}, "env": {}}
+    for _ in range(20):
+        name = random.choice([*["parallel_config.pipeline_parallel_size", "parallel_config.ubatch_size"] * 20, *NAMES])
+        near = json.loads(json.dumps(facts))
+        put(near, name.split("."), random.choice(SAMPLES[name]))
+        request = asked(crowded, release, near, layers)
+        expected = as_json(encode(crowded.decide(request, TODAY)))
+        assert [as_json(crowded.answer(request, TODAY)) for _ in range(3)] == [expected] * 3
+
+
+def as_json(answer: bytes) -> dict[str, Any]:
+    """An answer without its id."""
+    found: dict[str, Any] = json.loads(answer)
+    del found["decision_id"]
+    return found
+
+
+def stated(facts: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """The same facts with one more stated."""
+    document: dict[str, Any] = json.loads(json.dumps(facts))
+    parts = name.split(".")
+    parent = document
+    for part in parts[:-1]:
+        parent[part] = parent.get(part) or {}
+        parent = parent[part]
+    parent[parts[-1]] = value
+    return document
+
+
+def as_stated(fact: Fact, label: str) -> Any:
+    """What ``would_change`` calls a value, as a request states it."""
+    match fact.kind:
+        case Kind.PRESENCE:
+            return {}
+        case Kind.BOOLEAN | Kind.INTEGER:
+            return json.loads(label)
+        case Kind.CHOICE:
+            return None if label == "null" else label
+        case _:
+            return label
+
+
+@law
+@deployments_of_layers
+def test_what_an_assumption_would_change_is_what_stating_it_changes(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+    decision = decided(crowded, release, facts, layers, explain=True)
+    assert decision.assumptions is not None
+    for item in decision.assumptions or []:
+        fact = FACTS[item.fact]
+        if fact.kind in {Kind.TEXTS, Kind.LIST}:
+            continue
+        for label, other in item.would_change.items():
+            again = decided(crowded, release, stated(facts, item.fact, as_stated(fact, label)), layers)
+            assert (item.fact, label, again.runner, again.starts) == (item.fact, label, other.runner, other.starts)
+
+
+@settings(law, max_examples=60)
+@deployments_of_layers
+def test_an_assumption_changes_nothing_exactly_where_no_other_value_changes_the_answer(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
+    decision = decided(crowded, release, facts, layers, explain=True)
+    for item in decision.assumptions or []:
+        fact = FACTS[item.fact]
+        words = [word for word in MENTIONED.get(fact.name, []) if isinstance(word, str)]
+        others: dict[Kind, list[Any]] = {
+            Kind.PRESENCE: [{}],
+            Kind.VARIABLE: ["0", "1"],
+            Kind.BOOLEAN: [True, False],
+            Kind.INTEGER: [1, 2, 3, 2**31 - 1],
+            Kind.CHOICE: [*fact.choices, *([None] if fact.nullable else [])],
+            Kind.TEXT: [*words, "something else", None],
+            Kind.TEXTS: [[], ["something else"], *([word] for word in words), *([word, "something else"] for word in words)],
+            Kind.LIST: [[], [1]],
+        }
+        again = [decided(crowded, release, stated(facts, item.fact, value), layers) for value in others[fact.kind]]
+        changed = any((other.runner, other.starts) != (decision.runner, decision.starts) for other in again)
+        assert (item.fact, item.would_change != {}) == (item.fact, changed)
+
+
+# Conditions that no shipped rule has.
+
+TINY = {
+    "releases.yaml": 'known: ["0.21.0", "0.33.0"]\ndefault: "0.33.0"\n',
+    "upstream/always.yaml": json.dumps(
+        {
+            "id": "always",
+            "title": "V2",
+            "effect": "default-v2",
+            "why": "It is the last word.",
+            "references": ["https://example.org"],
+            "releases": [{"vllm": ">=0.20", "message": "V2", "when": "always"}],
+        }
+    ),
+}
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> dict[str, Any]:
+    """A fact and what is asked of it."""
+    fact = draw(st.sampled_from(VOCABULARY))
+    words = operators_for(fact)
+    bare = [word for word in words if OPERATORS[word].takes == "nothing"]
+    is_bare: bool = bool(bare) and draw(st.booleans())
+    if is_bare:
+        return {fact.name: draw(st.sampled_from(bare))}
+    chosen: list[str] = draw(st.lists(st.sampled_from(words), min_size=1, max_size=2, unique=True))
+    return {fact.name: {word: draw(operand_of(fact, OPERATORS[word].takes)) for word in chosen}}
+
+
+def operand_of(fact: Fact, takes: str) -> st.SearchStrategy[Any]:
+    words = st.sampled_from(list(fact.choices) or ["external_launcher", "ray", "LlamaForCausalLM", "sliding_attention", "null", "1", "OtherForCausalLM"])
+    match takes, fact.kind:
+        case "nothing", _:
+            return st.just(True)
+        case "values", _:
+            return st.lists(words, min_size=1, max_size=3, unique=True)
+        case _, Kind.BOOLEAN | Kind.VARIABLE:
+            return st.booleans()
+        case _, Kind.INTEGER:
+            return st.sampled_from([fact.least, 2, 3, 2**31 - 1])
+        case _:
+            return words
+
+
+def combined(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    several = st.lists(inner, min_size=1, max_size=3)
+    both = st.tuples(questions(), inner).map(lambda pair: {**pair[0], **pair[1]})
+    return several.map(lambda items: {"all": items}) | several.map(lambda items: {"any": items}) | inner.map(lambda item: {"not": item}) | both
+
+
+leaf_conditions = questions()
+conditions = st.recursive(leaf_conditions, combined, max_leaves=5)
+used = st.sampled_from([{"uses": "shared"}, {"not": {"uses": "shared"}}, {"any": [{"uses": "shared"}, {"lora_config": "present"}]}])
+
+
+def rule_text(name: str, condition: dict[str, Any]) -> str:
+    part = {"vllm": ">=0.20", "text": "it holds", "when": condition}
+    return json.dumps({"id": name, "title": "It holds", "effect": "advise", "why": "It is asked.", "references": ["https://example.org"], "releases": [part]})
+
+
+@settings(law, max_examples=120)
+@given(
+    asks=st.lists(conditions | used, min_size=1, max_size=4),
+    shared=conditions,
+    seed=st.integers(0, 2**63),
+    release=st.sampled_from(["0.21.0", "0.33.0"]),
+)
+def test_the_engine_answers_any_condition_as_the_reference_does(asks: list[dict[str, Any]], shared: dict[str, Any], seed: int, release: str) -> None:
+    texts = TINY | {f"upstream/rule-{n}.yaml": rule_text(f"rule-{n}", condition) for n, condition in enumerate(asks)}
+    texts["upstream/conditions/shared.yaml"] = json.dumps({"id": "shared", "why": "It is shared.", "releases": [{"vllm": ">=0.20", "when": shared}]})
+    rules = load(Sources(texts)).rules_of(release)
+    reference = Reference(texts)
+    ruleset = Ruleset(rules, series(release))
+    try:
+        for n in range(10):
+            document = scattered(f"{seed} {n}")
+            faults: list[Misfit] = []
+            read = read_facts(document, series(release), "", faults)
+            fired = [place for place in ruleset.fired(read.row) if place >= 0]
+            expected = [name for name in reference.fired(release, document, UPSTREAM) if name != "always"]
+            assert (document, faults, [rules[place].rule.id for place in fired]) == (document, [], expected)
+            for place, item in enumerate(rules):
+                if item.when is not None:
+                    assert (failures(item.when, read.row) == []) == (place in fired)
+    finally:
+        ruleset.close()
+
+
+# Versions.
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> str:
+    """PEP 440 versions around the known releases."""
+    numbers = draw(st.lists(st.integers(0, 3), min_size=0, max_size=2))
+    minor = draw(st.integers(18, 36))
+    tail = draw(st.sampled_from(["", "rc1", ".dev3", ".post1", "a2", "+cu128", "rc2+local.1", ".post2.dev1"]))
+    return draw(st.sampled_from(["", "v"])) + ".".join(map(str, [0, minor, *numbers])) + tail
+
+
+@law
+@given(version=versions())
+def test_a_version_is_decided_by_the_newest_patch_of_its_series_that_is_not_above_it(policy: Policy, version: str) -> None:
+    segment = Version(Version(version).base_version)
+    patches = [release for release in RELEASES if Version(release).release[:2] == (segment.major, segment.minor)]
+    if not patches:
+        with pytest.raises(UnknownRelease):
+            policy.releases.resolve(version)
+        return
+    below = [release for release in patches if Version(release) <= segment]
+    found = policy.releases.resolve(version)
+    assert (found.decided_as, found.defaulted) == ((below or patches[:1])[-1], False)
+
+
+@law
+@given(version=versions())
+def test_a_version_is_verified_exactly_where_it_is_the_release_that_decides(policy: Policy, version: str) -> None:
+    found = policy.releases.resolve(version, nearest=True)
+    assert found.verified == (Version(Version(version).public) == Version(found.decided_as))
+
+
+@law
+@given(version=versions(), other=versions())
+def test_a_later_version_is_never_decided_by_an_earlier_release(policy: Policy, version: str, other: str) -> None:
+    first, second = sorted([version, other], key=lambda text: Version(Version(text).base_version))
+    decided_as = [Version(policy.releases.resolve(text, nearest=True).decided_as) for text in (first, second)]
+    assert decided_as == sorted(decided_as)
+
+
+@law
+@given(version=versions(), local=st.sampled_from(["", "+cu128", "+abc.1"]))
+def test_a_v_and_a_local_part_change_nothing(policy: Policy, version: str, local: str) -> None:
+    plain = version.removeprefix("v").partition("+")[0]
+    assert policy.releases.resolve(f"v{plain}{local}", nearest=True) == policy.releases.resolve(plain, nearest=True)
+
+
+# Anything at all.
+
+keys = st.sampled_from(sorted({part for name in VALUES for part in name.split(".")})) | st.text(max_size=6)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=12) | st.sampled_from(["dflash", "1", "generate"])
+junk = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=20)
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> Any:
+    """Legal facts with anything at some places."""
+    document = scattered(draw(st.integers(0, 2**63)))
+    for name in draw(st.lists(st.sampled_from(list(VALUES)), max_size=4)):
+        put(document, name.split("."), draw(junk))
+    return document
+
+
+def pointed(document: Any, pointer: str) -> Any:
+    """What a JSON pointer points to."""
+    for part in pointer.split("/")[1:]:
+        document = document[part.replace("~1", "/").replace("~0", "~")]
+    return document
+
+
+def faulty(row: list[Any]) -> Iterator[str]:
+    """The facts whose values a rule should never see."""
+    for fact, value in zip(VOCABULARY, row, strict=True):
+        match fact.kind:
+            case Kind.PRESENCE:
+                legal = type(value) is bool
+            case Kind.VARIABLE:
+                legal = value is None or type(value) is bool or isinstance(value, Malformed)
+            case _:
+                legal = fact.admits(value) or (value is None and fact.nullable)
+        if not legal:
+            yield fact.name
+
+
+@law
+@given(document=junk | spoilt(), release=st.sampled_from(RELEASES))
+def test_any_json_gives_faults_or_a_row_of_legal_values(document: Any, release: str) -> None:
+    faults: list[Misfit] = []
+    facts = read_facts(document, series(release), "", faults)
+    assert len(facts.row) == len(defaults(series(release)))
+    assert list(faulty(facts.row)) == []
+
+
+@law
+@given(document=junk | spoilt())
+def test_the_pointer_of_a_fault_resolves_in_the_document(document: Any) -> None:
+    faults: list[Misfit] = []
+    read_facts(document, (0, 23), "", faults)
+    for fault in faults:
+        pointed(document, fault.pointer)
+
+
+@law
+@given(document=junk | spoilt(), release=st.sampled_from(RELEASES))
+def test_what_was_read_without_a_fault_is_what_the_reference_reads(document: Any, release: str) -> None:
+    faults: list[Misfit] = []
+    facts = read_facts(document, series(release), "", faults)
+    if faults:
+        return
+    deployment = Deployment(document, release)
+    for fact, value in zip(VOCABULARY, facts.row, strict=True):
+        expected = deployment.value(fact.name)
+        if fact.kind is Kind.PRESENCE:
+            expected = expected is not None
+        if isinstance(expected, Unreadable):
+            expected = Malformed(pointed(document, "/" + VARIABLE.replace(".", "/")), expected.error)
+        if not deployment.is_below_absent(fact.name):
+            assert (fact.name, value) == (fact.name, expected)
+
+
+FACTS_SCHEMA = Draft202012Validator(facts_schema())
+
+
+@law
+@given(document=st.dictionaries(keys, junk, max_size=4) | spoilt())
+def test_what_is_read_without_a_fault_follows_the_schema_of_the_facts(document: dict[str, Any]) -> None:
+    faults: list[Misfit] = []
+    read_facts(document, (0, 23), "", faults)
+    if not faults:
+        assert [error.message for error in FACTS_SCHEMA.iter_errors(document)] == []
+
+
+@law
+@given(document=st.dictionaries(keys, junk, max_size=4) | spoilt())
+def test_what_does_not_follow_the_schema_of_the_facts_is_a_fault(document: dict[str, Any]) -> None:
+    faults: list[Misfit] = []
+    read_facts(document, (0, 23), "", faults)
+    if FACTS_SCHEMA.is_valid(document):  # a whole number may be written as 2.0 there, and a variable have a zero byte
+        assert [fault for fault in faults if ".0`" not in fault.message and r"\x00" not in fault.message] == []
+
+
+# The short way in.
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> bytes:
+    """Requests as JSON, most of them legal; numbers in other spellings, members twice, anything instead of a member."""
+    request: dict[str, Any] = {"facts": draw(spoilt() | st.integers(0, 2**63).map(scattered) | junk)}
+    members = {
+        "vllm_version": st.sampled_from([None, "", "0.23.0", "v0.24.1", "0.19", "9.9", "1!0.23.0", "x"]) | scalars,
+        "layers": st.sampled_from([None, [], ["upstream"], ["house"], ["house", "upstream"], ["upstream", "upstream"], ["upstream", 1], "upstream"]),
+        "request_id": st.sampled_from([None, "", "mine", "x" * 256, "x" * 257, 1]),
+        "explain": st.sampled_from([True, False, None, 0, "false"]),
+        "beyond_verified": st.sampled_from([None, "nearest", "Nearest", True]),
+        "extra": scalars,
+    }
+    for name in draw(st.lists(st.sampled_from(list(members)), unique=True, max_size=3)):
+        request[name] = draw(members[name])
+    text = json.dumps(request)
+    for old, new in draw(st.lists(st.sampled_from(SPELLINGS), unique=True, max_size=2)):
+        text = text.replace(old, new)
+    return text.encode()
+
+
+SPELLINGS = [
+    (": 2,", ": 2.0,"),
+    (": 2}", ": 2e0}"),
+    (": 1}", ": 1.0}"),
+    (": 3", ": 0x3"),
+    (": true", ": 1"),
+    (": false", ': "false"'),
+    ('"facts": {', '"facts": {"lora_config": {}, '),
+    ('"model_config": {', '"model_config": {"is_moe": true, "is_moe": false, '),
+    ('"env": {', '"env": {"VLLM_USE_V2_MODEL_RUNNER": "1", '),
+    ("}", ", }"),
+    ("null", "nul"),
+    ("null", "NaN"),
+]
+
+
+def read(request: Request) -> tuple[Any, ...]:
+    return request.facts.row, request.vllm_version, request.release, request.upstream_only, request.request_id, request.explain
+
+
+@settings(law, max_examples=300)
+@given(body=bodies())
+def test_the_short_way_reads_what_the_long_way_reads_or_nothing(policy: Policy, body: bytes) -> None:
+    short = read_usual(body, policy.releases)
+    if short is not None:
+        assert read(short) == read(read_request(msgspec.json.decode(body), policy.releases))
+
+
+@law
+@given(seed=st.integers(0, 2**63), version=st.sampled_from([None, "0.23.0", "v0.24.1"]), layers=st.sampled_from([None, UPSTREAM, BOTH]))
+def test_the_short_way_reads_what_is_plainly_legal(policy: Policy, seed: int, version: str | None, layers: list[str] | None) -> None:
+    def plain(document: dict[str, Any], path: str = "") -> dict[str, Any]:
+        """Without objects that are absent by ``null``, members beside the facts, and odd items."""
+        found: dict[str, Any] = {}
+        for key, value in document.items():
+            name = f"{path}{key}"
+            if isinstance(value, dict) and key not in IGNORED:
+                found[key] = plain(value, f"{name}.")
+            elif name in FACTS and (value is not None or FACTS[name].kind is not Kind.PRESENCE):
+                found[key] = value if value != [None] else []
+        return found
+
+    body = json.dumps({"facts": plain(scattered(seed)), "vllm_version": version, "layers": layers}).encode()
+    short = read_usual(body, policy.releases)
+    assert short
+    assert read(short) == read(read_request(json.loads(body), policy.releases))

@@ -1,0 +1,95 @@
+"""What vLLM itself decided, line by line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from reference import Reference, as_reference
+
+from policy.request import read_request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from policy.decision import Decision
+    from policy.folder import Sources
+    from policy.policy import Policy
+
+RELEASES = [
+    "0.20.0",
+    "0.20.2",
+    "0.21.0",
+    "0.22.0",
+    "0.22.1",
+    "0.23.0",
+    "0.24.0",
+    "0.25.0",
+    "0.25.1",
+    "0.26.0",
+    "0.27.0",
+    "0.27.1",
+    "0.28.0",
+    "0.29.0",
+    "0.30.0",
+    "0.31.0",
+    "0.32.0",
+    "0.33.0",
+]
+RECORDED = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features")
+TODAY = date(2026, 1, 1)
+
+
+@pytest.fixture(scope="session")
+def reference(sources: Sources) -> Reference:
+    return Reference(sources.rules)
+
+
+def recorded(root: Path, release: str) -> list[dict[str, Any]]:
+    with gzip.open(root / "tests" / "recordings" / f"{release}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def decided(policy: Policy, request: dict[str, Any], *layers: str) -> Decision:
+    return policy.decide(read_request({**request, "layers": list(layers)}, policy.releases), TODAY)
+
+
+def test_every_release_has_a_recording(root: Path, policy: Policy) -> None:
+    stored = sorted(path.name.removesuffix(".jsonl.gz") for path in (root / "tests" / "recordings").glob("*.jsonl.gz"))
+    assert (stored, RELEASES) == (sorted(policy.releases.known), list(policy.releases.known))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_upstream_alone_decides_as_vllm_did(root: Path, policy: Policy, release: str) -> None:
+    mismatches = []
+    for line in recorded(root, release):
+        decision = decided(policy, line["request"], "upstream")
+        found = {name: getattr(decision, name) for name in RECORDED}
+        if found != line["expected"]:
+            mismatches.append((line["id"], line["request"], found, line["expected"]))
+    assert mismatches[:3] == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_reference_decides_as_vllm_did(root: Path, reference: Reference, release: str) -> None:
+    mismatches = []
+    for line in recorded(root, release):
+        decision = reference.decide(release, line["request"]["facts"], ["upstream"])
+        found = {name: decision[name] for name in RECORDED}
+        if found != line["expected"]:
+            mismatches.append((line["id"], line["request"], found, line["expected"]))
+    assert mismatches[:3] == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_with_the_house_the_engine_and_the_reference_agree_on_every_recorded_deployment(root: Path, policy: Policy, reference: Reference, release: str) -> None:
+    mismatches = []
+    for line in recorded(root, release):
+        found = as_reference(decided(policy, line["request"], "upstream", "house"))
+        expected = reference.decide(release, line["request"]["facts"], ["upstream", "house"])
+        if found != expected:
+            mismatches.append((line["id"], line["request"], found, expected))
+    assert mismatches[:3] == []

@@ -1,0 +1,91 @@
+"""Which known release decides for a version."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy.releases import NoVersion, Releases, Resolution, UnknownRelease, series
+
+KNOWN = ("0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.33.0")
+RELEASES = Releases(KNOWN, "0.23.0")
+
+
+def test_where_nobody_names_a_version_the_default_decides() -> None:
+    assert RELEASES.resolve(None) == Resolution("0.23.0", verified=True, defaulted=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "decided_as", "verified"),
+    [
+        ("0.23.0", "0.23.0", True),
+        ("v0.23.0", "0.23.0", True),
+        ("V0.23.0", "0.23.0", True),
+        (" 0.23.0 ", "0.23.0", True),
+        ("0.23", "0.23.0", True),
+        ("0.23.0.0", "0.23.0", True),
+        ("0.23.0+cu128", "0.23.0", True),
+        ("v0.23.0+cu128.abc", "0.23.0", True),
+        ("0.24.1", "0.24.0", False),
+        ("0.24.0rc1", "0.24.0", False),
+        ("0.24.0.dev5+g1234", "0.24.0", False),
+        ("0.24.0.post1", "0.24.0", False),
+        ("0.20.1", "0.20.0", False),
+        ("0.20.2", "0.20.2", True),
+        ("0.20.3", "0.20.2", False),
+        ("0.20.2rc1", "0.20.2", False),
+        ("0.22.1", "0.22.1", True),
+        ("0.22.99", "0.22.1", False),
+        ("0.25.1.post2", "0.25.1", False),
+        ("0.33.7", "0.33.0", False),
+    ],
+)
+def test_a_version_is_decided_as_its_series_has_it(version: str, decided_as: str, verified: bool) -> None:  # noqa: FBT001  # a table's column
+    assert RELEASES.resolve(version) == Resolution(decided_as, verified=verified, defaulted=False)
+
+
+def test_below_the_first_known_patch_of_a_series_that_one_decides() -> None:
+    assert Releases(("0.20.2", "0.21.0"), "0.21.0").resolve("0.20.1") == Resolution("0.20.2", verified=False, defaulted=False)
+
+
+@pytest.mark.parametrize("version", ["0.19.9", "0.34.0", "1.0", "0", "0.26.0", "2024.1.1", "0.34.0rc1", "1!0.23.0"])
+def test_a_version_outside_the_known_series_is_unknown(version: str) -> None:
+    with pytest.raises(UnknownRelease) as raised:
+        RELEASES.resolve(version)
+    assert str(raised.value) == (
+        f"`{version}` is no release that the rules know; known are 0.20.0 to 0.33.0; "
+        'name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "decided_as"),
+    [("0.19.9", "0.20.0"), ("0.1", "0.20.0"), ("0.34.0", "0.33.0"), ("1.0", "0.33.0"), ("0.34.0rc1", "0.33.0"), ("0.26.3", "0.25.1"), ("0.24.9", "0.24.0")],
+)
+def test_with_nearest_the_closest_release_decides_unverified(version: str, decided_as: str) -> None:
+    assert RELEASES.resolve(version, nearest=True) == Resolution(decided_as, verified=False, defaulted=False)
+
+
+def test_a_known_release_is_verified_with_nearest_too() -> None:
+    assert RELEASES.resolve("0.23.0", nearest=True) == Resolution("0.23.0", verified=True, defaulted=False)
+
+
+@pytest.mark.parametrize("version", ["", " ", "latest", "0.23.x", "0.23-", "0,23", "0.23.0 0.24.0", "１.０x", "9" * 65, "0." * 40 + "1", "\0", "\ud800"])
+def test_what_is_no_version_is_told_how_to_write_one(version: str) -> None:
+    with pytest.raises(NoVersion, match=r"^`.*` is no version; write it as `0\.23\.0` or `v0\.23\.0`$"):
+        RELEASES.resolve(version)
+
+
+def test_another_default_is_one_of_the_known_releases() -> None:
+    other = RELEASES.with_default("v0.24.5")
+    assert (other.known, other.default, other.resolve(None)) == (KNOWN, "0.24.0", Resolution("0.24.0", verified=True, defaulted=True))
+
+
+@pytest.mark.parametrize(("version", "error"), [("0.99.0", UnknownRelease), ("newest", NoVersion)])
+def test_another_default_that_is_not_known_is_an_error(version: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        RELEASES.with_default(version)
+
+
+@pytest.mark.parametrize(("version", "expected"), [("0.23.0", (0, 23)), ("1", (1, 0)), ("0.23.1rc1", (0, 23))])
+def test_a_series_is_the_first_two_numbers(version: str, expected: tuple[int, int]) -> None:
+    assert series(version) == expected

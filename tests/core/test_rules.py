@@ -1,0 +1,306 @@
+"""What is wrong with rule files, fault by fault; and what about them changes no decision.
+
+``broken/`` holds a small folder of rules in ``base/``, and beside it a file a case: what to lay over
+that folder, and every fault that this must give, in order.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from policy.cases import Case, read_cases, run_cases
+from policy.catalogue import load, unused_conditions
+from policy.errors import Fault, RequestInvalid, RulesInvalid
+from policy.folder import MAX_FILES, TEST_SUFFIX, Sources, default_folder, read_folder
+from policy.policy import Policy
+from policy.request import read_request
+from policy.source import MAX_BYTES, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.catalogue import Catalogue
+
+BROKEN = Path(__file__).parent / "broken"
+TODAY = date(2026, 1, 1)
+
+
+def laid_over(files: Mapping[str, str | None]) -> Sources:
+    base = read_folder(BROKEN / "base")
+    texts = {path: text for path, text in {**base.rules, **base.cases, **files}.items() if text is not None}
+    rules = {path: text for path, text in texts.items() if not path.endswith(TEST_SUFFIX)}
+    return Sources(rules, {path: text for path, text in texts.items() if path not in rules})
+
+
+def faults_of(sources: Sources) -> list[str]:
+    """Every fault, the cases' where the rules have none."""
+    faults: list[Fault] = []
+    try:
+        catalogue = load(sources)
+        faults.extend(unused_conditions(catalogue))
+        read_cases(sources.cases, catalogue)
+    except RulesInvalid as error:
+        faults.extend(error.faults)
+    return [str(fault) for fault in sorted(faults)]
+
+
+def test_the_base_has_no_fault() -> None:
+    assert faults_of(laid_over({})) == []
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BROKEN.glob("*.yaml")))
+def test_broken_rules_give_every_fault_with_its_place(name: str) -> None:
+    case = yaml.safe_load((BROKEN / f"{name}.yaml").read_text())
+    assert faults_of(laid_over(case["files"])) == case["faults"]
+
+
+def example(when: str) -> dict[str, str | None]:
+    """The example rule with another condition, which stands at 11:7."""
+    text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
+    return {"upstream/example.yaml": text.replace("lora_config: present", when)}
+
+
+LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        (
+            {"upstream/a.yaml": "#" * (MAX_BYTES + 1)},
+            "upstream/a.yaml:1:1: 262145 characters are more than the 262144 that are read",
+        ),
+        ({"upstream/a.yaml": "a: " + "[" * 64 + "]" * 64}, "upstream/a.yaml:1:67: nested more than 64 deep"),
+        ({"upstream/a.yaml": "[" * 100_000}, "upstream/a.yaml:1:65: nested more than 64 deep"),
+        ({"upstream/a.yaml": "- 1\n" * 20_000}, "upstream/a.yaml:20000:3: more than 20000 values"),
+        ({"upstream/a.yaml": "a: ééé\nb: é\a"}, "upstream/a.yaml:2:5: not YAML: control characters are not allowed"),
+        ({"upstream/a.yaml": "a: ééé\nb: é: c"}, "upstream/a.yaml:2:5: not YAML: mapping values are not allowed in this context"),
+        ({"upstream/a.yaml": f"order: {'9' * 5000}"}, f"upstream/a.yaml:1:8: `{'9' * 80}…` is no number that can be read; put it in quotes"),
+        (
+            example("all: [" + ", ".join(f"{{{leaf}}}" for leaf in LEAVES) + "]"),
+            "upstream/example.yaml:11:7: more than 64 comparisons in one condition; split the rule",
+        ),
+    ],
+    ids=["too long", "too deep", "far too deep", "too many values", "after other characters", "marked", "number", "too many comparisons"],
+)
+def test_a_file_has_bounds(files: dict[str, str | None], fault: str) -> None:
+    assert faults_of(laid_over(files)) == [fault]
+
+
+def test_a_lone_surrogate_is_no_text() -> None:
+    with pytest.raises(RulesInvalid, match=r"^a\.yaml:1:1: not YAML: a lone surrogate is no character$"):
+        read_yaml("a: \ud800", "a.yaml")
+
+
+def test_faults_are_sorted_by_file_line_and_column() -> None:
+    faults = [Fault("b", 1, 1, "x"), Fault("a", 10, 1, "x"), Fault("a", 9, 2, "x"), Fault("a", 9, 1, "y"), Fault("a", 9, 1, "x"), Fault("a", 9, 1, "x")]
+    assert str(RulesInvalid(faults)) == "a:9:1: x\na:9:1: y\na:9:2: x\na:10:1: x\nb:1:1: x"
+
+
+def test_a_fault_can_be_shown_by_the_path_from_here() -> None:
+    assert str(RulesInvalid([Fault("a/b.yaml", 2, 1, "x"), Fault("", 1, 1, "y")]).under(Path("rules"))) == "rules:1:1: y\nrules/a/b.yaml:2:1: x"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{}", {}),
+        ("[]", []),
+        ("a: 0.23", {"a": 0.23}),
+        ("a: 0.23.0", {"a": "0.23.0"}),
+        ("a: '0.23'", {"a": "0.23"}),
+        ("a: 2027-06-30", {"a": "2027-06-30"}),
+        ("a: 1_000", {"a": 1000}),
+        ("a: 0x10", {"a": 16}),
+        ("a: ~", {"a": None}),
+        ("a:", {"a": None}),
+        ("a: [yes, no, true, on]", {"a": [True, False, True, True]}),
+        ("'a': \"\\u00e9\"", {"a": "é"}),
+        ("a: 1e3", {"a": "1e3"}),
+        ("a: 1.5e+3", {"a": 1500.0}),
+        ("a: ! [1]", {"a": [1]}),
+        ("a: >-\n  one\n  two\n", {"a": "one two"}),
+        ('{"a": [{"b": null}, -1.5, "x"]}', {"a": [{"b": None}, -1.5, "x"]}),
+        ("text", "text"),
+        ("---\n1\n...\n", 1),
+    ],
+)
+def test_yaml_is_read_as_json_would_have_it(text: str, value: Any) -> None:
+    assert read_yaml(text, "file").plain() == value
+
+
+# The folder.
+
+
+def test_a_folder_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(RulesInvalid, match=r"^:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES$"):
+        read_folder(tmp_path / "nowhere")
+
+
+def test_files_that_cannot_be_read_are_faults_all_at_once(tmp_path: Path) -> None:
+    (tmp_path / "upstream").mkdir()
+    (tmp_path / "upstream" / "latin.yaml").write_bytes(b"id: caf\xe9\n")
+    (tmp_path / "upstream" / "other.yml").write_text("id: other\n")
+    with pytest.raises(RulesInvalid) as raised:
+        read_folder(tmp_path)
+    assert [str(fault) for fault in raised.value.faults] == [
+        "upstream/latin.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7: invalid continuation byte",
+        "upstream/other.yml:1:1: rule files end in `.yaml`; rename it",
+    ]
+
+
+def test_hidden_files_and_what_is_no_yaml_are_left_out(tmp_path: Path) -> None:
+    for name in ["a.yaml", "b_test.yaml", "c.json", "README.md", ".d.yaml", ".git/e.yaml", "deep/er/f.yaml", "deep/.hidden/g.yml"]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "folder.yaml").mkdir()
+    assert read_folder(tmp_path) == Sources({"a.yaml": "a.yaml", "deep/er/f.yaml": "deep/er/f.yaml"}, {"b_test.yaml": "b_test.yaml"})
+
+
+def test_a_folder_has_a_greatest_number_of_rule_files(tmp_path: Path) -> None:
+    for n in range(MAX_FILES + 1):
+        (tmp_path / f"{n}.yaml").touch()
+    with pytest.raises(RulesInvalid, match=rf"^:1:1: more than {MAX_FILES} rule files$"):
+        read_folder(tmp_path)
+
+
+def test_where_one_works_the_rules_are_looked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_folder() == root / "rules"
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "releases.yaml").touch()
+    assert default_folder() == Path("rules")
+
+
+# The shipped rules.
+
+
+def test_the_shipped_rules_have_no_fault(sources: Sources) -> None:
+    assert faults_of(sources) == []
+
+
+def test_every_shipped_case_holds(sources: Sources, policy: Policy) -> None:
+    found = list(run_cases(read_cases(sources.cases, policy.catalogue), policy))
+    assert [(result.case.path, result.case.line, result.release, result.found) for result in found if not result.passed] == []
+    assert {result.case.rule for result in found} == {rule.id for rule in policy.catalogue.rules}
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ({"vllm": ["0.22.0"], "given": {"lora_config": {}}, "fires": True}, "it does not fire: the rule does not apply to the release"),
+        ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": False}, "it fires"),
+        ({"vllm": ["0.23.0"], "given": {}, "fires": True}, 'it does not fire: `lora_config` is "absent", expected "present"'),
+        ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "says": "something"}, "it says `examples`, expected `something`"),
+        ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "says": "examples"}, None),
+        ({"vllm": ["0.23.0"], "given": {"lora_config": None}, "fires": False}, None),
+    ],
+    ids=["another release", "it fires", "it does not", "other words", "its words", "near miss"],
+)
+def test_a_case_that_fails_says_what_happened_instead(case: dict[str, Any], found: str | None) -> None:
+    base = laid_over({})
+    policy = Policy(load(base))
+    cases = yaml.safe_load(base.cases["upstream/example_test.yaml"])["cases"]
+    texts = {**base.cases, "upstream/example_test.yaml": json.dumps({"rule": "example", "cases": [*cases, {"name": "it is tried", **case}]})}
+    results = list(run_cases(read_cases(texts, policy.catalogue), policy))
+    assert [result.found for result in results if result.case.name == "it is tried"] == [found]
+
+
+def test_a_case_with_facts_that_do_not_fit_is_never_run(policy: Policy) -> None:
+    case = Case("moe", "it is tried", ("0.23.0",), {"model_config": {"is_moe": 1}}, fires=True, says=None, path="moe_test.yaml", line=3)
+    with pytest.raises(RequestInvalid, match=r"^/model_config/is_moe: `1` is not legal"):
+        list(run_cases([case], policy))
+
+
+# What changes no decision.
+
+
+def as_they_are(texts: dict[str, str]) -> dict[str, str]:
+    return texts
+
+
+def in_another_order(texts: dict[str, str]) -> dict[str, str]:
+    return dict(reversed(texts.items()))
+
+
+def in_other_folders(texts: dict[str, str]) -> dict[str, str]:
+    def moved(path: str) -> str:
+        layer, *folders, name = path.split("/")
+        return "/".join([layer, f"{name[-6]}", "conditions", name] if folders[-1:] == ["conditions"] else [layer, f"{name[0]}", "deeper", name])
+
+    return {path if path == "releases.yaml" else moved(path): text for path, text in texts.items()}
+
+
+def as_json(texts: dict[str, str]) -> dict[str, str]:
+    return {path: json.dumps(yaml.safe_load(text), default=str) for path, text in texts.items()}
+
+
+def reformatted(texts: dict[str, str]) -> dict[str, str]:
+    return {path: "# a comment\n" + yaml.safe_dump(yaml.safe_load(text), sort_keys=True, width=40, indent=6) for path, text in texts.items()}
+
+
+def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
+    """Each range that holds for 0.23 and 0.24 in two, and what the rule says for all said in each."""
+    shared = ("message", "feature", "text", "when", "needs", "yields_to", "runner", "decided_by", "lifted_at_start")
+
+    def split(file: dict[str, Any]) -> dict[str, Any]:
+        common = {name: file[name] for name in shared if name in file}
+        parts = []
+        for part in file["releases"]:
+            lower, _, upper = part["vllm"].partition(",")
+            whole = {**common, **part}
+            if lower < ">=0.24" and (not upper or upper > "<0.24"):
+                parts += [{**whole, "vllm": f"{lower},<0.24"}, {**whole, "vllm": ",".join(filter(None, [">=0.24", upper]))}]
+            else:
+                parts.append(whole)
+        return {**{name: value for name, value in file.items() if name not in shared}, "releases": parts}
+
+    files = {path: yaml.safe_load(text) for path, text in texts.items()}
+    return {path: json.dumps(file if path == "releases.yaml" else split(file), default=str) for path, file in files.items()}
+
+
+def answers(catalogue: Catalogue, requests: list[dict[str, Any]]) -> list[Any]:
+    policy = Policy(catalogue)
+    found = []
+    for request in requests:
+        decision = policy.decide(read_request(request, policy.releases), TODAY)
+        found.append([getattr(decision, name) for name in decision.__struct_fields__ if name not in {"decision_id", "policy"}])
+    return found
+
+
+@pytest.fixture(scope="session")
+def requests(root: Path) -> list[dict[str, Any]]:
+    """Some recorded requests of every release."""
+    found = []
+    for path in sorted((root / "tests" / "recordings").glob("*.jsonl.gz")):
+        with gzip.open(path, "rt") as lines:
+            found += [json.loads(line)["request"] for n, line in enumerate(lines) if n % 10 == 0]
+    return found
+
+
+@pytest.mark.parametrize("change", [in_another_order, in_other_folders, as_json, reformatted, with_ranges_split], ids=lambda change: change.__name__)
+def test_how_rules_are_written_down_changes_no_decision(
+    sources: Sources, catalogue: Catalogue, requests: list[dict[str, Any]], change: Callable[[dict[str, str]], dict[str, str]]
+) -> None:
+    assert answers(load(Sources(change(sources.rules))), requests) == answers(catalogue, requests)
+
+
+def test_the_revision_is_that_of_the_texts_and_not_of_their_order(sources: Sources, catalogue: Catalogue) -> None:
+    revisions = [load(Sources(change(sources.rules))).revision for change in (as_they_are, in_another_order, in_other_folders, as_json)]
+    assert revisions[:2] == [catalogue.revision] * 2
+    assert len(set(revisions)) == 3
+    assert all(revision.startswith("sha256:") and len(revision) == 71 for revision in revisions)
+
+
+def test_two_texts_cannot_pass_for_one() -> None:
+    base = laid_over({}).rules
+    moved = {**base, "upstream/example.yaml": base["upstream/example.yaml"] + "#"}
+    assert load(Sources(moved)).revision != load(Sources(base)).revision

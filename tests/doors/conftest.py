@@ -1,0 +1,192 @@
+"""A real server and a real command line, on loopback, each test as a client sees them."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from policy.cli import app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+import_module("service.cli")  # adds `serve` to the commands
+ROOT = Path(__file__).resolve().parent.parent.parent
+BIN = Path(sys.executable).parent
+PATIENCE = 60.0
+
+
+def changed() -> list[str]:
+    """This process's variables that change what the commands do."""
+    changing = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERMINAL_WIDTH", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+    return [name for name in os.environ if name.startswith("RUNNER_POLICY_") or name in changing]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """This process's variables without those that change what the commands do, and some more."""
+    kept = {name: value for name, value in os.environ.items() if name not in changed()}
+    return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **extra}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that is ready: where it listens and which process it is."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self) -> httpx.Client:
+        """A client with connections of its own."""
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False, verify=False)  # loopback needs no certificates, and reading them takes time
+
+    def connection(self) -> socket.socket:
+        """A bare connection."""
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]:
+    """A server of its own for as long as the block lasts; it takes a free port and says which."""
+    log = folder / "serve.log"
+    command = [str(BIN / "runner-policy"), "serve", *arguments]
+    variables = {"RUNNER_POLICY_PORT": "0", **variables}
+    with log.open("wb") as file, subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process:
+        try:
+            yield Server(process, listening(process, log), log)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(PATIENCE)
+
+
+def listening(process: subprocess.Popen[bytes], log: Path) -> int:
+    """The port on which a process that was started serves, once it is ready."""
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends and process.poll() is None:
+        found = re.search(r"running on http://127\.0\.0\.1:(\d+)", log.read_text())
+        if found:
+            port = int(found[1])
+            try:
+                if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE, trust_env=False, verify=False).status_code == 200:
+                    return port
+            except httpx.TransportError:
+                pass
+        time.sleep(0.02)
+    raise AssertionError(log.read_text())
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The service as `runner-policy serve` starts it, with the shipped rules and nothing set."""
+    with serving(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
+    """Starts a server with flags and variables of one's own."""
+
+    def start(*arguments: str, **variables: str) -> AbstractContextManager[Server]:
+        return serving(tmp_path, *arguments, **variables)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def client(server: Server) -> Iterator[httpx.Client]:
+    """A client whose connections stay open, so that each test goes on where another ended."""
+    with server.client() as found:
+        yield found
+
+
+@pytest.fixture
+def decide(client: httpx.Client) -> Callable[..., Any]:
+    """Asks for the decision on a request; the answer's document."""
+
+    def ask(request: Any, **headers: str) -> Any:
+        response = client.post("/v1/decisions", json=request, headers=headers)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    return ask
+
+
+@pytest.fixture
+def run() -> Callable[..., Done]:
+    """Runs a command, by itself our own; with `stdin` as its input, in a pipe."""
+
+    def command(*arguments: str, program: str = "runner-policy", stdin: str | bytes = b"", cwd: Path = ROOT, **variables: str) -> Done:
+        path = str(BIN / program) if (BIN / program).exists() else program
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run([path, *arguments], input=data, capture_output=True, cwd=cwd, env=environment(**variables), timeout=PATIENCE, check=False)
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return command
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Runs our command in this process, which takes a fraction of the time of `run`; nothing is a terminal."""
+    monkeypatch.chdir(ROOT)
+
+    def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
+        found = CliRunner().invoke(app, arguments, input=stdin, env={**dict.fromkeys(changed()), "COLUMNS": "200", **variables})
+        if found.exception is not None and not isinstance(found.exception, SystemExit):
+            raise found.exception
+        return Done(found.exit_code, found.stdout, found.stderr)
+
+    return command
+
+
+@pytest.fixture
+def on_terminal() -> Callable[..., tuple[int, str]]:
+    """Runs our command on a terminal of 160 columns; its exit code and what stands there."""
+
+    def command(*arguments: str, **variables: str) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        variables = {"COLUMNS": "160", **variables}
+        path = str(BIN / "runner-policy")
+        with subprocess.Popen([path, *arguments], cwd=ROOT, env=environment(**variables), stdin=theirs, stdout=theirs, stderr=theirs) as process:
+            os.close(theirs)
+            output = b"".join(iter(partial(_read, ours), b""))
+            os.close(ours)
+            return process.wait(PATIENCE), output.decode().replace("\r\n", "\n")
+
+    return command
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # what a terminal gives whose other side nobody holds any more
+        return b""

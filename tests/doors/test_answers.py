@@ -1,0 +1,49 @@
+"""What no client can bring about: a new day, and an engine that does not finish."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policy.errors import EngineFailed, PolicyError
+from service.answers import Answers
+from service.problems import ProblemFault, problem_of
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from policy.folder import Sources
+    from policy.policy import Policy
+
+BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
+
+
+def test_an_answer_that_was_kept_is_not_given_on_another_day(policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.answers.today", lambda: date(2026, 1, 1))
+    answers = Answers(policy, sources.rules, "rules", Settings())
+
+    def warnings() -> list[list[str]]:
+        return [json.loads(answers.decision(BODY))["warnings"] for _ in range(4)]
+
+    assert warnings() == [[]] * 4
+    monkeypatch.setattr("service.answers.today", lambda: date(2199, 1, 1))
+    overdue = "the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"
+    assert warnings() == [[overdue]] * 4
+
+
+def test_an_engine_that_did_not_finish_is_a_503_that_says_what_to_do() -> None:
+    problem = problem_of(EngineFailed("the engine stopped before the last rule"))
+    assert (problem.type, problem.status, problem.errors) == (
+        "urn:runner-policy:problem:engine-failed",
+        503,
+        [ProblemFault("", "the engine stopped before the last rule; send the request again")],
+    )
+
+
+def test_an_error_that_is_no_client_s_business_is_no_problem() -> None:
+    error = PolicyError("of another kind")
+    with pytest.raises(PolicyError) as raised:
+        problem_of(error)
+    assert raised.value is error

@@ -1,0 +1,237 @@
+"""What goes wrong below a request: slow, broken and vanished clients, odd HTTP. The service goes on."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import httpx
+
+    from .conftest import Done, Server
+
+BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+LIMIT = 1 << 20
+CHUNKED = (b"Transfer-Encoding: chunked",)
+
+
+def head(*lines: bytes, method: bytes = b"POST", path: bytes = b"/v1/decisions", version: bytes = b"1.1") -> bytes:
+    return b"\r\n".join([b"%b %b HTTP/%b" % (method, path, version), b"Host: localhost", *lines, b"", b""])
+
+
+def post(body: bytes = BODY, *lines: bytes, path: bytes = b"/v1/decisions", version: bytes = b"1.1") -> bytes:
+    return head(*lines, b"Content-Length: %d" % len(body), path=path, version=version) + body
+
+
+def read(connection: socket.socket) -> tuple[int, Any]:
+    """One whole response: its status and document; status 0 where the connection ended before it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(65536)
+        if not more:
+            return 0, None
+        data += more
+    top, _, body = data.partition(b"\r\n\r\n")
+    lines = top.decode().lower().split("\r\n")
+    length = int(next(line.partition(":")[2] for line in lines if line.startswith("content-length:")))
+    while len(body) < length:
+        body += connection.recv(65536)
+    return int(lines[0].split()[1]), json.loads(body) if "json" in top.decode() else body
+
+
+def told(answer: tuple[int, Any]) -> tuple[int, Any]:
+    """A response in a word: its runner, or the kind of problem."""
+    status, document = answer
+    return status, document.get("runner", document.get("type", "").rpartition(":")[2]) if isinstance(document, dict) else document
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the server has closed the connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def connection(server: Server) -> Iterator[socket.socket]:
+    """A bare connection; afterwards a new one is answered and nothing has been logged that is an error of ours."""
+    with server.connection() as found:
+        yield found
+    with server.connection() as other:
+        other.sendall(post())
+        assert told(read(other)) == (200, "v2")
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        post(),
+        post(BODY, b"Accept: \xff\xfe", b"Content-Type: \xff", b"X-Odd: \x80"),
+        post(BODY, b"Accept:"),
+        post(BODY, *(b"X-Header-%d: value" % number for number in range(500))),
+        post(BODY, b"X-Long: " + b"x" * 30_000),
+        post(BODY, b"Expect: 200-ok"),
+        head(*CHUNKED) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY),
+        head(*CHUNKED) + b"".join(b"1\r\n%c\r\n" % byte for byte in BODY) + b"0\r\n\r\n",
+        head(*CHUNKED) + b"%x;name=value\r\n%b\r\n0\r\nX-Trailer: x\r\n\r\n" % (len(BODY), BODY),
+    ],
+    ids=["plain", "odd headers", "empty header", "500 headers", "long header", "expect", "one chunk", "a chunk a byte", "trailers"],
+)
+def test_an_unusual_request_is_answered_and_so_is_the_next_on_its_connection(connection: socket.socket, request_: bytes) -> None:
+    for sent in (request_, post()):
+        connection.sendall(sent)
+        assert told(read(connection)) == (200, "v2")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_request_in_slow_pieces_is_answered(connection: socket.socket, size: int) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    request = post()
+    for start in range(0, len(request), size):
+        connection.sendall(request[start : start + size])
+    assert told(read(connection)) == (200, "v2")
+
+
+def test_several_requests_at_once_are_answered_in_their_order(connection: socket.socket) -> None:
+    bad = post(b"{")
+    connection.sendall(post() + bad + post() + bad + post())
+    data = b""
+    while data.count(b"HTTP/1.1 ") < 5 or not data.endswith(b"}"):
+        data += connection.recv(65536)
+    assert [part[:3] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"200", b"400", b"200", b"400", b"200"]
+
+
+@pytest.mark.parametrize("lines", [(), (b"Connection: close",)])
+def test_http_1_0_is_answered_and_closed(connection: socket.socket, lines: tuple[bytes, ...]) -> None:
+    connection.sendall(post(BODY, *lines, version=b"1.0"))
+    assert told(read(connection)) == (200, "v2")
+    assert ended(connection)
+
+
+def test_a_client_that_asks_for_it_is_told_to_continue_before_it_sends(connection: socket.socket) -> None:
+    connection.sendall(head(b"Expect: 100-continue", b"Content-Length: %d" % len(BODY)))
+    assert connection.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    connection.sendall(BODY)
+    assert told(read(connection)) == (200, "v2")
+
+
+@pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run"])
+def test_a_body_that_is_announced_as_too_large_is_refused_before_it_is_sent(connection: socket.socket, path: bytes) -> None:
+    connection.sendall(head(b"Expect: 100-continue", b"Content-Length: %d" % (50 << 20), path=path))
+    assert told(read(connection)) == (413, "too-large")
+
+
+def test_a_body_in_chunks_is_refused_where_it_becomes_too_large(connection: socket.socket) -> None:
+    connection.sendall(head(*CHUNKED) + b"%x\r\n%b\r\n" % (LIMIT + 1, b" " * (LIMIT + 1)))
+    assert told(read(connection)) == (413, "too-large")
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (post(b"{"), (400, "malformed")),
+        (post(b""), (400, "malformed")),
+        (post(b"{}"), (422, "invalid-request")),
+        (post(BODY, b"Content-Encoding: gzip"), (415, "unsupported-encoding")),
+        (post(b" " * (LIMIT + 1)), (413, "too-large")),
+        (head(*CHUNKED) + b"%x\r\n%b\r\n" % (LIMIT + 1, b" " * (LIMIT + 1)) + b"5\r\nabcde\r\n0\r\n\r\n", (413, "too-large")),
+        (post(b"[" * 100_000), (400, "malformed")),
+        (post(BODY, path=b"/nowhere"), (404, "not-found")),
+        (post(BODY, path=b"/v1/policy"), (405, "method-not-allowed")),
+        (head(b"Content-Length: 0"), (400, "malformed")),
+    ],
+    ids=["malformed", "empty", "misfit", "encoded", "too large", "too large in chunks", "deep", "nowhere", "other method", "no body"],
+)
+def test_after_a_problem_the_same_connection_is_answered(connection: socket.socket, request_: bytes, answer: tuple[int, str]) -> None:
+    connection.sendall(request_)
+    assert told(read(connection)) == answer
+    connection.sendall(post())
+    assert told(read(connection)) == (200, "v2")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03hello\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST /v1/decisions HTTP/9.9\r\n\r\n",
+        b"NONSENSE /v1/decisions HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/rules/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET " + b"/" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        head(b"Content-Length: -5"),
+        head(b"Content-Length: five"),
+        head(b"Content-Length: 3", b"Content-Length: 4") + b"abc",
+        head(b"Content-Length: 99999999999999999999999"),
+        head(b"Content-Length: 5", *CHUNKED) + b"0\r\n\r\n",
+        head(*CHUNKED) + b"zz\r\n",
+        head(b"No colon here"),
+        head(b" folded: x"),
+        b"CONNECT localhost:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=lambda request: repr(request[:50]),
+)
+def test_what_is_no_http_is_a_400_and_the_end_of_the_connection(connection: socket.socket, request_: bytes) -> None:
+    connection.sendall(request_)
+    assert read(connection)[0] == 400
+    assert ended(connection)
+
+
+@pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run", b"/v1/policy"])
+@pytest.mark.parametrize("lines", [(b"Content-Length: 1000",), CHUNKED, (b"Content-Length: 1000", b"Content-Type: application/x-ndjson")])
+@pytest.mark.parametrize("rude", [False, True], ids=["closed", "reset"])
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go(
+    server: Server, connection: socket.socket, path: bytes, lines: tuple[bytes, ...], *, rude: bool
+) -> None:
+    with server.connection() as leaving:
+        leaving.sendall(head(*lines, path=path) + (b"5\r\n{\n\n\n" if lines == CHUNKED else b"{\n\n"))
+        if rude:
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    connection.sendall(post())
+    assert told(read(connection)) == (200, "v2")
+
+
+@pytest.mark.parametrize("rude", [False, True], ids=["closed", "reset"])
+def test_a_client_that_does_not_wait_for_its_answer_is_let_go(server: Server, connection: socket.socket, *, rude: bool) -> None:
+    for request in (post(), post(b"{"), post(b'{"request": {"facts": {}}, "remove": ["kv-connector-fallback"]}', path=b"/v1/dry-run")):
+        with server.connection() as leaving:
+            leaving.sendall(request)
+            if rude:
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    connection.sendall(post())
+    assert told(read(connection)) == (200, "v2")
+
+
+def test_idle_clients_keep_nobody_waiting(server: Server, connection: socket.socket) -> None:
+    idle = [server.connection() for _ in range(100)]
+    try:
+        for number, waiting in enumerate(idle):
+            waiting.sendall(head(b"Content-Length: 1000")[: number * 2])
+        connection.sendall(post())
+        assert told(read(connection)) == (200, "v2")
+    finally:
+        for waiting in idle:
+            waiting.close()
+
+
+def test_a_web_socket_is_not_spoken_here(connection: socket.socket) -> None:
+    lines = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+    connection.sendall(head(*lines, method=b"GET"))
+    assert told(read(connection)) == (405, "method-not-allowed")
+
+
+def test_curl_that_sends_50_mb_gets_the_problem(server: Server, run: Callable[..., Done]) -> None:
+    done = run("-sS", f"{server.url}/v1/decisions", "--data-binary", "@-", program="curl", stdin=b" " * (50 << 20))
+    assert (done.code, json.loads(done.out)["status"]) == (0, 413)
+
+
+def test_no_request_so_far_made_an_error_of_ours(client: httpx.Client, server: Server) -> None:
+    assert client.get("/livez").text == "ok\n"
+    assert "Exception in ASGI application" not in server.log.read_text()

@@ -1,0 +1,693 @@
+"""What cannot be read or does not fit: a problem that says what, where and what is legal, and the next request is answered."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import string
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from policy.compile import fnv1a
+from policy.facts import FACTS, MAX_INTEGER, VOCABULARY, Fact, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+    from .conftest import Server
+
+CALLS = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
+MALFORMED = "malformed"
+INVALID = "invalid-request"
+YAML = {"content-type": "application/yaml"}
+QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
+
+
+@pytest.fixture
+def still(server: Server, client: httpx.Client) -> Iterator[None]:
+    """Afterwards the next request is answered, on the same connections and on a new one."""
+    yield
+    with server.client() as other:
+        assert [asked.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] for asked in (client, other)] == ["v2", "v2"]
+
+
+def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
+    """Status, kind and faults of a problem, once its shape has been looked at."""
+    problem = response.json()
+    faults = [(fault["pointer"], fault["message"]) for fault in problem["errors"]]
+    pointer, message = faults[0]
+    assert response.headers["content-type"] == "application/problem+json"
+    assert (list(problem), problem["status"]) == (["type", "title", "status", "detail", "errors"], response.status_code)
+    assert problem["detail"].startswith(f"{pointer}: {message}" if pointer else message)
+    return response.status_code, problem["type"].removeprefix("urn:runner-policy:problem:"), faults
+
+
+pytestmark = pytest.mark.usefixtures("still")
+
+
+# no JSON
+
+NUMBER = b'{"facts": {"parallel_config": {"tensor_parallel_size": '
+TEXT = b'{"facts": {"model_config": {"architectures": ["'
+EMPTY = 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+MARK = "the body begins with a byte order mark; send plain UTF-8"
+CUT = "not JSON: Input data was truncated; YAML is read with `content-type: application/yaml`"
+UTF8 = "not UTF-8: byte {} is not part of a character"
+SURROGATE = "not JSON: half of a surrogate pair, which is no character (byte {}); YAML is read with `content-type: application/yaml`"
+LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `content-type: application/yaml`"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "says"),
+    [
+        (b"", b"", EMPTY),
+        (b"", b" \r\n\t ", EMPTY),
+        (b"", b"\xef\xbb\xbf{}", MARK),
+        (b"", b"\xef\xbb\xbf", MARK),
+        (b"", b"{", CUT),
+        (b'{"facts": {}', b"", CUT),
+        (b'{"facts": {"model_con', b"", CUT),
+        (b'"unfinished', b"", CUT),
+        (TEXT, b'\xff"]}}}', UTF8),
+        (TEXT, b'\xe9t\xe9"]}}}', UTF8),
+        (TEXT + "ünï".encode(), b'\xe2\x82"]}}}', UTF8),
+        (TEXT, b'\xc0\x80"]}}}', UTF8),
+        (TEXT, b'\xf4\x90\x80\x80"]}}}', UTF8),
+        (TEXT, b'\xed\xa0\x80"]}}}', UTF8),
+        (b'{"', b'\xff": 1}', UTF8),
+        (TEXT, b'\\ud800"]}}}', SURROGATE),
+        (TEXT, b'\\udc00"]}}}', SURROGATE),
+        (TEXT + b"\\uD83E\\uDD8A and ", b'\\udbff!"]}}}', SURROGATE),
+        (TEXT, b'\\ud800\\ud800"]}}}', SURROGATE),
+        (b'{"', b'\\udfff": 1}', SURROGATE),
+        (NUMBER, b"1e999}}}", LARGE),
+        (NUMBER, b"-1.5e+400}}}", LARGE),
+        (NUMBER, b"9" * 5000 + b"}}}", LARGE),
+        (b'{"x": [1e5, "1e999 \\" 1e999", ', b"2e999]}", LARGE),
+    ],
+    ids=lambda value: repr(value[:60]),
+)
+@pytest.mark.parametrize("path", CALLS)
+def test_a_body_that_cannot_be_read_is_a_400_that_says_what_and_where(client: httpx.Client, path: str, good: bytes, bad: bytes, says: str) -> None:
+    assert told(client.post(path, content=good + bad)) == (400, MALFORMED, [("", says.replace("{}", str(len(good))))])
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (b"", '{"facts": {}}'.encode("utf-16")),
+        (b"{", b'\x00"\x00f\x00'),
+        (b"", "{}".encode("utf-32")),
+        (b'{"facts": {}}', b"}"),
+        (b'{"facts": {}} ', b"x"),
+        (b'{"facts": {}}', b'{"facts": {}}'),
+        (b'{"facts": {},', b"}"),
+        (b'{"facts": [1,', b"]}"),
+        (b'{"facts" ', b"{}}"),
+        (b'{"facts": ', b"}"),
+        (b"{", b"'facts': {}}"),
+        (b"{", b"facts: {}}"),
+        (b"{", b'1: "x"}'),
+        (b'{"facts": {}} ', b"// why"),
+        (b"", b'/* why */ {"facts": {}}'),
+        (b'{"facts": {}, "explain": ', b"True}"),
+        (b'{"facts": {}, "explain": ', b"tru}"),
+        (b'{"facts": ', b"undefined}"),
+        (b"facts", b": {}"),
+        (b"", b"architectures=Qwen"),
+        (b"", b"\x00"),
+        (b'{"facts": {}}', b"\x00"),
+        (b"", b"hello"),
+        (b'"', b'\\x41"'),
+        (b'"\\u12', b'zz"'),
+        (b'"line', b'\nbreak"'),
+        (TEXT, b'\x01"]}}}'),
+        (NUMBER, b"NaN}}}"),
+        (NUMBER, b"nan}}}"),
+        (NUMBER, b"Infinity}}}"),
+        (NUMBER + b"-", b"Infinity}}}"),
+        (NUMBER, b"01}}}"),
+        (NUMBER, b"+1}}}"),
+        (NUMBER, b".5}}}"),
+        (NUMBER + b"5.", b"}}}"),
+        (NUMBER + b"1e", b"}}}"),
+        (NUMBER + b"0", b"x10}}}"),
+        (NUMBER + b"1", b"_000}}}"),
+        (NUMBER + b"-", b"-1}}}"),
+        (b"", gzip.compress(b'{"facts": {}}', mtime=0)),
+    ],
+    ids=lambda value: repr(value[:60]),
+)
+@pytest.mark.parametrize("path", CALLS)
+def test_what_is_no_json_is_a_400_that_says_near_which_byte(client: httpx.Client, path: str, good: bytes, bad: bytes) -> None:
+    status, kind, ((pointer, message),) = told(client.post(path, content=good + bad))
+    place = re.search(r"^not JSON: .+ \(byte (\d+)\).*; YAML is read with `content-type: application/yaml`$", message)
+    assert (status, kind, pointer) == (400, MALFORMED, "")
+    assert place, message
+    assert abs(int(place[1]) - len(good)) <= 4, message
+
+
+# nested deeply
+
+
+def nested(depth: int, opened: str, closed: str, core: str = "") -> bytes:
+    return (opened * depth + core + closed * depth).encode()
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        nested(100_000, "[", ""),
+        nested(100_000, "[", "]"),
+        nested(100_000, '{"a":', ""),
+        nested(100_000, '{"a":', "}", "1"),
+        nested(100_000, '{"facts":', "}", "{}"),
+        nested(50_000, '{"items":[', "]}"),
+        nested(50_000, '[{"a":', "}]", "[]"),
+        b'{"facts": {"model_config": {"logits_processors": ' + nested(100_000, "[", "]") + b"}}}",
+        b'{"facts": {"model_config": {"anything": ' + nested(100_000, '{"a":', "}", "1") + b"}}}",
+    ],
+    ids=["[", "[]", "{", "{}", "facts", "items", "mixed", "in a fact", "in what is ignored"],
+)
+def test_100_000_levels_are_a_400(client: httpx.Client, path: str, body: bytes) -> None:
+    status, kind, ((pointer, message),) = told(client.post(path, content=body))
+    assert (status, kind, pointer, "nested too deeply" in message) == (400, MALFORMED, "", True), message
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize(
+    "around", ["%b", '{"facts": %b}', '{"facts": {"model_config": {"is_moe": %b}}}', '{"facts": {"model_config": {"logits_processors": %b}}}']
+)
+def test_no_depth_between_few_and_too_many_levels_makes_an_error_of_ours(client: httpx.Client, path: str, around: str, accept: str) -> None:
+    depths = (1, 10, 63, 64, 65, 100, 200, 330, 340, 400, 500, 700, 900, 950, *range(960, 1010, 3), 1100, 2000, 5000, 10_000)
+    before, after = {"/v1/decisions": ("", ""), "/v1/decisions/batch": ('{"items": [', "]}"), "/v1/dry-run": ('{"rules": [], "request": ', "}")}[path]
+    document = f"{before}{around}{after}".encode()
+    found = {depth: client.post(path, content=document % nested(depth, "[", "]"), headers={"accept": accept}).status_code for depth in depths}
+    assert set(found.values()) <= {200, 400, 422}, found
+
+
+# legal JSON that does not fit
+
+TWO_31: Final = MAX_INTEGER + 1
+VALUES: list[tuple[str, Any]] = [
+    ("null", None),
+    ("true", True),
+    ("0", 0),
+    ("1", 1),
+    ("-1", -1),
+    ("1.0", 1.0),
+    ("1.5", 1.5),
+    ("1e+20", 1e20),
+    (str(MAX_INTEGER), MAX_INTEGER),
+    (str(TWO_31), TWO_31),
+    (str(10**30), 10**30),
+    ("", ""),
+    ("x", "x"),
+    ("1", "1"),
+    ("x" * 80 + "…", "x" * 8193),
+    (r"\x00", "\x00"),
+    ("[]", []),
+    ("[null]", [None]),
+    ('["x"]', ["x"]),
+    ('["x", 1]', ["x", 1]),
+    ("[[]]", [[]]),
+    ("{}", {}),
+    ("{…}", {"x": 1}),
+]
+
+
+def legal(fact: Fact, value: Any) -> bool:
+    """Whether the value is one that the fact can have, by its kind; the bounds in texts' and lists' lengths aside."""
+    if value is None:
+        return fact.nullable or fact.kind in {Kind.PRESENCE, Kind.VARIABLE}
+    match fact.kind:
+        case Kind.BOOLEAN:
+            return isinstance(value, bool)
+        case Kind.INTEGER:
+            return isinstance(value, int) and not isinstance(value, bool) and fact.least <= value <= MAX_INTEGER
+        case Kind.CHOICE:
+            return value in fact.choices
+        case Kind.TEXT:
+            return isinstance(value, str) and len(value) <= 8192
+        case Kind.VARIABLE:
+            return isinstance(value, bool) or (isinstance(value, str) and len(value) <= 8192 and "\0" not in value)
+        case Kind.TEXTS:
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case Kind.LIST:
+            return isinstance(value, list)
+        case Kind.PRESENCE:
+            return value == {} or (isinstance(value, dict) and fact.name != "env")
+
+
+def placed(name: str, value: Any) -> dict[str, Any]:
+    """The nested facts with one value at a flat name."""
+    document = value
+    for part in reversed(name.split(".")):
+        document = {part: document}
+    return {"facts": document}
+
+
+def answers(client: httpx.Client, documents: list[Any], way: str) -> list[Any]:
+    """The answers to several requests, by one of the ways in which they are read."""
+    if way == "batch":
+        items: list[Any] = client.post("/v1/decisions/batch", json={"items": documents}).json()["items"]
+        return items
+    lines = "\n".join(map(json.dumps, documents))
+    found = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"})
+    return [json.loads(line) for line in found.text.splitlines()]
+
+
+@pytest.mark.parametrize("way", ["batch", "stream"])
+@pytest.mark.parametrize("fact", VOCABULARY, ids=lambda fact: fact.name)
+def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: httpx.Client, fact: Fact, way: str) -> None:
+    items = answers(client, [placed(fact.name, value) for _, value in VALUES], way)
+    found = [[(fault["pointer"], fault["message"]) for fault in item.get("errors", [])] for item in items]
+    message = {
+        True: f"`null` is not legal here; legal: {fact.legal}; leave it out for the default",
+        False: f"`{{}}` is not legal for `{fact.name}`; legal: {fact.legal}",
+    }
+    places = [f"{f'/items/{number}' if way == 'batch' else ''}/facts/{fact.name.replace('.', '/')}" for number in range(len(VALUES))]
+    expected = [
+        [] if legal(fact, value) else [(place, message[value is None].replace("`{}`", f"`{shown}`", 1))]
+        for place, (shown, value) in zip(places, VALUES, strict=True)
+    ]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("kv_transfer_config.kv_connector", "x" * 8192, None),
+        ("kv_transfer_config.kv_connector", "x" * 8193, "a text of at most 8192 characters, `null`"),
+        ("model_config.architectures", ["x"] * 4096, None),
+        ("model_config.architectures", ["x"] * 4097, "a list of at most 4096 texts"),
+        ("model_config.architectures", ["x" * 8193], "a list of at most 4096 texts"),
+        ("model_config.logits_processors", [None] * 4096, None),
+        ("model_config.logits_processors", [None] * 4097, "a list of at most 4096 items, `null`"),
+        ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8192, None),
+        ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8193, "the variable's text, `true`, `false`, `null` where it is unset"),
+        ("env.VLLM_USE_V2_MODEL_RUNNER", "9" * 5000, None),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_texts_and_lists_have_bounds(client: httpx.Client, name: str, value: Any, says: str | None) -> None:
+    response = client.post("/v1/decisions", json=placed(name, value))
+    if says is None:
+        assert response.status_code == 200
+    else:
+        status, kind, ((pointer, message),) = told(response)
+        assert (status, kind, pointer, message.endswith(f"legal: {says}")) == (422, INVALID, f"/facts/{name.replace('.', '/')}", True)
+
+
+OBJECTS = "`env`, `platform`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, `speculative_config`, `cache_config`"
+MEMBERS = "legal: `facts`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer", "starts", "ends"),
+    [
+        ({"fact": {}}, "/fact", "unknown member `fact`; legal: `facts`", "; did you mean `facts`?"),
+        ({"facts": {}, "vllm_verison": "0.23.0"}, "/vllm_verison", f"unknown member `vllm_verison`; {MEMBERS}", "; did you mean `vllm_version`?"),
+        ({"facts": {}, "requestId": "x"}, "/requestId", "unknown member `requestId`", "; did you mean `request_id`?"),
+        ({"facts": {}, "deployment": {}}, "/deployment", f"unknown member `deployment`; {MEMBERS}", MEMBERS),
+        ({"facts": {}, "": 1}, "/", f"unknown member ``; {MEMBERS}", MEMBERS),
+        ({"facts": {}, "a/b~c": 1}, "/a~1b~0c", "unknown member `a/b~c`", MEMBERS),
+        ({"facts": {}, "🦊": 1}, "/🦊", "unknown member `🦊`", MEMBERS),
+        ({"facts": {}, "x" * 300: 1}, f"/{'x' * 300}", f"unknown member `{'x' * 80}…`", MEMBERS),
+        ({"facts": {}, "__proto__": 1}, "/__proto__", "unknown member `__proto__`", MEMBERS),
+        ({"facts": {"model_confg": {}}}, "/facts/model_confg", f"unknown member `model_confg`; legal: {OBJECTS}", "; did you mean `model_config`?"),
+        ({"facts": {"model": {}}}, "/facts/model", "unknown member `model`", "`"),
+        (
+            {"facts": {"parallel_config": {"tensor_paralel_size": 2}}},
+            "/facts/parallel_config/tensor_paralel_size",
+            "unknown member `tensor_paralel_size`; legal: `tensor_parallel_size`, ",
+            "; did you mean `tensor_parallel_size`?",
+        ),
+        ({"facts": {"env": {"VLLM_USE_V2_RUNNER": "1"}}}, "/facts/env/VLLM_USE_V2_RUNNER", "unknown member `VLLM_USE_V2_RUNNER`", "MODEL_RUNNER`?"),
+        ({"facts": {"platform": {"is_rocm ": True}}}, "/facts/platform/is_rocm ", "unknown member `is_rocm `", "; did you mean `is_rocm`?"),
+        ({"facts": {"compilation_config": {"pass_config": {"sp": 1}}}}, "/facts/compilation_config/pass_config/sp", "unknown member `sp`", "`enable_sp`"),
+        ({"facts": {"platform": []}}, "/facts/platform", "`[]` is no object; its members are `has_triton`, `is_rocm`", "`"),
+        ({"facts": {"parallel_config": "tp=2"}}, "/facts/parallel_config", "`tp=2` is no object", "`"),
+        ({"facts": []}, "/facts", "`[]` is no object; write the facts as", "`"),
+        ({"facts": None}, "/facts", "`null` is no object; write the facts as", "`"),
+        ({"facts": "x"}, "/facts", "`x` is no object; write the facts as", "`"),
+        ({"facts": {}, "explain": 1}, "/explain", "`1` is neither `true` nor `false`", "`false`"),
+        ({"facts": {}, "explain": None}, "/explain", "`null` is neither `true` nor `false`", "`false`"),
+        ({"facts": {}, "request_id": 7}, "/request_id", "`7` is no text of at most 256 characters", "characters"),
+        ({"facts": {}, "request_id": ["x"]}, "/request_id", '`["x"]` is no text', "characters"),
+        ({"facts": {}, "request_id": "x" * 257}, "/request_id", f"`{'x' * 80}…` is no text of at most 256 characters", "characters"),
+        ({"facts": {}, "layers": ["house"]}, "/layers", '`["house"]` is not legal; legal: `["upstream"]`, `["upstream", "house"]`', "`"),
+        ({"facts": {}, "layers": "upstream"}, "/layers", "`upstream` is not legal", '`["upstream", "house"]`'),
+        ({"facts": {}, "layers": []}, "/layers", "`[]` is not legal", '`["upstream", "house"]`'),
+        ({"facts": {}, "layers": ["upstream"] * 2}, "/layers", '`["upstream", "upstream"]` is not legal', '`["upstream", "house"]`'),
+        ({"facts": {}, "layers": [["upstream"]]}, "/layers", '`[["upstream"]]` is not legal', '`["upstream", "house"]`'),
+        ({"facts": {}, "layers": {"upstream": True}}, "/layers", "`{…}` is not legal", '`["upstream", "house"]`'),
+        ({"facts": {}, "beyond_verified": "newest"}, "/beyond_verified", "`newest` is not legal; legal: `nearest`", "leave it out"),
+        ({"facts": {}, "beyond_verified": True}, "/beyond_verified", "`true` is not legal; legal: `nearest`", "leave it out"),
+        ({"facts": {}, "vllm_version": 0.23}, "/vllm_version", "`0.23` is no text; write the version in quotes", '`"0.23.0"`'),
+        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "`[0, 23]` is no text", '`"0.23.0"`'),
+        ({"facts": {}, "vllm_version": ""}, "/vllm_version", "`` is no version; write it as", "`v0.23.0`"),
+        ({"facts": {}, "vllm_version": "latest"}, "/vllm_version", "`latest` is no version; write it as", "`v0.23.0`"),
+        ({"facts": {}, "vllm_version": "0.23.x"}, "/vllm_version", "`0.23.x` is no version; write it as", "`v0.23.0`"),
+        ({"facts": {}, "vllm_version": ">=0.23"}, "/vllm_version", "`>=0.23` is no version; write it as", "`v0.23.0`"),
+        ({"facts": {}, "vllm_version": "0." * 5000 + "1"}, "/vllm_version", f"`{'0.' * 40}…` is no version", "`v0.23.0`"),
+        (None, "", "`null` is no request; write an object such as", "`"),
+        (True, "", "`true` is no request; write an object such as", "`"),
+        (7, "", "`7` is no request; write an object such as", "`"),
+        (1.5, "", "`1.5` is no request; write an object such as", "`"),
+        ("x", "", "`x` is no request; write an object such as", "`"),
+        ([], "", "`[]` is no request; write an object such as", "`"),
+        ([{"facts": {}}], "", "`[{…}]` is no request; write an object such as", "`"),
+        ({}, "", 'no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults', "defaults"),
+    ],
+    ids=lambda value: json.dumps(value)[:60],
+)
+@pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
+def test_what_does_not_fit_is_a_422_that_says_what_where_and_what_is_legal(
+    client: httpx.Client, path: str, document: Any, pointer: str, starts: str, ends: str
+) -> None:
+    status, kind, faults = told(client.post(path, content=json.dumps(document)))
+    assert (status, kind, faults[0][0]) == (422, INVALID, pointer)
+    assert (faults[0][1].startswith(starts), faults[0][1].endswith(ends)) == (True, True), faults[0][1]
+
+
+UNKNOWN = 'is no release that the rules know; known are 0.20.0 to 0.33.0; name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+
+
+@pytest.mark.parametrize("version", ["0.19.1", "0.1", "0.34.0", "1.0", "0.99.0rc1", "1!0.23.0", "999999999999999999999999999999.0"])
+def test_an_unknown_release_is_a_problem_of_its_own_that_names_the_known_ones(client: httpx.Client, version: str) -> None:
+    assert told(client.post("/v1/decisions", json={"facts": {}, "vllm_version": version})) == (
+        422,
+        "unknown-release",
+        [("/vllm_version", f"`{version}` {UNKNOWN}")],
+    )
+
+
+def test_another_epoch_is_near_to_no_release(client: httpx.Client) -> None:
+    response = client.post("/v1/decisions", json={"facts": {}, "vllm_version": "1!0.23.0", "beyond_verified": "nearest"})
+    assert told(response)[:2] == (422, "unknown-release")
+
+
+def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: httpx.Client) -> None:
+    document = {
+        "fact": 1,
+        "facts": {"model_config": {"is_moe": 1, "runner_type": "pool"}, "lora": {}, "parallel_config": {"tensor_parallel_size": 0}},
+        "vllm_version": 23,
+        "layers": [],
+        "explain": "yes",
+        "request_id": 1,
+        "beyond_verified": 1,
+    }
+    status, kind, faults = told(client.post("/v1/decisions", json=document))
+    assert (status, kind, sorted(pointer for pointer, _ in faults)) == (
+        422,
+        INVALID,
+        [
+            "/beyond_verified",
+            "/explain",
+            "/fact",
+            "/facts/lora",
+            "/facts/model_config/is_moe",
+            "/facts/model_config/runner_type",
+            "/facts/parallel_config/tensor_parallel_size",
+            "/layers",
+            "/request_id",
+            "/vllm_version",
+        ],
+    )
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("around", ["%s", '{"facts": %s}', '{"facts": {"parallel_config": %s}}', '{"facts": {"model_config": %s}}', '{"rules": [], "x": %s}'])
+def test_a_body_full_of_unknown_members_gets_no_larger_answer_than_itself(client: httpx.Client, path: str, around: str) -> None:
+    body = around % json.dumps({f"modelconfig{number}": number for number in range(30_000)})
+    response = client.post(path, content=body)
+    assert (response.status_code in {200, 422}, len(response.content) < len(body)) == (True, True)
+
+
+# names that the engine would mix up
+
+
+def collisions(target: str, count: int = 4) -> list[str]:
+    """Other names of the same 32-bit FNV-1a hash: the hash is run forwards from its start and backwards from the target."""
+    prime, size = 0x01000193, 3
+    inverse = pow(prime, -1, 1 << 32)
+    letters = (string.ascii_letters + string.digits).encode()
+    heads = {fnv1a(head): head for head in map(bytes.decode, map(bytes, product(letters, repeat=size)))}
+    found = []
+    for tail in product(letters, repeat=size):
+        value = fnv1a(target)
+        for byte in reversed(tail):
+            value = (value * inverse & 0xFFFFFFFF) ^ byte
+        if value in heads:
+            found.append(heads[value] + bytes(tail).decode())
+            if len(found) == count:
+                break
+    return found
+
+
+@pytest.mark.parametrize("target", ["id", "sid", "$s", "a", "_0", "g0", "c0", "is_moe", "model_config.is_moe", "env.VLLM_USE_V2_MODEL_RUNNER"])
+def test_a_name_that_the_engine_would_take_for_a_known_one_changes_nothing(client: httpx.Client, target: str) -> None:
+    names = [name for name in collisions(target) if name not in FACTS]
+    assert {fnv1a(name) for name in names} == {fnv1a(target)}
+    values: list[Any] = [1, "1", [], {"a": 1}, None, 0]
+    unknown = [name for name in (target, *names) if name != "is_moe"]
+    forged = [{"model_config": {**QWEN["model_config"], **dict.fromkeys(unknown, value)}} for value in values]
+    found = answers(client, [{"facts": facts} for facts in [QWEN, *forged]], "stream")
+    assert [(answer["runner"], answer["reasons"]) for answer in found] == [("v2", found[0]["reasons"])] * 7
+
+
+@pytest.mark.parametrize("target", ["id", "facts", "vllm_version"])
+def test_a_name_that_collides_with_a_member_of_a_request_is_unknown(client: httpx.Client, target: str) -> None:
+    name = collisions(target, 1)[0]
+    assert told(client.post("/v1/decisions", json={"facts": {}, name: 1}))[2][0][0] == f"/{name}"
+
+
+# sizes and encodings
+
+FIFTY = 50 << 20
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("filling", [b" ", b"[", b"x", b"\xff"])
+def test_50_mb_of_announced_length_are_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
+    status, kind, ((pointer, message),) = told(client.post(path, content=filling * FIFTY))
+    limit = 16 << 20 if path.endswith("batch") else 1 << 20
+    assert (status, kind, pointer, message.startswith(f"{FIFTY} bytes are more than the {limit} that are read")) == (413, "too-large", "", True)
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_50_mb_in_chunks_are_a_413(client: httpx.Client, path: str) -> None:
+    response = client.post(path, content=(b" " * (1 << 16) for _ in range(FIFTY >> 16)))
+    limit = 16 << 20 if path.endswith("batch") else 1 << 20
+    assert told(response) == (413, "too-large", [("", f"more than the {limit} bytes that are read")])
+
+
+def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not(client: httpx.Client) -> None:
+    body = json.dumps({"facts": QWEN}).encode()
+    sizes = {size: client.post("/v1/decisions", content=body.ljust(size)).status_code for size in ((1 << 20) - 1, 1 << 20, (1 << 20) + 1)}
+    assert sizes == {(1 << 20) - 1: 200, 1 << 20: 200, (1 << 20) + 1: 413}
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate", "br", "zstd", "gzip, identity", "x-nonsense"])
+def test_a_compressed_body_is_a_415_that_says_what_to_send(client: httpx.Client, path: str, encoding: str) -> None:
+    response = client.post(path, content=gzip.compress(b'{"facts": {}}', mtime=0), headers={"content-encoding": encoding})
+    assert told(response) == (415, "unsupported-encoding", [("", f"the body is `{encoding}`-encoded; send it as it is")])
+
+
+def test_a_compressed_stream_is_a_415(client: httpx.Client) -> None:
+    headers = {"content-type": "application/x-ndjson", "content-encoding": "gzip"}
+    assert told(client.post("/v1/decisions/batch", content=gzip.compress(b'{"facts": {}}\n', mtime=0), headers=headers))[:2] == (415, "unsupported-encoding")
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_a_body_that_is_not_compressed_may_say_so(client: httpx.Client, encoding: str) -> None:
+    assert client.post("/v1/decisions", json={"facts": {}}, headers={"content-encoding": encoding}).status_code == 200
+
+
+# YAML
+
+BLOCK = "".join("  " * depth + "a:\n" for depth in range(300))
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{here}: &{here} [{', '.join([f'*{above}'] * 9)}]\n" for above, here in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("", "line 1, column 1: empty; there is no document"),
+        ("# nothing\n", "line 1, column 1: empty; there is no document"),
+        ("facts: {\n", "line 2, column 1: not YAML"),
+        ("facts:\n\t- x\n", "line 2, column 1: not YAML"),
+        ("facts: {}\n explain: true\n", "line 2, column 2: not YAML"),
+        ("a: b: c\n", "line 1, column 5: not YAML"),
+        ("@facts\n", "line 1, column 1: not YAML"),
+        ("%YAML 9.9\n---\nfacts: {}\n", "line 1, column 1: not YAML"),
+        ("facts: {}\nfacts: {}\n", "line 2, column 1: the key `facts` stands twice in one map; keep one"),
+        ("facts:\n  model_config: {is_moe: true, is_moe: false}\n", "line 2, column 32: the key `is_moe` stands twice in one map; keep one"),
+        ("a: &x [1]\nb: *x\n", "line 1, column 4: anchors such as `&x` are not read; write the value out"),
+        (BOMB, "line 1, column 4: anchors such as `&a` are not read; write the value out"),
+        ("facts: *x\n", "line 1, column 8: aliases such as `*x` are not read; write the value out"),
+        ("facts: !!python/object/apply:os.system [ls]\n", "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read"),
+        ("facts: !mine {}\n", "line 1, column 8: the tag `!mine` is not read; leave it out"),
+        ("facts: {}\nrequest_id: !!str 7\n", "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out"),
+        ("facts: !!set {a}\n", "line 1, column 8: the tag `tag:yaml.org,2002:set` is not read; leave it out"),
+        ("1: x\n", "line 1, column 1: the key `1` is no text; put it in quotes"),
+        ("null: x\n", "line 1, column 1: the key `null` is no text; put it in quotes"),
+        ("? [a]\n: x\n", "line 1, column 3: the key `[]` is no text; put it in quotes"),
+        ("facts: {}\n---\nfacts: {}\n", "line 2, column 1: a second document; write one document a file"),
+        ("facts: {parallel_config: {tensor_parallel_size: .nan}}", "line 1, column 49: `.nan` is no finite number; put it in quotes"),
+        ("facts: {parallel_config: {tensor_parallel_size: -.inf}}", "line 1, column 49: `-.inf` is no finite number; put it in quotes"),
+        ("facts: {parallel_config: {tensor_parallel_size: 1.0e+999}}", "line 1, column 49: `1.0e+999` is no finite number; put it in quotes"),
+        (f"facts: {{parallel_config: {{tensor_parallel_size: {'9' * 5000}}}}}", "line 1, column 49: `9999"),
+        ("request_id: \x01\n", "line 1, column 13: not YAML"),
+        ("facts: {}\nrequest_id: \x00\n", "line 2, column 13: not YAML"),
+        ('request_id: "\\ud800"\n', "line 1, column 16: not YAML"),
+        ('request_id: "\\U00110000"\n', "line 1, column 16: not YAML"),
+        ("[" * 100_000, "line 1, column 65: nested more than 64 deep"),
+        ("[" * 100_000 + "]" * 100_000, "line 1, column 65: nested more than 64 deep"),
+        ("{a: " * 60_000, "line 1, column 257: nested more than 64 deep"),
+        ("- " * 100_000, "line 1, column 129: nested more than 64 deep"),
+        ("? " * 100_000, "line 1, column 3: the key"),
+        (BLOCK, "line 65, column 129: nested more than 64 deep"),
+        ("[" + "1," * 30_000 + "]", "line 1, column 40000: more than 20000 values"),
+        ("x" * 2000 + ": 1\n", "line 1, column 2001: not YAML"),
+    ],
+    ids=lambda value: repr(value[:60]),
+)
+@pytest.mark.parametrize("path", CALLS)
+def test_yaml_that_is_not_read_is_a_400_that_says_where(client: httpx.Client, path: str, body: str, says: str) -> None:
+    status, kind, ((pointer, message),) = told(client.post(path, content=body.encode(), headers=YAML))
+    assert (status, kind, pointer, message.startswith(says)) == (400, MALFORMED, "", True), message
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"facts: \xff", "not UTF-8: byte 7 is not part of a character"),
+        (b"facts: {}\nrequest_id: \xed\xa0\x80\n", "not UTF-8: byte 22 is not part of a character"),
+        ("facts: {}".encode("utf-16"), "not UTF-8: byte 0 is not part of a character"),
+    ],
+)
+def test_yaml_that_is_no_utf_8_is_a_400_that_says_where(client: httpx.Client, body: bytes, says: str) -> None:
+    assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (400, MALFORMED, [("", says)])
+
+
+@pytest.mark.parametrize(("size", "says"), [(300 << 10, "more than the 262144 bytes that are read of a YAML body; send JSON"), (10 << 20, None)])
+@pytest.mark.parametrize("filling", ["#", "- x\n", "a"])
+def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: int, says: str | None) -> None:
+    body = (filling * (size // len(filling) + 1))[:size].encode()
+    expected = says or f"{len(body)} bytes are more than the {1 << 20} that are read; send less, or a stream of lines to /v1/decisions/batch"
+    assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (413, "too-large", [("", expected)])
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        ("facts: {}\nvllm_version: 0.23\n", [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')]),
+        ("facts:\n", [("/facts", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
+        ("- facts: {}\n", [("", '`[{…}]` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
+        ("just words\n", [("", '`just words` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
+    ],
+)
+def test_yaml_that_does_not_fit_is_a_422_like_json(client: httpx.Client, body: str, faults: list[tuple[str, str]]) -> None:
+    assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (422, INVALID, faults)
+
+
+# forms
+
+FORM = {"content-type": "multipart/form-data; boundary=XX"}
+
+
+def part(name: str, body: bytes, *more: str) -> bytes:
+    return b'--XX\r\nContent-Disposition: form-data; name="' + "".join((name, '"', *more)).encode() + b"\r\n\r\n" + body + b"\r\n"
+
+
+END = b"--XX--\r\n"
+DEPLOYMENT = part("deployment", b'{"facts": {}}')
+FILE = '; filename="x.yaml"'
+MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`")
+
+
+@pytest.mark.parametrize(
+    ("body", "faults"),
+    [
+        (b"", [MISSING]),
+        (END, [MISSING]),
+        (part("rules", b"x", FILE) + END, [MISSING]),
+        (DEPLOYMENT * 2 + END, [MISSING]),
+        (
+            DEPLOYMENT + part("rule", b"x") + part("x", b"", FILE) + END,
+            [
+                ("/rule", "unknown part `rule`; legal: `deployment`, `rules`, `remove`; did you mean `rules`?"),
+                ("/x", "unknown part `x`; legal: `deployment`, `rules`, `remove`"),
+            ],
+        ),
+        (DEPLOYMENT + part("rules", b"\xff", FILE) + END, [("/rules", "`x.yaml` is not UTF-8")]),
+        (DEPLOYMENT + part("remove", b"no-such") + END, [("/remove/0", "no rule is called `no-such`")]),
+        (part("deployment", b'{"fact": 1, "facts": {}}') + END, [("/fact", f"unknown member `fact`; {MEMBERS}; did you mean `facts`?")]),
+    ],
+    ids=["empty", "no part", "no deployment", "two deployments", "unknown parts", "no text", "no such rule", "unknown member"],
+)
+def test_a_form_that_does_not_fit_is_a_422_that_names_the_part(client: httpx.Client, body: bytes, faults: list[tuple[str, str]]) -> None:
+    assert told(client.post("/v1/dry-run", content=body, headers=FORM)) == (422, INVALID, faults)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("multipart/form-data", DEPLOYMENT + END),
+        ("multipart/form-data; boundary=", DEPLOYMENT + END),
+        ("multipart/form-data; boundary=YY", DEPLOYMENT + END),
+        ("multipart/form-data; boundary=" + "X" * 5000, DEPLOYMENT + END),
+        ("multipart/form-data; boundary=é", DEPLOYMENT + END),
+        (FORM["content-type"], b"garbage"),
+        (FORM["content-type"], b'{"facts": {}}'),
+        (FORM["content-type"], b"--XX\r\nContent-Disposition: form-data\r\n\r\nx\r\n" + END),
+        (FORM["content-type"], b"--XX\r\nX-Y: z\r\n\r\nx\r\n" + END),
+        (FORM["content-type"], b"--XX\r\n\x00\x01\r\n\r\nx\r\n" + END),
+        (FORM["content-type"], part("a" * 200_000, b"x") + END),
+        (FORM["content-type"], DEPLOYMENT + part("rules", b"x", FILE) * 200 + END),
+        (FORM["content-type"], DEPLOYMENT + part("remove", b"x") * 200 + END),
+        (FORM["content-type"], DEPLOYMENT + b'--XX\r\nContent-Disposition: form-data; name="rules"\r\n\r\nid: x'),
+        (FORM["content-type"], DEPLOYMENT),
+    ],
+    ids=[
+        "no boundary",
+        "empty boundary",
+        "other boundary",
+        "long boundary",
+        "odd boundary",
+        "garbage",
+        "JSON",
+        "no name",
+        "no disposition",
+        "no header",
+        "long name",
+        "200 files",
+        "200 fields",
+        "cut in a part",
+        "cut after a part",
+    ],
+)
+def test_a_broken_form_is_a_400(client: httpx.Client, content_type: str, body: bytes) -> None:
+    headers = [(b"content-type", content_type.encode())]
+    response = client.post("/v1/dry-run", content=body, headers=headers)
+    status, kind, ((pointer, message),) = told(response)
+    assert (status, kind, pointer, message.startswith("not a form: ")) == (400, MALFORMED, "", True)
+
+
+@pytest.mark.parametrize(("name", "says"), [("x.json", "not JSON"), ("x.yaml", "line 2, column 1: not YAML"), ("", "not JSON")])
+def test_a_deployment_in_a_form_that_cannot_be_read_is_a_400(client: httpx.Client, name: str, says: str) -> None:
+    body = part("deployment", b"{", f'; filename="{name}"' if name else "") + END
+    status, kind, ((_, message),) = told(client.post("/v1/dry-run", content=body, headers=FORM))
+    assert (status, kind, says in message) == (400, MALFORMED, True), message

@@ -1,0 +1,400 @@
+"""`runner-policy decide` and `dry-run`, and what all commands have in common: exit codes, streams, terminals, help."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Done
+
+QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
+NIXL: dict[str, Any] = {**QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+REQUEST = json.dumps({"facts": NIXL, "vllm_version": "0.23.0"})
+ESCAPE = "\x1b"
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "deployment.json"
+    found.write_text(REQUEST)
+    return found
+
+
+# decide
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deployment.json", REQUEST),
+        (
+            "deployment.yaml",
+            "vllm_version: 0.23.0\nfacts:\n  model_config: {architectures: [Qwen3ForCausalLM]}\n  kv_transfer_config: {kv_connector: NixlConnector}\n",
+        ),
+        ("deployment", REQUEST),
+        (
+            "yaml-in-name.json",
+            "vllm_version: 0.23.0\nfacts: {kv_transfer_config: {kv_connector: NixlConnector}, model_config: {architectures: [Qwen3ForCausalLM]}}\n",
+        ),
+    ],
+)
+def test_a_file_is_read_as_json_or_yaml_whatever_its_name(run: Callable[..., Done], tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    done = run("decide", str(tmp_path / name))
+    answer = json.loads(done.out)
+    assert (done.code, done.err, answer["summary"], answer["set_env"]) == (
+        0,
+        "",
+        "V1: a KV connector (NixlConnector) keeps this deployment on V1",
+        {"VLLM_USE_V2_MODEL_RUNNER": "0"},
+    )
+
+
+@pytest.mark.parametrize("text", [REQUEST, "facts: {kv_transfer_config: {kv_connector: NixlConnector}}\n"])
+def test_a_dash_reads_standard_input(run: Callable[..., Done], text: str) -> None:
+    done = run("decide", "-", stdin=text)
+    assert (done.code, done.err, json.loads(done.out)["runner"]) == (0, "", "v1")
+
+
+def test_the_answer_in_a_pipe_is_the_service_s_answer_on_one_line(run: Callable[..., Done], decide: Callable[..., Any]) -> None:
+    done = run("decide", "-", stdin=REQUEST)
+    assert done.out.count("\n") == 1
+    assert {**json.loads(done.out), "decision_id": None} == {**decide(json.loads(REQUEST)), "decision_id": None}
+
+
+@pytest.mark.parametrize("request_", [{}, {"explain": True}])
+@pytest.mark.parametrize("flag", [[], ["--explain"]])
+def test_explain_is_a_flag_or_a_member(call: Callable[..., Done], flag: list[str], request_: dict[str, bool]) -> None:
+    done = call("decide", "-", *flag, stdin=json.dumps({"facts": {}, **request_}))
+    assert ("trace" in json.loads(done.out), done.code) == (bool(flag or request_), 0)
+
+
+def test_the_default_release_is_a_flag_or_a_variable_and_the_flag_wins(call: Callable[..., Done]) -> None:
+    variable = {"RUNNER_POLICY_DEFAULT_RELEASE": "0.24.0"}
+    answers = [
+        call("decide", "-", stdin='{"facts": {}}'),
+        call("decide", "-", stdin='{"facts": {}}', **variable),
+        call("decide", "-", "--default-release", "0.25", stdin='{"facts": {}}', **variable),
+    ]
+    assert [json.loads(done.out)["release"]["decided_as"] for done in answers] == ["0.23.0", "0.24.0", "0.25.0"]
+
+
+def test_a_starting_refusal_is_still_a_decision(call: Callable[..., Done]) -> None:
+    facts = {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "parallel_config": {"enable_dbo": True}}
+    done = call("decide", "-", stdin=json.dumps({"facts": facts, "vllm_version": "0.24.0"}))
+    assert (done.code, json.loads(done.out)["starts"]) == (0, False)
+
+
+# on a terminal
+
+
+def test_on_a_terminal_a_decision_is_a_table_in_colours(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+    code, out = on_terminal("decide", str(file))
+    assert (code, ESCAPE in out) == (0, True)
+    assert [line.rstrip() for line in plain(out).splitlines() if not set(line) <= {"─", " "} and "to be reviewed" not in line] == [
+        "V1  fallback  starts  vLLM 0.23.0 (verified)",
+        "V1: a KV connector (NixlConnector) keeps this deployment on V1",
+        "    rule                    layer   effect        reason                                                       facts",
+        (
+            "*   kv-connector-fallback   house   fallback-v1   a KV connector (NixlConnector) keeps this deployment on V1   "
+            "kv_transfer_config.kv_connector=NixlConnector"
+        ),
+        "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM by itself does as decided",
+        "vLLM by itself: V2, default, starts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "shown"),
+    [
+        (
+            {"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "[bold]"}}},
+            [
+                "no runner  no outcome  does not start  vLLM 0.23.0 (the default release)",
+                "refuses to start: invalid literal for int() with base 10: '[bold]'",
+                "vLLM by itself: no runner, no outcome, does not start",
+            ],
+        ),
+        (
+            {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_mo": 1}}, "vllm_version": "0.24.0rc1"},
+            [
+                "V2  default  starts  vLLM 0.24.0rc1 (decided as 0.24.0)",
+                "warning: vLLM 0.24.0rc1 was not checked against these rules; decided as 0.24.0",
+                "warning: `model_config.is_mo` is no fact and was ignored; did you mean `is_moe`?",
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_is_shown_too_and_nothing_of_the_user_s_is_taken_for_markup(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, document: dict[str, Any], shown: list[str]
+) -> None:
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    code, out = on_terminal("decide", str(tmp_path / "x.json"))
+    lines = [line.rstrip() for line in plain(out).splitlines()]
+    assert (code, [line for line in lines if line in shown]) == (0, shown)
+
+
+def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+    code, out = on_terminal("decide", str(file), "--json")
+    assert (code, ESCAPE in out, json.loads(out)["runner"]) == (0, False, "v1")
+
+
+@pytest.mark.parametrize("arguments", [["decide"], ["decide", "--explain"], ["dry-run"]])
+def test_there_are_no_colours_where_nobody_wants_them(on_terminal: Callable[..., tuple[int, str]], file: Path, arguments: list[str]) -> None:
+    command, *flags = arguments
+    coloured, bare = (on_terminal(command, str(file), *flags, **variables) for variables in ({}, {"NO_COLOR": "1"}))
+    assert (ESCAPE in coloured[1], ESCAPE in re.sub(r"\x1b\[[0-9;]*m", lambda code: "" if code[0] in EMPHASIS else code[0], bare[1])) == (True, False)
+    assert plain(coloured[1]) == plain(bare[1])
+
+
+EMPHASIS = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m"}
+
+
+def test_explained_on_a_terminal_each_rule_says_why_it_did_not_fire(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+    code, out = on_terminal("decide", str(file), "--explain", NO_COLOR="1")
+    lines = [re.sub(r"\s{2,}", "  ", line).strip() for line in plain(out).splitlines()]
+    assert code == 0
+    assert "kv-connector-fallback  fallback-v1  yes" in lines
+    assert any(re.fullmatch(r"\d+ facts were not stated; another value of \d+ of them would change the answer", line) for line in lines)
+    assert any(line.startswith("env.VLLM_USE_V2_MODEL_RUNNER  null  1: V2, starts") for line in lines)
+
+
+# dry-run
+
+CANDIDATE = """\
+id: kv-connector-fallback
+title: KV connectors stay on V1
+effect: fallback-v1
+owner: inference-platform
+review_by: 2099-12-31
+waits_for: https://github.com/vllm-project/vllm/issues/42846
+why: Tried.
+references: [https://github.com/vllm-project/vllm/issues/42846]
+releases:
+  - vllm: ">=0.22,<0.25"
+    message: an active KV connector
+    when:
+      kv_transfer_config.kv_connector: {in: [LMCacheConnectorV1]}
+"""
+
+
+@pytest.fixture
+def candidate(tmp_path: Path) -> Path:
+    found = tmp_path / "candidate.yaml"
+    found.write_text(CANDIDATE)
+    return found
+
+
+def test_a_dry_run_without_a_candidate_explains_the_decision(call: Callable[..., Done], file: Path) -> None:
+    done = call("dry-run", str(file))
+    assert (done.code, done.err, "trace" in json.loads(done.out)) == (0, "", True)
+
+
+def test_a_dry_run_with_a_candidate_says_what_it_would_change(call: Callable[..., Done], file: Path, candidate: Path) -> None:
+    done = call("dry-run", str(file), "--candidate", str(candidate))
+    answer = json.loads(done.out)
+    assert (done.code, done.err, [(change["member"], change["from"], change["to"], change["rules"]) for change in answer["changes"][:3]]) == (
+        0,
+        "",
+        [
+            ("runner", "v1", "v2", ["kv-connector-fallback"]),
+            ("outcome", "fallback", "default", ["kv-connector-fallback"]),
+            ("set_env", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, {}, ["kv-connector-fallback"]),
+        ],
+    )
+
+
+def test_several_candidates_and_removals_are_tried_together(call: Callable[..., Done], file: Path, tmp_path: Path) -> None:
+    files = []
+    for name in ("one-more", "two-more"):
+        files += ["--candidate", str(tmp_path / name)]
+        (tmp_path / name).write_text(CANDIDATE.replace("id: kv-connector-fallback", f"id: {name}").replace("{in: [LMCacheConnectorV1]}", "present"))
+    done = call("dry-run", str(file), *files, "--remove", "kv-connector-fallback")
+    assert [reason["rule"] for reason in json.loads(done.out)["candidate"]["reasons"]] == ["one-more", "two-more"]
+
+
+def test_the_request_of_a_dry_run_may_come_from_standard_input(call: Callable[..., Done]) -> None:
+    done = call("dry-run", "-", "--remove", "kv-connector-fallback", stdin=REQUEST)
+    assert (done.code, json.loads(done.out)["candidate"]["runner"]) == (0, "v2")
+
+
+def test_on_a_terminal_a_dry_run_shows_first_what_changes(on_terminal: Callable[..., tuple[int, str]], file: Path, candidate: Path) -> None:
+    code, out = on_terminal("dry-run", str(file), "--candidate", str(candidate), NO_COLOR="1")
+    lines = [re.sub(r"\s{2,}", "  ", line).strip() for line in plain(out).splitlines()]
+    assert (code, lines[0], lines[2]) == (0, "member  from  to  rules", "runner  v1  v2  kv-connector-fallback")
+
+
+# exit codes and streams
+
+TOO_DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("command", ["decide", "dry-run"])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "{file}:1:1: empty; there is no document"),
+        ("{", "{file}: not JSON: Input data was truncated"),
+        ('[1, "x"', "{file}: not JSON: Input data was truncated"),
+        ("a: [\n", "{file}:2:1: not YAML: while parsing a flow node did not find expected node content"),
+        ("facts: {}\nfacts: {}\n", "{file}:2:1: the key `facts` stands twice in one map; keep one"),
+        (b"\xff", "{file}: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (TOO_DEEP, "{file}: nested too deeply to be read; 64 levels are taken"),
+        (TOO_DEEP + "]" * 100_000, "{file}: nested too deeply to be read; 64 levels are taken"),
+        ('{"facts": {"model_config": {"is_moe": ' + "[" * 800 + "]" * 800 + "}}}", "{file}: nested too deeply to be read; 64 levels are taken"),
+        ('{"facts": {"model_config": {"logits_processors": ' + "[" * 960 + "]" * 960 + "}}}", "{file}: nested too deeply to be read; 64 levels are taken"),
+        ("a:\n" + " - x\n" * 30_000, "{file}:19999:4: more than 20000 values"),
+        ("null", '/: `null` is no request; write an object such as `{"facts": {"model_config": {}}}`'),
+        ("{}", '/: no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults'),
+        ('{"facts": {"model_config": {"is_moe": 1}}}', "/facts/model_config/is_moe: `1` is not legal for `model_config.is_moe`; legal: `true`, `false`"),
+        ("facts: {}\nvllm_version: 0.23\n", '/vllm_version: `0.23` is no text; write the version in quotes, such as `"0.23.0"`'),
+        (
+            '{"facts": {}, "explain": 1, "request_id": 2}',
+            "/request_id: `2` is no text of at most 256 characters\n/explain: `1` is neither `true` nor `false`",
+        ),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
+    call: Callable[..., Done], tmp_path: Path, command: str, text: str | bytes, says: str
+) -> None:
+    file = tmp_path / "in"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = call(command, str(file))
+    assert (done.code, done.out, done.err.rstrip("\n")) == (2, "", says.replace("{file}", str(file)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["decide", "no-such-file"], "no-such-file: cannot be read: [Errno 2] No such file or directory"),
+        (["decide", "."], ".: cannot be read: [Errno 21] Is a directory"),
+        (["decide"], "Missing argument 'FILE'"),
+        (["decide", "-", "-"], "unexpected extra argument"),
+        (["decide", "-", "--explian"], "No such option: --explian"),
+        (["decide", "-", "--default-release", "0.99"], "--default-release: `0.99` is no release that the rules know"),
+        (["decide", "-", "--default-release", "latest"], "--default-release: `latest` is no version"),
+        (["dry-run", "-", "--candidate", "no-such-file"], "no-such-file: cannot be read"),
+        (["dry-run", "-", "--remove", "kv-conector-fallback"], "/remove/0: no rule is called `kv-conector-fallback`; did you mean `kv-connector-fallback`?"),
+        (["rules", "check", "--format", "xml"], "'text'"),
+        (["rules", "test", "--format", "xml"], "'text'"),
+        (["rules", "show", "kv-conector"], "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?"),
+        (["rules", "show", "--vllm", "0.99"], "`0.99` is no release that the rules know"),
+        (["rules", "show", "--vllm", "latest"], "`latest` is no version"),
+        (["rules", "show", "moe", "fp8"], "unexpected extra argument"),
+        (["rules", "prove"], "No such command 'prove'"),
+        (["pins"], "No such command 'pins'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_a_2_and_said_on_standard_error(call: Callable[..., Done], arguments: list[str], says: str) -> None:
+    done = call(*arguments, stdin='{"facts": {}}', COLUMNS="200")
+    assert (done.code, done.out, says in done.err, "Traceback" in done.err) == (2, "", True, False), done.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["decide", "-"], ["dry-run", "-"], ["rules", "check"], ["rules", "test"], ["rules", "show"], ["rules", "show", "moe"]], ids=" ".join
+)
+def test_invalid_rules_are_a_3_with_every_fault_on_standard_error(call: Callable[..., Done], tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "house").mkdir()
+    (tmp_path / "house/a.yaml").write_text("id: [\n")
+    (tmp_path / "b.yaml").write_text("id: b\n")
+    done = call(*arguments, "--rules", str(tmp_path), stdin='{"facts": {}}')
+    assert (done.code, done.out, done.err.splitlines()) == (
+        3,
+        "",
+        [
+            f"{tmp_path}/b.yaml:1:1: a rule file stands under `upstream/`, `house/`; move it there",
+            f"{tmp_path}/house/a.yaml:2:1: not YAML: while parsing a flow node did not find expected node content",
+            f"{tmp_path}/releases.yaml:1:1: not there; it lists the known releases and the default one",
+        ],
+    )
+
+
+def test_the_rules_folder_is_a_flag_or_a_variable_and_the_flag_wins(call: Callable[..., Done], tmp_path: Path) -> None:
+    elsewhere = {"RUNNER_POLICY_RULES": str(tmp_path / "nowhere")}
+    assert call("decide", "-", stdin='{"facts": {}}', **elsewhere).code == 3
+    assert call("decide", "-", "--rules", "rules", stdin='{"facts": {}}', **elsewhere).code == 0
+
+
+def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[..., Done], tmp_path: Path) -> None:
+    done = run("decide", "-", stdin=REQUEST, cwd=tmp_path)
+    assert (done.code, json.loads(done.out)["summary"]) == (0, "V1: a KV connector (NixlConnector) keeps this deployment on V1")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "rules[0]:1:1: empty; there is no document"),
+        ("id: x\n", "house/x.yaml:1:1: the house rule has no `effect`; add it"),
+        (CANDIDATE.replace("kv_connector:", "kv_conector:"), "house/kv-connector-fallback.yaml:13:7: unknown fact `kv_transfer_config.kv_conector`"),
+    ],
+    ids=["empty", "nothing but an id", "unknown fact"],
+)
+def test_a_bad_candidate_is_a_3_with_its_faults_on_standard_error(call: Callable[..., Done], tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "candidate.yaml").write_text(text)
+    done = call("dry-run", "-", "--candidate", str(tmp_path / "candidate.yaml"), stdin=REQUEST)
+    assert (done.code, done.out, says in done.err) == (3, "", True), done.err
+
+
+def test_a_hostile_candidate_is_stopped_with_a_3(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("policy.cli.CANDIDATE_SECONDS", 1.0)
+    many = ", ".join(f"Connector{number}" for number in range(12_000))
+    (tmp_path / "candidate.yaml").write_text(CANDIDATE.replace("{in: [LMCacheConnectorV1]}", f"{{not_in: [{many}]}}"))
+    done = call("dry-run", "-", "--candidate", str(tmp_path / "candidate.yaml"), stdin=REQUEST)
+    assert (done.code, done.out, done.err) == (
+        3,
+        "",
+        "the candidate rules took more than 1 seconds; make their conditions simpler\n",
+    )
+
+
+# help
+
+COMMANDS = {
+    (): "Which vLLM model runner (V1 or V2) a deployment gets, why, and whether vLLM will start.",
+    ("serve",): "Serve the policy over HTTP.",
+    ("decide",): "Decide one deployment.",
+    ("dry-run",): "Explain a decision, and with candidate rules say what they would change.",
+    ("rules",): "Check, test and show the rules.",
+    ("rules", "check"): "Validate every file and report all faults as file:line:column: message.",
+    ("rules", "test"): "Run the cases beside the rules.",
+    ("rules", "show"): "Show one rule's history as a table over the releases, or list all rules.",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_says_what_a_command_does(call: Callable[..., Done], command: tuple[str, ...]) -> None:
+    done = call(*command, "--help", COLUMNS="200")
+    assert (done.code, done.err, COMMANDS[command] in done.out) == (0, "", True), done.out
+
+
+def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
+    named = {command: set(re.findall(r"(?<![\w-])--[a-z-]+", call(*command, "--help", COLUMNS="200").out)) - {"--help"} for command in COMMANDS}
+    assert named == {
+        (): set(),
+        ("serve",): {"--host", "--port", "--workers", "--rules", "--default-release"},
+        ("decide",): {"--rules", "--default-release", "--explain", "--json"},
+        ("dry-run",): {"--rules", "--default-release", "--candidate", "--remove", "--json"},
+        ("rules",): set(),
+        ("rules", "check"): {"--rules", "--format"},
+        ("rules", "test"): {"--rules", "--format"},
+        ("rules", "show"): {"--rules", "--vllm", "--json"},
+    }
+
+
+@pytest.mark.parametrize("arguments", [[], ["rules"]])
+def test_a_group_by_itself_shows_its_help_and_is_wrong_usage(call: Callable[..., Done], arguments: list[str]) -> None:
+    done = call(*arguments)
+    assert (done.code, "Usage: runner-policy" in done.out + done.err) == (2, True)

@@ -1,0 +1,444 @@
+"""`runner-policy rules check|test|show`: reports in every format, exit codes, and a rule's history."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policy.catalogue import Catalogue
+
+    from .conftest import Done
+
+FORMATS = ["text", "json", "junit", "github"]
+WAYS = "combine in 4096 ways, more than 16; split the rule, or use lists of values"
+RULE = "house/kv-connector-fallback.yaml"
+CASES = "house/kv-connector-fallback_test.yaml"
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped rules to change."""
+    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
+
+
+def edit(file: Path, old: str, new: str) -> str:
+    """Change a file; the changed place as line and column."""
+    text = file.read_text()
+    before, found, after = text.partition(old)
+    assert found
+    file.write_text(before + new + after)
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+def squeezed(text: str) -> list[str]:
+    """The lines without emphasis, their columns two blanks apart."""
+    return [re.sub(r"\s{2,}", "  ", line).strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
+
+
+# check
+
+
+@pytest.mark.parametrize(
+    ("form", "out"),
+    [
+        ("text", r"\d+ rules, 18 releases, sha256:[0-9a-f]{64}: all well\n"),
+        ("json", r'\{"faults": \[\], "warnings": \[\]\}\n'),
+        ("junit", r"<\?xml .*\?>\n<testsuite name=\"rules check\" tests=\"1\" failures=\"0\"><testcase classname=\"rules\" name=\"check\" /></testsuite>\n"),
+        ("github", r""),
+    ],
+)
+def test_the_shipped_rules_check_out(call: Callable[..., Done], form: str, out: str) -> None:
+    done = call("rules", "check", "--format", form)
+    assert (done.code, re.fullmatch(out, done.out) is not None) == (0, True), done.out
+
+
+def test_the_folder_to_check_is_an_argument_a_flag_or_a_variable(call: Callable[..., Done], folder: Path) -> None:
+    edit(folder / RULE, "effect: fallback-v1", "effect: none")
+    ways = [call("rules", "check", str(folder)), call("rules", "check", "--rules", str(folder)), call("rules", "check", RUNNER_POLICY_RULES=str(folder))]
+    assert [done.code for done in ways] == [3, 3, 3]
+    assert ways[0].err == ways[1].err == ways[2].err
+
+
+@pytest.fixture
+def faults(folder: Path) -> list[tuple[str, int, int, str]]:
+    """Faults of three files: path, line, column, message."""
+    edit(folder / RULE, "kv_transfer_config: present", 'kv_transfer_config: "100%,\\nor so"')
+    line, column = edit(folder / RULE, '"100%', '"100%').split(":")
+    (folder / "house/broken.yaml").write_text("id: [\n")
+    shutil.move(folder / "upstream/conditions/microbatching.yaml", folder / "stray.yaml")
+    edit(folder / "stray.yaml", "id: microbatching", "id: stray")
+    message = r"`kv_transfer_config` has no value to compare with `100%,\nor so`; its operators are `present`, `absent`"
+    return [
+        (f"{folder}/house/broken.yaml", 2, 1, "not YAML: while parsing a flow node did not find expected node content"),
+        (f"{folder}/{RULE}", int(line), int(column), message),
+        (f"{folder}/stray.yaml", 2, 1, "a rule file stands under `upstream/`, `house/`; move it there"),
+    ]
+
+
+@pytest.fixture
+def checked(call: Callable[..., Done], folder: Path, faults: list[tuple[str, int, int, str]]) -> Callable[[str], Done]:
+    """Checks the folder with its faults, and those that follow from them left out of sight."""
+    assert faults
+
+    def check(form: str) -> Done:
+        for use in [path for path in folder.rglob("*.yaml") if "uses: microbatching" in path.read_text()]:
+            use.unlink()
+        return call("rules", "check", str(folder), "--format", form)
+
+    return check
+
+
+def test_every_fault_is_a_line_with_file_line_and_column(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+    done = checked("text")
+    assert (done.code, done.out, done.err.splitlines()) == (3, "", [f"{path}:{line}:{column}: {message}" for path, line, column, message in faults])
+
+
+def test_faults_as_json_have_their_places(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+    done = checked("json")
+    assert (done.code, done.err, json.loads(done.out)) == (
+        3,
+        "",
+        {"faults": [{"path": path, "line": line, "column": column, "message": message} for path, line, column, message in faults], "warnings": []},
+    )
+
+
+def test_faults_as_junit_are_failed_cases(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+    done = checked("junit")
+    suite = ET.fromstring(done.out.encode())
+    assert (done.code, suite.attrib) == (3, {"name": "rules check", "tests": "3", "failures": "3"})
+    assert [(case.get("classname"), case.get("name"), [failure.get("message") for failure in case]) for case in suite] == [
+        (path, f"{line}:{column}", [message]) for path, line, column, message in faults
+    ]
+
+
+def test_faults_for_github_are_annotations(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+    done = checked("github")
+    assert (done.code, done.err, done.out.splitlines()) == (
+        3,
+        "",
+        [f"::error file={path},line={line},col={column}::{message.replace('%', '%25')}" for path, line, column, message in faults],
+    )
+
+
+def test_annotations_name_files_as_the_caller_sees_them(run: Callable[..., Done], folder: Path) -> None:
+    place = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
+    done = run("rules", "check", "--format", "github", "--rules", folder.name, cwd=folder.parent)
+    assert (done.code, done.out.partition("::`")[0]) == (3, f"::error file=policy/{RULE},line={place},col=9")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_house_rule_past_its_review_is_a_warning_and_no_fault(call: Callable[..., Done], folder: Path, form: str) -> None:
+    edit(folder / RULE, "review_by: 2027-06-30", "review_by: 2020-01-01")
+    done = call("rules", "check", str(folder), "--format", form)
+    words = (
+        "warning: to be reviewed by 2020-01-01; ask inference-platform whether https://github.com/vllm-project/vllm/issues/42846 is done, "
+        "then remove the rule or move the date"
+    )
+    shown = {
+        "text": done.err,
+        "json": json.loads(done.out)["warnings"][0] + "\n" if form == "json" else "",
+        "junit": f"{folder}/{RULE}:2:1: {words}\n",
+        "github": done.out.replace(f"::warning file={folder}/{RULE},line=2,col=1::", f"{folder}/{RULE}:2:1: "),
+    }
+    assert (done.code, shown[form]) == (0, f"{folder}/{RULE}:2:1: {words}\n")
+
+
+def test_a_rule_without_its_cases_is_a_fault(call: Callable[..., Done], folder: Path) -> None:
+    (folder / CASES).unlink()
+    done = call("rules", "check", str(folder))
+    start = f"{folder}/{RULE}:2:1: the cases of `kv-connector-fallback` have no "
+    assert (done.code, [line.removeprefix(start) for line in done.err.splitlines()]) == (
+        3,
+        [
+            "case in `>=0.22,<0.25` that fires; add one to `kv-connector-fallback_test.yaml`",
+            "case just outside its releases (`0.21.0`, `0.25.0`) that does not fire; add one to `kv-connector-fallback_test.yaml`",
+            "near miss, a case inside its releases that does not fire; add one to `kv-connector-fallback_test.yaml`",
+        ],
+    )
+
+
+def test_a_condition_that_no_rule_uses_is_a_fault(call: Callable[..., Done], folder: Path) -> None:
+    text = (folder / "upstream/conditions/microbatching.yaml").read_text().replace("id: microbatching", "id: lonely")
+    (folder / "upstream/conditions/lonely.yaml").write_text(text)
+    done = call("rules", "check", str(folder))
+    assert (done.code, done.err) == (3, f"{folder}/upstream/conditions/lonely.yaml:2:1: no rule uses the condition `lonely`; remove the file\n")
+
+
+def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(call: Callable[..., Done], folder: Path) -> None:
+    facts = ("model_config.is_moe", "parallel_config.enable_dbo", "model_config.is_hybrid", "platform.is_rocm")
+    pairs = "".join(f"\n        - any: [{{{first}: true}}, {{{second}: true}}]" for first in facts for second in facts if first != second)
+    edit(folder / RULE, "      kv_transfer_config: present", f"      kv_transfer_config: present\n      all:{pairs}")
+    for command in (["rules", "check", str(folder)], ["rules", "test", str(folder)], ["rules", "show", "--rules", str(folder)]):
+        done = call(*command)
+        assert (done.code, done.out, done.err) == (3, "", f"{folder}/{RULE}:2:1: the alternatives of the condition {WAYS}\n")
+
+
+@pytest.mark.parametrize("arguments", [["rules", "check"], ["rules", "test"], ["rules", "show"], ["decide", "-"], ["serve", "--port", "0"]], ids=" ".join)
+def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(call: Callable[..., Done], small: Path, arguments: list[str]) -> None:
+    for number in range(5):
+        name = f"asking-{number}"
+        asked = "".join(f"\n        - model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60))
+        text = (
+            SMALL["upstream/lora.yaml"]
+            .replace("id: lora", f"id: {name}")
+            .replace(">=0.23", ">=0.22")
+            .replace(" {lora_config: present}", f"\n      all:{asked}")
+        )
+        cases = [f"  - name: fires {fires}\n    vllm: [0.22.0]\n    given: {given}\n    fires: {fires}\n" for given, fires in CASES_OF_ASKING]
+        (small / f"upstream/{name}.yaml").write_text(text)
+        (small / f"upstream/{name}_test.yaml").write_text(f"rule: {name}\ncases:\n" + "".join(cases))
+    done = call(*arguments, "--rules", str(small))
+    assert (done.code, done.out, done.err.endswith(" different questions are more than the 200 that the rules of one release can ask\n")) == (3, "", True), (
+        done.err
+    )
+
+
+# test
+
+
+def test_the_shipped_cases_pass(run: Callable[..., Done]) -> None:
+    done = run("rules", "test")
+    assert (done.code, done.err, re.fullmatch(r"\d+ passed, 0 failed\n", done.out) is not None) == (0, "", True), done.out
+
+
+SMALL = {
+    "releases.yaml": "known: [0.22.0, 0.23.0]\ndefault: 0.23.0\n",
+    "upstream/v2-by-default.yaml": """\
+id: v2-by-default
+title: V2 by default
+effect: default-v2
+why: Nothing speaks against it.
+references: [https://github.com/vllm-project/vllm/pull/39337]
+releases:
+  - vllm: ">=0.22"
+    message: nothing speaks against it
+    when: always
+""",
+    "upstream/v2-by-default_test.yaml": """\
+rule: v2-by-default
+cases:
+  - name: by itself
+    vllm: [0.22.0, 0.23.0]
+    given: {}
+    fires: true
+  - name: not where something else decides
+    vllm: [0.23.0]
+    given: {lora_config: {}}
+    fires: false
+""",
+    "upstream/lora.yaml": """\
+id: lora
+title: LoRA
+effect: not-default
+why: It is said so.
+references: [https://github.com/vllm-project/vllm/pull/39337]
+releases:
+  - vllm: ">=0.23"
+    message: LoRA is on
+    when: {lora_config: present}
+""",
+    "upstream/lora_test.yaml": """\
+rule: lora
+cases:
+  - name: fires [red]100%[/red]
+    vllm: [0.23.0]
+    given: {lora_config: {}}
+    fires: true
+  - name: says [bold]another[/bold] thing
+    vllm: [0.23.0]
+    given: {lora_config: {}}
+    fires: true
+    says: another thing
+  - name: does not fire, 50%
+    vllm: [0.23.0]
+    given: {}
+    fires: true
+  - name: fires in spite
+    vllm: [0.23.0]
+    given: {lora_config: {}}
+    fires: false
+  - name: outside
+    vllm: [0.22.0]
+    given: {lora_config: {}}
+    fires: false
+""",
+}
+CASES_OF_ASKING = [("{model_config: {}}", "true"), ("{}", "false")]
+LORA = "upstream/lora_test.yaml"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A policy of two rules, with cases of which three fail."""
+    for name, text in SMALL.items():
+        path = tmp_path / "small" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "small"
+
+
+FAILED = [
+    (7, "says [bold]another[/bold] thing", "0.23.0", "it says `LoRA is on`, expected `another thing`"),
+    (12, "does not fire, 50%", "0.23.0", 'it does not fire: `lora_config` is "absent", expected "present"'),
+    (16, "fires in spite", "0.23.0", "it fires"),
+]
+
+
+def test_failed_cases_are_a_1_and_a_table_of_what_happened(run: Callable[..., Done], small: Path) -> None:
+    done = run("rules", "test", small.name, cwd=small.parent)
+    lines = squeezed(done.out)
+    expected = [f"{small.name}/{LORA}:{line}  {release}  {found}" for line, _, release, found in FAILED]
+    assert (done.code, done.err, lines[-1], [line for line in lines if line in expected]) == (1, "", "5 passed, 3 failed", expected)
+    assert [line for line in lines if line in {name for _, name, _, _ in FAILED}] == [name for _, name, _, _ in FAILED]
+
+
+def test_failed_cases_as_json_have_their_places(call: Callable[..., Done], small: Path) -> None:
+    done = call("rules", "test", str(small), "--format", "json")
+    report = json.loads(done.out)
+    assert (done.code, done.err, report["passed"], report["failed"]) == (
+        1,
+        "",
+        5,
+        [{"rule": "lora", "case": name, "path": f"{small}/{LORA}", "line": line, "vllm": release, "found": found} for line, name, release, found in FAILED],
+    )
+
+
+def test_cases_as_junit_have_a_case_for_each_release(call: Callable[..., Done], small: Path) -> None:
+    done = call("rules", "test", str(small), "--format", "junit")
+    suite = ET.fromstring(done.out.encode())
+    found = [(case.get("name"), [failure.get("message") for failure in case]) for case in suite if case.get("classname") == "lora"]
+    failed = {f"{name} [{release}]": [found] for _, name, release, found in FAILED}
+    names = ["fires [red]100%[/red]", "says [bold]another[/bold] thing", "does not fire, 50%", "fires in spite"]
+    assert (done.code, suite.get("failures"), suite.get("tests"), found) == (
+        1,
+        "3",
+        "8",
+        [*((f"{name} [0.23.0]", failed.get(f"{name} [0.23.0]", [])) for name in names), ("outside [0.22.0]", [])],
+    )
+
+
+def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], small: Path) -> None:
+    done = call("rules", "test", str(small), "--format", "github")
+    assert (done.code, done.err, done.out.splitlines()) == (
+        1,
+        "",
+        [f"::error file={small}/{LORA},line={line}::{name.replace('%', '%25')} ({release}): {found}" for line, name, release, found in FAILED],
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("rule: lora", "rule: lorra", "1:7: the cases of `lorra` stand in `lorra_test.yaml`"),
+        ("rule: lora\n", "rule: lora\nrule: x\n", "2:1: the key `rule` stands twice in one map; keep one"),
+        ("fires: true", "fires: yes please", "6:12: `yes please` is neither `true` nor `false`"),
+        ("vllm: [0.23.0]", "vllm: [0.24.0]", "4:12: "),
+        ("lora_config: {}}", "lora_config: 1}", "5:13: `1` is not legal for `lora_config`"),
+        ("lora_config:", "lora_confg:", "5:13: unknown member `lora_confg`"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "test"])
+def test_cases_that_cannot_be_read_are_a_3(call: Callable[..., Done], small: Path, command: str, old: str, new: str, says: str) -> None:
+    edit(small / LORA, old, new)
+    done = call("rules", command, str(small))
+    assert (done.code, done.out, done.err.startswith(f"{small}/{LORA}:{says}")) == (3, "", True), done.err
+
+
+# show
+
+
+def test_a_rule_s_history_is_a_table_over_the_releases(on_terminal: Callable[..., tuple[int, str]]) -> None:
+    code, out = on_terminal("rules", "show", "parallel-drafting", NO_COLOR="1")
+    lines = squeezed(out)
+    table = lines[lines.index("releases  known releases in it  feature  when") + 2 :]
+    assert (code, lines[0], lines[1]) == (
+        0,
+        "parallel-drafting  upstream  exclude-v2  upstream/v2/parallel-drafting.yaml",
+        "Parallel drafting for speculative decoding",
+    )
+    assert table[:4] == [
+        ">=0.22,<0.24  0.22.0, 0.22.1, 0.23.0  parallel drafting for speculative decoding  speculative_config.parallel_drafting: true",
+        ">=0.24,<0.25  0.24.0  parallel drafting for EAGLE speculative decoding  speculative_config.parallel_drafting: true",
+        "speculative_config.method:",
+        "is_not: dflash",
+    ]
+    assert table[-2:] == ["https://github.com/vllm-project/vllm/pull/43010", "https://github.com/vllm-project/vllm/pull/44816"]
+
+
+def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple[int, str]]) -> None:
+    code, out = on_terminal("rules", "show", "kv-connector-fallback", NO_COLOR="1")
+    owner = "owner inference-platform, to be reviewed by 2027-06-30, waits for https://github.com/vllm-project/vllm/issues/42846"
+    assert (code, owner in squeezed(out), "remedy: drop `--kv-transfer-config`" in "\n".join(squeezed(out))) == (0, True, True)
+
+
+def test_every_rule_has_a_history_to_show(call: Callable[..., Done], catalogue: Catalogue) -> None:
+    from policy import render  # noqa: PLC0415  # one command a rule would take a minute
+
+    for rule in catalogue.rules:
+        text = render.as_text(render.history(rule, catalogue))
+        assert text.startswith(f"{rule.id}  {rule.layer}  {rule.effect.name}  {rule.path}\n")
+        assert all(part.span.text in text for part in rule.ranges)
+        assert all(gap.text in text for gap, _ in rule.gaps)
+    assert call("rules", "show", catalogue.rules[0].id).code == 0
+
+
+def test_in_a_pipe_a_rule_is_the_service_s_document(call: Callable[..., Done], root: Path) -> None:
+    done = call("rules", "show", "kv-connector-fallback")
+    document = json.loads(done.out)
+    assert (done.code, done.err, document["id"], document["layer"], (root / "rules" / document["file"]).is_file()) == (
+        0,
+        "",
+        "kv-connector-fallback",
+        "house",
+        True,
+    )
+
+
+def test_without_an_id_all_rules_are_listed_in_order_of_precedence(call: Callable[..., Done], catalogue: Catalogue) -> None:
+    done = call("rules", "show")
+    assert (done.code, [rule["id"] for rule in json.loads(done.out)]) == (0, [rule.id for rule in catalogue.in_order()])
+
+
+@pytest.mark.parametrize("version", ["0.24.0", "v0.24.1"])
+def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogue: Catalogue, version: str) -> None:
+    done = call("rules", "show", "--vllm", version)
+    rules = json.loads(done.out)
+    assert (done.code, [rule["id"] for rule in rules], {len(rule["releases"]) for rule in rules}) == (
+        0,
+        [item.rule.id for item in catalogue.rules_of("0.24.0")],
+        {1},
+    )
+
+
+def test_on_a_terminal_rules_are_a_line_each(on_terminal: Callable[..., tuple[int, str]], catalogue: Catalogue) -> None:
+    code, out = on_terminal("rules", "show", "--vllm", "0.23.0", NO_COLOR="1", COLUMNS="300")
+    lines = squeezed(out)
+    assert (code, lines[0], [line.split("  ")[0] for line in lines[2:] if line]) == (
+        0,
+        "rule  layer  effect  title  releases",
+        [item.rule.id for item in catalogue.rules_of("0.23.0")],
+    )
+
+
+def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[int, str]]) -> None:
+    code, out = on_terminal("rules", "show", "moe", "--json")
+    assert (code, json.loads(out)["id"]) == (0, "moe")
+
+
+def test_one_rule_is_shown_as_one_release_has_it(call: Callable[..., Done]) -> None:
+    done = call("rules", "show", "parallel-drafting", "--vllm", "0.24.0")
+    assert (done.code, [part["vllm"] for part in json.loads(done.out)["releases"]]) == (0, [">=0.24,<0.25"])
+
+
+def test_a_rule_that_is_not_in_force_in_a_release_is_wrong_usage(call: Callable[..., Done]) -> None:
+    done = call("rules", "show", "kv-connector-fallback", "--vllm", "0.25.0")
+    assert (done.code, done.out, done.err) == (2, "", "the rule `kv-connector-fallback` is not in force in 0.25.0\n")

@@ -1,0 +1,424 @@
+"""`POST /v1/dry-run`: an explained decision, and what candidate rules would change."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import httpx
+
+    from .conftest import Done, Server
+
+QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
+NIXL: dict[str, Any] = {**QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+IDLE: dict[str, Any] = {**QWEN, "kv_transfer_config": {}}
+HEAD = """\
+id: {id}
+title: A rule that is tried
+effect: {effect}
+owner: inference-platform
+review_by: 2099-12-31
+waits_for: https://github.com/vllm-project/vllm/issues/42846
+why: To see what it would change.
+references: [https://github.com/vllm-project/vllm/issues/42846]
+releases:
+  - vllm: ">=0.22,<0.25"
+    message: {message}
+    when:
+"""
+
+
+def rule(name: str, *when: str, effect: str = "fallback-v1", message: str = "tried") -> str:
+    return HEAD.format(id=name, effect=effect, message=message) + "".join(f"      {line}\n" for line in when)
+
+
+NARROWED = rule(
+    "kv-connector-fallback",
+    "kv_transfer_config.kv_connector: present",
+    message="a KV connector ({kv_transfer_config.kv_connector}) keeps this deployment on V1",
+)
+MANY = ", ".join(f"Connector{number}" for number in range(12_000))
+HOSTILE = rule("hostile", f"kv_transfer_config.kv_connector: {{not_in: [{MANY}]}}")
+
+
+def without_id(decision: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in decision.items() if name != "decision_id"}
+
+
+def dry(client: httpx.Client, document: Any) -> Any:
+    response = client.post("/v1/dry-run", json=document)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json"), response.text
+    return response.json()
+
+
+def changes(answer: Any) -> list[dict[str, Any]]:
+    """What changes, but for warnings: those of a rule past its review come with the date."""
+    return [change for change in answer["changes"] if change["member"] != "warnings"]
+
+
+def problem(response: httpx.Response) -> tuple[int, str, list[dict[str, Any]]]:
+    document = response.json()
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, document["type"].rpartition(":")[2], document["errors"]
+
+
+@pytest.mark.parametrize("explain", [{}, {"explain": False}, {"explain": True}])
+def test_a_dry_run_is_the_decision_with_explain_on(client: httpx.Client, explain: dict[str, bool]) -> None:
+    request = {"facts": NIXL, "request_id": "seven"}
+    decision = client.post("/v1/decisions", json={**request, "explain": True}).json()
+    assert without_id(dry(client, {**request, **explain})) == without_id(decision)
+
+
+def test_candidate_rules_are_compared_with_the_loaded_ones(client: httpx.Client) -> None:
+    answer = dry(client, {"request": {"facts": IDLE, "vllm_version": "0.23.0"}, "rules": [NARROWED]})
+    assert (list(answer), changes(answer)) == (
+        ["current", "candidate", "changes"],
+        [
+            {"member": "runner", "from": "v1", "to": "v2", "rules": ["kv-connector-fallback"]},
+            {"member": "outcome", "from": "fallback", "to": "default", "rules": ["kv-connector-fallback"]},
+            {"member": "set_env", "from": {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "to": {}, "rules": ["kv-connector-fallback"]},
+        ],
+    )
+    assert [(answer[side]["runner"], bool(answer[side]["trace"])) for side in ("current", "candidate")] == [("v1", True), ("v2", True)]
+
+
+def test_what_is_current_is_what_a_plain_dry_run_answers(client: httpx.Client) -> None:
+    current = dry(client, {"request": {"facts": IDLE}, "rules": [NARROWED]})["current"]
+    assert without_id(current) == without_id(dry(client, {"facts": IDLE}))
+
+
+def test_a_candidate_that_decides_the_same_changes_nothing(client: httpx.Client) -> None:
+    assert changes(dry(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})) == []
+
+
+def test_both_decisions_have_ids_of_their_own_and_the_revisions_of_their_rules(client: httpx.Client) -> None:
+    answer = dry(client, {"request": {"facts": NIXL}, "rules": [NARROWED]})
+    assert answer["current"]["decision_id"] != answer["candidate"]["decision_id"]
+    assert answer["current"]["policy"] != answer["candidate"]["policy"]
+
+
+def test_a_rule_can_be_taken_away(client: httpx.Client) -> None:
+    answer = dry(client, {"request": {"facts": NIXL}, "remove": ["kv-connector-fallback"]})
+    assert [change["member"] for change in changes(answer)] == ["runner", "outcome", "set_env"]
+    assert "kv-connector-fallback" not in {item["rule"] for item in answer["candidate"]["trace"]}
+
+
+def test_a_rule_can_be_taken_away_and_come_back_under_another_name(client: httpx.Client) -> None:
+    again = rule("kv-fallback", "kv_transfer_config: present", message="as before")
+    answer = dry(client, {"request": {"facts": NIXL}, "rules": [again], "remove": ["kv-connector-fallback"]})
+    assert (answer["candidate"]["runner"], [reason["rule"] for reason in answer["candidate"]["reasons"]], changes(answer)) == ("v1", ["kv-fallback"], [])
+
+
+def test_several_rules_are_tried_together_and_each_change_names_those_that_stand(client: httpx.Client) -> None:
+    rules = [rule("first-tried", "model_config: present"), rule("second-tried", "model_config: present"), rule("third-tried", "lora_config: present")]
+    answer = dry(client, {"request": {"facts": QWEN}, "rules": rules})
+    assert [(change["member"], change["to"], change["rules"]) for change in changes(answer)] == [
+        ("runner", "v1", ["first-tried", "second-tried"]),
+        ("outcome", "fallback", ["first-tried", "second-tried"]),
+        ("set_env", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, ["first-tried", "second-tried"]),
+    ]
+
+
+@pytest.mark.parametrize(("effect", "words", "layer"), [("fallback-v1", "message", "house"), ("exclude-v2", "feature", "upstream")])
+def test_a_new_rule_goes_to_the_layer_that_has_its_effect(client: httpx.Client, effect: str, words: str, layer: str) -> None:
+    text = rule("newcomer", "model_config: present", effect=effect).replace("    message:", f"    {words}:")
+    if layer == "upstream":
+        text = "".join(f"{line}\n" for line in text.splitlines() if line.partition(":")[0] not in {"owner", "review_by", "waits_for"}) + "order: 9000\n"
+    answer = dry(client, {"request": {"facts": QWEN}, "rules": [text]})
+    assert [(reason["rule"], reason["layer"], reason["effect"]) for reason in answer["candidate"]["reasons"] if reason["rule"] == "newcomer"] == [
+        ("newcomer", layer, effect)
+    ]
+
+
+def test_a_request_that_asks_upstream_alone_is_not_changed_by_house_rules(client: httpx.Client) -> None:
+    request = {"facts": QWEN, "layers": ["upstream"]}
+    assert dry(client, {"request": request, "rules": [rule("newcomer", "model_config: present")]})["changes"] == []
+
+
+def test_candidates_never_touch_the_loaded_rules(client: httpx.Client) -> None:
+    before = client.get("/v1/rules").content
+    dry(client, {"request": {"facts": NIXL}, "rules": [rule("newcomer", "model_config: present")], "remove": ["kv-connector-fallback"]})
+    assert client.get("/v1/rules").content == before
+    assert client.post("/v1/decisions", json={"facts": NIXL}).json()["runner"] == "v1"
+
+
+@pytest.mark.parametrize("empty", [{}, {"rules": []}, {"remove": []}, {"rules": [], "remove": []}])
+def test_without_a_candidate_the_wrapped_request_is_a_plain_dry_run(client: httpx.Client, empty: dict[str, Any]) -> None:
+    assert without_id(dry(client, {"request": {"facts": NIXL}, **empty})) == without_id(dry(client, {"facts": NIXL}))
+
+
+def test_a_candidate_may_come_as_yaml(client: httpx.Client) -> None:
+    body = "request:\n  facts: {kv_transfer_config: {}, model_config: {architectures: [Qwen3ForCausalLM]}}\nremove: [kv-connector-fallback]\n"
+    answer = client.post("/v1/dry-run", content=body, headers={"content-type": "application/yaml"}).json()
+    assert (answer["current"]["runner"], answer["candidate"]["runner"]) == ("v1", "v2")
+
+
+# plain text
+
+
+def test_plain_text_shows_the_trace_and_the_assumptions(client: httpx.Client) -> None:
+    response = client.post("/v1/dry-run", json={"facts": QWEN, "vllm_version": "0.23.0"}, headers={"accept": "text/plain"})
+    found = response.text.splitlines()
+    assert (response.status_code, response.headers["content-type"], found[0]) == (
+        200,
+        "text/plain; charset=utf-8",
+        "V2  default  starts  vLLM 0.23.0 (verified)",
+    )
+    assert [line.split()[:3] for line in found if line.startswith(("kv-connector-fallback", "v2-by-default"))] == [
+        ["kv-connector-fallback", "fallback-v1", "no"],
+        ["v2-by-default", "default-v2", "yes"],
+    ]
+    assert "kv_transfer_config is absent, expected present" in response.text
+    assert "facts were not stated" in response.text
+
+
+def test_plain_text_shows_what_a_candidate_changes_before_its_decision(client: httpx.Client) -> None:
+    document = {"request": {"facts": IDLE}, "rules": [NARROWED]}
+    found = client.post("/v1/dry-run", json=document, headers={"accept": "text/plain"}).text.splitlines()
+    assert set(found.pop(1)) == {"─"}
+    assert [line for line in found if not line.startswith("warnings")][:6] == [
+        "member    from                                to        rules",
+        "runner    v1                                  v2        kv-connector-fallback",
+        "outcome   fallback                            default   kv-connector-fallback",
+        'set_env   {"VLLM_USE_V2_MODEL_RUNNER": "0"}   {}        kv-connector-fallback',
+        "",
+        "V2  default  starts  vLLM 0.23.0 (the default release)",
+    ]
+
+
+def test_plain_text_shows_what_changes_for_vllm_by_itself(client: httpx.Client) -> None:
+    document = {"request": {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": True}}}, "remove": ["moe"]}
+    found = client.post("/v1/dry-run", json=document, headers={"accept": "text/plain"}).text.splitlines()
+    assert [" ".join(line.split()) for line in found[2:6]] == [
+        "runner v1 v2 moe",
+        "outcome not-default default moe",
+        'upstream {"runner": "v1", "outcome": "not-default", {"runner": "v2", "outcome": "default", "starts": moe',
+        '"starts": true, "startup_errors": []} true, "startup_errors": []}',
+    ]
+
+
+def test_plain_text_says_where_a_candidate_changes_nothing(client: httpx.Client) -> None:
+    document = {"request": {"facts": QWEN}, "rules": [NARROWED]}
+    found = client.post("/v1/dry-run", json=document, headers={"accept": "text/plain"}).text.splitlines()
+    assert found[0] == "the candidate rules change nothing for this deployment"
+
+
+# multipart, as curl sends it
+
+
+@pytest.fixture
+def curl(server: Server, run: Callable[..., Done], tmp_path: Path) -> Callable[..., Any]:
+    """Sends a form by curl, with files by their names and contents; the answer's document."""
+
+    def send(*parts: str, **files: str) -> Any:
+        for name, content in files.items():
+            (tmp_path / name.replace("_yaml", ".yaml").replace("_json", ".json").replace("_", "-")).write_text(content)
+        arguments = [argument for part in parts for argument in ("-F", part)]
+        done = run("-sS", f"{server.url}/v1/dry-run", *arguments, program="curl", cwd=tmp_path)
+        assert (done.code, done.err) == (0, "")
+        return json.loads(done.out)
+
+    return send
+
+
+def test_curl_sends_a_deployment_as_a_form(curl: Callable[..., Any], client: httpx.Client) -> None:
+    answer = curl("deployment=@deployment.json", deployment_json=json.dumps({"facts": NIXL}))
+    assert without_id(answer) == without_id(dry(client, {"facts": NIXL}))
+
+
+def test_curl_sends_a_deployment_as_a_yaml_file(curl: Callable[..., Any]) -> None:
+    assert (
+        curl("deployment=@deployment.yaml", deployment_yaml="facts: {kv_transfer_config: {}}\n")["summary"]
+        == "V1: a KV connector (None) keeps this deployment on V1"
+    )
+
+
+def test_curl_sends_a_deployment_as_text(curl: Callable[..., Any]) -> None:
+    assert curl('deployment={"facts": {}}')["reasons"][0]["rule"] == "no-model-config"
+
+
+def test_curl_lays_a_rule_file_over_the_rules(curl: Callable[..., Any]) -> None:
+    answer = curl("deployment=@deployment.json", "rules=@narrowed.yaml", deployment_json=json.dumps({"facts": IDLE}), narrowed_yaml=NARROWED)
+    assert [(change["member"], change["rules"]) for change in changes(answer)] == [
+        ("runner", ["kv-connector-fallback"]),
+        ("outcome", ["kv-connector-fallback"]),
+        ("set_env", ["kv-connector-fallback"]),
+    ]
+
+
+def test_curl_lays_several_rule_files_over_the_rules_and_takes_one_away(curl: Callable[..., Any]) -> None:
+    answer = curl(
+        "deployment=@deployment.json",
+        "rules=@one.yaml",
+        "rules=@two.yaml",
+        "remove=kv-connector-fallback",
+        deployment_json=json.dumps({"facts": NIXL}),
+        one_yaml=rule("one-more", "model_config: present", message="one"),
+        two_yaml=rule("two-more", "kv_transfer_config: present", message="two"),
+    )
+    assert [reason["message"] for reason in answer["candidate"]["reasons"]] == ["one", "two"]
+    assert [reason["rule"] for reason in answer["current"]["reasons"]] == ["kv-connector-fallback"]
+
+
+def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done]) -> None:
+    form = ("-F", f"deployment={json.dumps({'facts': NIXL})}", "-F", "remove=kv-connector-fallback")
+    done = run("-sS", f"{server.url}/v1/dry-run", "-H", "accept: text/plain", *form, program="curl")
+    assert (done.code, done.out.splitlines()[0].split()) == (0, ["member", "from", "to", "rules"])
+
+
+# candidates that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("", [("rules[0]", 1, 1, "empty; there is no document")]),
+        ("id: [\n", [("rules[0]", 2, 1, "not YAML: while parsing a flow node did not find expected node content")]),
+        ("- id: x\n", [("rules[0]", 1, 1, "the rule has no `id` in lower-case words with hyphens; add it")]),
+        ("id: Not_A_Name\n", [("rules[0]", 1, 1, "the rule has no `id` in lower-case words with hyphens; add it")]),
+        ("id: a\nid: b\n", [("rules[0]", 2, 1, "the key `id` stands twice in one map; keep one")]),
+        ("id: &a x\n", [("rules[0]", 1, 5, "anchors such as `&a` are not read; write the value out")]),
+        (
+            rule("newcomer", "model_config.is_moee: true"),
+            [
+                (
+                    "house/newcomer.yaml",
+                    13,
+                    7,
+                    "unknown fact `model_config.is_moee`; did you mean `model_config.is_moe`?; `GET /v1/facts` and docs/facts.md list them",
+                )
+            ],
+        ),
+        (
+            rule("newcomer", "model_config.is_moe: yes please", "model_config.runner_type: pool"),
+            [
+                (
+                    "house/newcomer.yaml",
+                    13,
+                    28,
+                    "`yes please` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+                ),
+                (
+                    "house/newcomer.yaml",
+                    14,
+                    33,
+                    "`pool` is not legal for `model_config.runner_type`; legal: `generate`, `pooling`, `draft`",
+                ),
+            ],
+        ),
+        (
+            NARROWED.replace(">=0.22,<0.25", ">=0.40"),
+            [("house/kv-connector-fallback.yaml", 1, 1, "no known release lies in `>=0.40`; known are 0.20.0 to 0.33.0")],
+        ),
+    ],
+    ids=["empty", "broken YAML", "no map", "no name", "twice", "anchor", "unknown fact", "two faults", "no release"],
+)
+def test_a_bad_candidate_is_a_problem_with_file_line_and_what_to_write(client: httpx.Client, text: str, faults: list[tuple[str, int, int, str]]) -> None:
+    response = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [text]})
+    assert problem(response) == (
+        422,
+        "rules-invalid",
+        [{"pointer": "", "message": message, "file": file, "line": line, "column": column} for file, line, column, message in faults],
+    )
+
+
+def test_the_faults_of_all_candidates_come_at_once(client: httpx.Client) -> None:
+    rules = ["", rule("newcomer", "model_config: present"), "id: [\n"]
+    status, kind, errors = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
+    assert (status, kind, [(fault["file"], fault["line"]) for fault in errors]) == (422, "rules-invalid", [("rules[0]", 1), ("rules[2]", 2)])
+
+
+def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Client) -> None:
+    status, kind, errors = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["v2-by-default"]}))
+    assert (status, kind, {fault["file"] for fault in errors}) == (422, "rules-invalid", {"releases.yaml"})
+
+
+@pytest.mark.parametrize(
+    ("document", "faults"),
+    [
+        (
+            {"request": {"facts": {}}, "remove": ["kv-conector-fallback", "kv-connector-fallback"]},
+            [("/remove/0", "no rule is called `kv-conector-fallback`; did you mean `kv-connector-fallback`?")],
+        ),
+        ({"request": {"facts": {}}, "remove": [""]}, [("/remove/0", "no rule is called ``")]),
+        ({"rules": ["x"]}, [("/request", "`null` is no request")]),
+        ({"request": [], "rules": ["x"]}, [("/request", "`[]` is no request")]),
+        ({"request": {"facts": {}}, "rules": None}, [("/rules", "`null` is no list of texts")]),
+        ({"request": {"facts": {}}, "rules": "x"}, [("/rules", "`x` is no list of texts")]),
+        ({"request": {"facts": {}}, "rules": [{}], "remove": [1]}, [("/rules", "`[{}]` is no list of texts"), ("/remove", "`[1]` is no list of texts")]),
+        ({"request": {"facts": {}}, "rules": ["x"] * 101}, [("/rules", "101 are more than the 100 that are taken")]),
+        ({"request": {"facts": {}}, "remove": ["x"] * 101}, [("/remove", "101 are more than the 100 that are taken")]),
+        (
+            {"request": {"facts": {}}, "rmove": []},
+            [("/rmove", "unknown member `rmove`; legal: `request`, `rules`, `remove`; did you mean `remove`?")],
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_candidate_that_does_not_fit_is_a_problem_that_says_where(client: httpx.Client, document: Any, faults: list[tuple[str, str]]) -> None:
+    response = client.post("/v1/dry-run", json=document)
+    assert problem(response) == (422, "invalid-request", [{"pointer": pointer, "message": message} for pointer, message in faults])
+
+
+@pytest.mark.parametrize("candidate", [{}, {"remove": ["kv-connector-fallback"]}])
+def test_a_fault_in_the_wrapped_request_is_pointed_to_where_it_stands(client: httpx.Client, candidate: dict[str, Any]) -> None:
+    response = client.post("/v1/dry-run", json={"request": {"facts": {"model_config": {"is_moe": 1}}}, "rules": [], **candidate})
+    assert problem(response) == (
+        422,
+        "invalid-request",
+        [{"pointer": "/request/facts/model_config/is_moe", "message": "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`"}],
+    )
+
+
+def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(client: httpx.Client) -> None:
+    facts = ("model_config.is_moe", "parallel_config.enable_dbo", "model_config.is_hybrid", "platform.is_rocm")
+    pairs = [f"  - any: [{{{first}: true}}, {{{second}: true}}]" for first in facts for second in facts if first != second]
+    message = "the alternatives of the condition combine in 4096 ways, more than 16; split the rule, or use lists of values"
+    assert problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [rule("wide", "all:", *pairs)]})) == (
+        422,
+        "rules-invalid",
+        [{"pointer": "", "message": message, "file": "house/wide.yaml", "line": 1, "column": 1}],
+    )
+
+
+def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.Client) -> None:
+    asked = [[f"model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60)] for number in range(5)]
+    rules = [rule(f"asking-{number}", "all:", *(f"  - {part}" for part in parts)) for number, parts in enumerate(asked)]
+    status, kind, ((fault),) = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
+    assert (status, kind, fault["file"]) == (422, "rules-invalid", "rules")
+    assert fault["message"].endswith(" different questions are more than the 200 that the rules of one release can ask")
+
+
+# candidates that would do harm
+
+
+def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    with serve(RUNNER_POLICY_CANDIDATE_TIME="1") as server, server.client() as client:
+        stopped = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [HOSTILE]})
+        assert problem(stopped) == (
+            422,
+            "rules-stopped",
+            [{"pointer": "", "message": "the rules took more than 1 seconds; make their conditions simpler"}],
+        )
+        assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
+
+
+def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_are_turned_away(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    variables = {"RUNNER_POLICY_CANDIDATE_TIME": "0.3", "RUNNER_POLICY_CANDIDATE_SLOTS": "1"}
+    with serve(**variables) as server, server.client() as client, ThreadPoolExecutor(24) as pool:
+        hostile = {"request": {"facts": QWEN}, "rules": [HOSTILE]}
+        running = [pool.submit(client.post, "/v1/dry-run", json=hostile) for _ in range(24)]
+        while not all(future.done() for future in running):
+            assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
+        assert {problem(future.result())[:2] for future in running} == {(422, "rules-stopped"), (429, "too-many")}
+        assert client.post("/v1/dry-run", json={"facts": QWEN}).json()["runner"] == "v2"

@@ -1,0 +1,245 @@
+"""`/openapi.json`: valid, complete, and true of what the service really answers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+Operation = tuple[str, str, dict[str, Any]]
+JSON = "application/json"
+QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
+NIXL: dict[str, Any] = {**QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+VARIABLE = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}
+
+
+@pytest.fixture
+def document(client: httpx.Client) -> dict[str, Any]:
+    found: dict[str, Any] = client.get("/openapi.json").json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[Operation]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield method, path, operation
+
+
+def content(document: dict[str, Any], method: str, path: str, status: int, media_type: str = JSON) -> dict[str, Any]:
+    found: dict[str, Any] = document["paths"][path][method]["responses"][str(status)]["content"][media_type]
+    return found
+
+
+def fits(document: dict[str, Any], schema: dict[str, Any], instance: Any) -> list[str]:
+    """What is wrong with an instance; references are looked up in the document."""
+    validator = Draft202012Validator({**schema, "components": document["components"]})
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
+
+
+def strict(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with every object of the answers closed, so that a member that it does not know is a fault."""
+    schemas = document["components"]["schemas"]
+    closed = {
+        name: {**schema, "additionalProperties": False} if schema.get("type") == "object" and "properties" in schema and name != "Facts" else schema
+        for name, schema in schemas.items()
+    }
+    return {**document, "components": {**document["components"], "schemas": closed}}
+
+
+def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
+    validate(document)
+    assert document["openapi"].startswith("3.1")
+
+
+def test_every_call_and_method_is_documented(document: dict[str, Any]) -> None:
+    assert {(method, path) for method, path, _ in operations(document)} == {
+        ("post", "/v1/decisions"),
+        ("post", "/v1/decisions/batch"),
+        ("post", "/v1/dry-run"),
+        ("get", "/v1/policy"),
+        ("get", "/v1/rules"),
+        ("get", "/v1/rules/{rule_id}"),
+        ("get", "/v1/releases"),
+        ("get", "/v1/facts"),
+        ("get", "/livez"),
+        ("get", "/readyz"),
+    }
+
+
+def test_every_call_says_what_it_does_and_shows_an_answer(document: dict[str, Any]) -> None:
+    for method, path, operation in operations(document):
+        assert operation["summary"], (method, path)
+        assert operation["description"], (method, path)
+        answers = operation["responses"]["200"]["content"]
+        assert any("example" in body for body in answers.values()), (method, path)
+
+
+def test_every_deciding_call_shows_a_request_of_each_type_that_it_reads(document: dict[str, Any]) -> None:
+    types = {path: sorted(operation["requestBody"]["content"]) for _, path, operation in operations(document) if "requestBody" in operation}
+    assert types == {
+        "/v1/decisions": ["application/json", "application/yaml"],
+        "/v1/decisions/batch": ["application/json", "application/x-ndjson", "application/yaml"],
+        "/v1/dry-run": ["application/json", "application/yaml", "multipart/form-data"],
+    }
+
+
+def examples(body: dict[str, Any]) -> Iterator[Any]:
+    if "example" in body:
+        yield body["example"]
+    for example in body.get("examples", {}).values():
+        yield example["value"]
+
+
+def test_every_example_of_a_request_is_answered_and_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
+    seen = 0
+    for method, path, operation in operations(document):
+        for media_type, body in operation.get("requestBody", {}).get("content", {}).items():
+            for example in examples(body):
+                seen += 1
+                text = example if isinstance(example, str) else json.dumps(example)
+                response = client.request(method, path, content=text, headers={"content-type": media_type})
+                assert (response.status_code, fits(document, body["schema"], example)) == (200, []), (path, example, response.text)
+    assert seen >= 10
+
+
+def test_every_example_of_an_answer_fits_its_schema(document: dict[str, Any]) -> None:
+    closed = strict(document)
+    for method, path, operation in operations(document):
+        for status, response in operation["responses"].items():
+            for media_type, body in response.get("content", {}).items():
+                for example in examples(body):
+                    assert fits(closed, body["schema"], example) == [], (method, path, status, media_type)
+
+
+def test_the_example_of_a_decision_is_what_the_service_answers(client: httpx.Client, document: dict[str, Any]) -> None:
+    request = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["examples"]["kv-connector"]["value"]
+    answer = client.post("/v1/decisions", json=request).json()
+    example = content(document, "post", "/v1/decisions", 200)["example"]
+    assert {**answer, "decision_id": None} == {**example, "decision_id": None}
+
+
+def test_every_parameter_in_a_path_is_described(document: dict[str, Any]) -> None:
+    for _, path, operation in operations(document):
+        named = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "path"}
+        assert named == {part.strip("{}") for part in path.split("/") if part.startswith("{")}
+
+
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("plain", {"facts": QWEN}),
+    ("nothing known", {"facts": {}}),
+    ("house rule", {"facts": NIXL, "request_id": "seven"}),
+    ("opt-in", {"facts": QWEN, "vllm_version": "0.20.0"}),
+    ("last release", {"facts": {**QWEN, **VARIABLE}, "vllm_version": "0.33.0"}),
+    ("unverified", {"facts": QWEN, "vllm_version": "v0.24.1", "explain": True}),
+    ("beyond", {"facts": QWEN, "vllm_version": "9.9", "beyond_verified": "nearest"}),
+    ("refused", {"facts": {**QWEN, **VARIABLE, "parallel_config": {"enable_dbo": True}}, "vllm_version": "0.24.0", "explain": True}),
+    ("no runner", {"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "yes"}}, "explain": True}),
+    ("upstream", {"facts": NIXL, "layers": ["upstream"], "explain": True}),
+    ("lists", {"facts": {"model_config": {"logits_processors": [{"a": [1]}], "architectures": ["X"]}}, "vllm_version": "0.24.0", "explain": True}),
+]
+
+
+@pytest.mark.parametrize("request_", [request for _, request in REQUESTS], ids=[name for name, _ in REQUESTS])
+@pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
+def test_a_decision_fits_its_schema_with_no_member_beside_it(client: httpx.Client, document: dict[str, Any], path: str, request_: dict[str, Any]) -> None:
+    answer = client.post(path, json=request_).json()
+    assert fits(strict(document), content(document, "post", path, 200)["schema"], answer) == []
+
+
+def test_the_schema_of_a_request_takes_what_the_service_takes(document: dict[str, Any]) -> None:
+    schema = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["schema"]
+    assert {name: fits(document, schema, request) for name, request in REQUESTS} == {name: [] for name, _ in REQUESTS}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        None,
+        {},
+        {"facts": None},
+        {"facts": []},
+        {"facts": {}, "x": 1},
+        {"facts": {"x": 1}},
+        {"facts": {"parallel_config": {"tensor_parallel_size": 0}}},
+        {"facts": {"parallel_config": {"tensor_parallel_size": "2"}}},
+        {"facts": {"parallel_config": {"x": 1}}},
+        {"facts": {"model_config": []}},
+        {"facts": {"model_config": {"is_moe": 1}}},
+        {"facts": {"model_config": {"is_moe": None}}},
+        {"facts": {"model_config": {"runner_type": "pool"}}},
+        {"facts": {"model_config": {"architectures": "X"}}},
+        {"facts": {"model_config": {"architectures": [1]}}},
+        {"facts": {"env": {"VLLM_USE_V2_MODEL_RUNNER": 1}}},
+        {"facts": {"env": {"OTHER": "1"}}},
+        {"facts": {}, "vllm_version": 0.23},
+        {"facts": {}, "layers": ["house"]},
+        {"facts": {}, "layers": []},
+        {"facts": {}, "explain": 1},
+        {"facts": {}, "explain": None},
+        {"facts": {}, "request_id": 1},
+        {"facts": {}, "request_id": "x" * 257},
+        {"facts": {}, "beyond_verified": "newest"},
+    ],
+    ids=lambda request: json.dumps(request)[:60],
+)
+def test_the_schema_of_a_request_refuses_what_the_service_refuses(client: httpx.Client, document: dict[str, Any], request_: Any) -> None:
+    schema = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["schema"]
+    response = client.post("/v1/decisions", content=json.dumps(request_))
+    assert (response.status_code, fits(document, schema, request_) == []) == (422, False)
+
+
+def test_a_comparison_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
+    answer = client.post("/v1/dry-run", json={"request": {"facts": NIXL}, "remove": ["kv-connector-fallback"]}).json()
+    schema = {"$ref": "#/components/schemas/Comparison"}
+    assert fits(strict(document), schema, answer) == []
+    assert fits(document, content(document, "post", "/v1/dry-run", 200)["schema"], answer) == []
+
+
+def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
+    answer = client.post("/v1/decisions/batch", json={"items": [{"facts": QWEN}, {"facts": 1}]}).json()
+    schema = content(document, "post", "/v1/decisions/batch", 200)["schema"]
+    assert fits(strict(document), schema, answer) == []
+    assert fits(strict(document), schema, {"items": [{"x": 1}]}) != []
+    assert fits(strict(document), schema, {}) != []
+
+
+@pytest.mark.parametrize("path", ["/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/facts", "/readyz"])
+def test_a_showing_call_s_answer_fits_its_schema_and_its_example_s_members(client: httpx.Client, document: dict[str, Any], path: str) -> None:
+    answer = client.get(path.format(rule_id="kv-connector-fallback")).json()
+    documented = content(document, "get", path, 200)
+    assert (fits(document, documented["schema"], answer), list(documented["example"])) == ([], list(answer))
+
+
+PROBLEMS: list[tuple[str, str, int, dict[str, Any]]] = [
+    ("post", "/v1/decisions", 400, {"content": b""}),
+    ("post", "/v1/decisions", 413, {"content": b" " * (2 << 20)}),
+    ("post", "/v1/decisions", 415, {"content": b"{}", "headers": {"content-encoding": "gzip"}}),
+    ("post", "/v1/decisions", 422, {"content": b"{}"}),
+    ("post", "/v1/decisions", 422, {"content": b'{"facts": {}, "vllm_version": "0.1"}'}),
+    ("post", "/v1/decisions/batch", 400, {"content": b""}),
+    ("post", "/v1/decisions/batch", 413, {"content": b" " * (17 << 20)}),
+    ("post", "/v1/decisions/batch", 422, {"content": b"{}"}),
+    ("post", "/v1/dry-run", 400, {"content": b""}),
+    ("post", "/v1/dry-run", 422, {"json": {"request": {"facts": {}}, "rules": ["id: x"]}}),
+    ("get", "/v1/rules", 422, {"params": {"vllm_version": "x"}}),
+    ("get", "/v1/rules/{rule_id}", 404, {}),
+    ("get", "/v1/rules/{rule_id}", 422, {"params": {"vllm_version": "0.1"}}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status", "arguments"), PROBLEMS, ids=lambda value: value if isinstance(value, str) else None)
+def test_a_problem_is_documented_and_fits_its_schema(
+    client: httpx.Client, document: dict[str, Any], method: str, path: str, status: int, arguments: dict[str, Any]
+) -> None:
+    response = client.request(method, path.format(rule_id=quote("no such rule")), **arguments)
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
+    assert fits(strict(document), content(document, method, path, status, "application/problem+json")["schema"], response.json()) == []

@@ -1,0 +1,233 @@
+"""What the documentation shows is what happens: its commands are run, its output is compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .conftest import BIN, PATIENCE, ROOT, environment
+from .console import Block, Command, Unreadable, agrees, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Server
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "rules/README.md"])
+ELSEWHERE = {"make", "git", "docker", "podman", "cd"}
+MARK = "\x1e"
+SHOWN = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text())]
+
+
+def named(value: object) -> str:
+    return f"line {value.line}" if isinstance(value, Block) else str(value)
+
+
+def words(command: Command) -> list[str]:
+    return shlex.split(command.text, comments=True)
+
+
+def is_run_here(command: Command) -> bool:
+    """Whether a command can be tried: not one that sets up, serves for ever, or needs another machine."""
+    return words(command)[:1] != [] and words(command)[0] not in ELSEWHERE
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A copy of what commands read, so that one may also write."""
+    for name in ("rules", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / "desk" / name)
+    (tmp_path / "tmp").mkdir()
+    return tmp_path / "desk"
+
+
+def printed(commands: list[str], desk: Path, port: int) -> list[tuple[int, str]]:
+    """Exit code and output of each command, run one after the other in one shell."""
+    script = "exec 2>&1\n" + "".join(f'{command}\nprintf "{MARK}%d{MARK}" "$?"\n' for command in commands)
+    variables = environment(PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}", TMPDIR=str(desk.parent / "tmp"))
+    done = subprocess.run(
+        ["bash", "-c", script.replace("localhost:8080", f"localhost:{port}")], cwd=desk, env=variables, capture_output=True, timeout=PATIENCE, check=False
+    )
+    parts = done.stdout.decode().split(MARK)
+    assert len(parts) == 2 * len(commands) + 1, done
+    return [(int(code), output.replace(f"localhost:{port}", "localhost:8080")) for output, code in zip(parts[::2], parts[1::2], strict=False)]
+
+
+@pytest.mark.parametrize(("page", "block"), [(page, block) for page, block in SHOWN if any(map(is_run_here, block.commands))], ids=named)
+def test_commands_print_what_the_page_shows(server: Server, desk: Path, page: str, block: Block) -> None:
+    commands = [command for command in block.commands if is_run_here(command)]
+    found = printed([command.text for command in commands], desk, server.port)
+    wrong = [
+        f"{page}:{command.line}: {command.text}\nexit code {code}, printed\n{output}\nexpected\n{command.expected}"
+        for command, (code, output) in zip(commands, found, strict=True)
+        if (not agrees(command.expected, output) if block.shows_output else code != 0)
+    ]
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize(("page", "block"), SHOWN, ids=named)
+def test_every_make_target_that_a_page_names_is_there(page: str, block: Block) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    asked = {word for command in block.commands if words(command)[:1] == ["make"] for word in words(command)[1:] if "=" not in word and word[0] != "-"}
+    assert asked <= targets, page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_in_a_page_s_sentences_is_there(page: str) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z][\w-]*)", (ROOT / page).read_text())) <= targets
+
+
+@pytest.mark.parametrize("page", ["README.md", "rules/README.md"])
+def test_the_guides_show_commands_with_their_output(page: str) -> None:
+    assert sum(len(block.commands) for shown, block in SHOWN if shown == page and block.shows_output) >= 5
+
+
+# the extractor
+
+PAGE = """\
+# Title
+
+```console
+$ echo one
+one
+$ cat <<'END' | tr $ %
+$ not a command
+```` neither
+END
+% not a command
+```` neither
+
+$ printf '%s\\n' x \\
+    y
+x
+y
+$ true
+```
+
+Text with `$ inline` and
+
+  1. an item:
+
+     ```console
+     $ echo indented
+     indented
+       deeper
+     ```
+
+```sh
+# a comment
+make serve   # starts
+
+echo two \\
+  three
+```
+
+~~~~bash
+cat <<A; cat <<"B"
+1
+A
+2
+B
+~~~~
+
+```json
+{"$ ": "no command"}
+```
+
+````text
+```console
+$ inside another block
+```
+````
+"""
+
+
+def test_commands_and_what_they_print_are_found_with_their_lines() -> None:
+    found = [(block.language, block.line, [(command.line, command.text, command.expected) for command in block.commands]) for block in blocks(PAGE)]
+    assert found == [
+        (
+            "console",
+            3,
+            [
+                (4, "echo one", "one"),
+                (6, "cat <<'END' | tr $ %\n$ not a command\n```` neither\nEND", "% not a command\n```` neither"),
+                (13, "printf '%s\\n' x \\\n    y", "x\ny"),
+                (17, "true", ""),
+            ],
+        ),
+        ("console", 24, [(25, "echo indented", "indented\n  deeper")]),
+        ("sh", 30, [(32, "make serve   # starts", ""), (34, "echo two \\\n  three", "")]),
+        ("bash", 38, [(39, 'cat <<A; cat <<"B"\n1\nA\n2\nB', "")]),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "plain text\n", "```\n$ x\n```\n", "```text\n$ x\n```\n", "``` \n```\n", "    $ x\n", "`console`\n"])
+def test_a_text_without_commands_has_none(text: str) -> None:
+    assert list(blocks(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("```console\n$ x\n", "line 1: the block has no end"),
+        ("x\n\n~~~sh\nx\n```\n", "line 3: the block has no end"),
+        ("```console\noutput\n```\n", "line 2: output without a command; write commands as `$ …`"),
+        ("```console\n$ cat <<END\nx\n```\n", "line 2: the here-document `END` has no end"),
+    ],
+)
+def test_a_block_that_cannot_be_read_is_said(text: str, says: str) -> None:
+    with pytest.raises(Unreadable, match=f"^{re.escape(says)}$"):
+        list(blocks(text))
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "same"),
+    [
+        ("", "", True),
+        ("", "\n\n", True),
+        ("", "x\n", False),
+        ("x", "x", True),
+        ("x", "x  \n\n", True),
+        ("x", "xx\n", False),
+        ("x", "x\ny\n", False),
+        ("x\ny", "x\n\ny\n", False),
+        ("x.y", "xzy\n", False),
+        ("…", "", True),
+        ("…", "x\ny\n", True),
+        ("a…c", "abbbc\n", True),
+        ("a…c", "a\nb\nc\n", True),
+        ("a…c", "ab\n", False),
+        ("a\n…\nc", "a\nc\n", True),
+        ("a\n…\nc", "a\nb\nb\nc\n", True),
+        ("a\n  …\nc", "a\nb\n\nc\n", True),
+        ("a\n…\nc", "a\nb\nd\n", False),
+        ("a\n…", "a\n", True),
+        ("…\nc", "c\n", True),
+        ("…\nc", "bc\n", False),
+        ("{…}", '{"a": {}}\n', True),
+        ("… rules, sha256:…: all well", "88 rules, sha256:abc: all well\n", True),
+        ("… rules, sha256:…: all well", "88 rules, sha256:abc: all wrong\n", False),
+    ],
+)
+def test_an_ellipsis_is_anything_and_everything_else_is_itself(expected: str, output: str, *, same: bool) -> None:
+    assert agrees(expected, output) is same
+
+
+def test_commands_of_a_block_share_a_shell_and_each_has_its_own_output(desk: Path) -> None:
+    commands = ["T=$(mktemp -d)", "cd $T; echo here > x", "cat <<'END'\n$T\nEND", "cat x nothing 2>&1 | head -n 1; false", "ls rules", "echo localhost:8080"]
+    assert [(code, output.strip()) for code, output in printed(commands, desk, 99)] == [
+        (0, ""),
+        (0, ""),
+        (0, "$T"),
+        (1, "here"),
+        (2, "ls: cannot access 'rules': No such file or directory"),
+        (0, "localhost:8080"),
+    ]
+    assert sorted(path.name for path in desk.iterdir()) == ["docs", "rules"]

@@ -1,0 +1,280 @@
+"""`runner-policy serve`: what it takes to start, what it says where it does not, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.errors import listed
+from policy.precedence import Layer, effects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from .conftest import Done, Server
+
+QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
+UNKNOWN = (
+    "--default-release: `0.99` is no release that the rules know; known are 0.20.0 to 0.33.0; "
+    'name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+)
+LISTS = "`GET /v1/facts` and docs/facts.md list them"
+RULE = "house/kv-connector-fallback.yaml"
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped rules to change."""
+    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
+
+
+def edit(file: Path, *changes: tuple[str, str]) -> None:
+    text = file.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+
+
+@pytest.fixture
+def refused(run: Callable[..., Done]) -> Callable[..., Done]:
+    """Runs `serve` where it is not to start: it must end by itself and say nothing of having listened."""
+
+    def serve(*arguments: str, **variables: str) -> Done:
+        done = run("serve", *arguments, **{"RUNNER_POLICY_PORT": "0", **variables})
+        assert (done.out, "running on" in done.err, "Traceback" in done.err) == ("", False, False)
+        return done
+
+    return serve
+
+
+def place(file: Path, text: str) -> str:
+    """Line and column of a text in a file."""
+    before, found, _ = file.read_text().partition(text)
+    assert found
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+# rules
+
+
+def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_served(refused: Callable[..., Done], folder: Path) -> None:
+    rule = folder / RULE
+    edit(rule, ("effect: fallback-v1", "effect: fallback-v3"), ("kv_transfer_config: present", "kv_transfer_confg: present"))
+    (folder / "house/broken.yaml").write_text("id: broken\ntitle: [\n")
+    (folder / "stray.yaml").write_text("id: stray\n")
+    (folder / "house/old.yml").write_text("id: old\n")
+    (folder / "house/binary.yaml").write_bytes(b"\xff")
+    done = refused("--rules", str(folder))
+    assert (done.code, done.err.splitlines()) == (
+        3,
+        [
+            f"{folder}/house/binary.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+            f"{folder}/house/old.yml:1:1: rule files end in `.yaml`; rename it",
+        ],
+    )
+    (folder / "house/old.yml").unlink()
+    (folder / "house/binary.yaml").unlink()
+    done = refused("--rules", str(folder))
+    effects = listed(effects_of(Layer.HOUSE))
+    assert (done.code, done.err.splitlines()) == (
+        3,
+        [
+            f"{folder}/house/broken.yaml:3:1: not YAML: while parsing a flow node did not find expected node content",
+            f"{rule}:{place(rule, 'fallback-v3')}: `fallback-v3` is no effect of the house layer; legal: {effects}; did you mean `fallback-v1`?",
+            f"{rule}:{place(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean `kv_transfer_config`?; {LISTS}",
+            f"{folder}/stray.yaml:1:1: a rule file stands under `upstream/`, `house/`; move it there",
+        ],
+    )
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_broken_rules_are_said_once_however_many_workers_there_are_to_be(refused: Callable[..., Done], folder: Path, workers: str) -> None:
+    edit(folder / RULE, ("kv_transfer_config: present", "kv_transfer_config: presnt"))
+    done = refused("--rules", str(folder), "--workers", workers)
+    says = f"{folder}/{RULE}:{place(folder / RULE, 'presnt')}: `kv_transfer_config` has no value to compare with `presnt`"
+    assert (done.code, len(done.err.splitlines()), done.err.startswith(says)) == (3, 1, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere", "{path}:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES"),
+        ("releases.yaml", "{path}:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES"),
+        ("house", "{path}/releases.yaml:1:1: not there; it lists the known releases and the default one"),
+    ],
+)
+def test_a_folder_that_holds_no_rules_is_said(refused: Callable[..., Done], folder: Path, name: str, says: str) -> None:
+    path = folder / name
+    done = refused("--rules", str(path))
+    assert (done.code, says.format(path=path) in done.err.splitlines()) == (3, True), done.err
+
+
+def test_rules_without_a_last_word_are_refused_for_every_release_concerned(refused: Callable[..., Done], folder: Path) -> None:
+    next(folder.rglob("v2-by-default.yaml")).unlink()
+    done = refused("--rules", str(folder))
+    assert (done.code, {line.partition(" in 0.")[0] for line in done.err.splitlines()}) == (3, {f"{folder}/releases.yaml:1:1: nothing decides"})
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "says"),
+    [
+        (["--port", "65536"], {}, ["--port: Input should be less than or equal to 65535, not `65536`"]),
+        (["--port", "-1"], {}, ["--port: Input should be greater than or equal to 0, not `-1`"]),
+        (["--workers", "0"], {}, ["--workers: Input should be greater than or equal to 1, not `0`"]),
+        (
+            ["--port", "-1", "--workers", "1000"],
+            {},
+            ["--port: Input should be greater than or equal to 0, not `-1`", "--workers: Input should be less than or equal to 256, not `1000`"],
+        ),
+        (
+            [],
+            {"PORT": "http", "WORKERS": "0", "MAX_BODY": "1", "KEPT_ANSWERS": "-1", "CANDIDATE_TIME": "nan"},
+            [
+                "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer, not `http`",
+                "RUNNER_POLICY_WORKERS: Input should be greater than or equal to 1, not `0`",
+                "RUNNER_POLICY_MAX_BODY: Input should be greater than or equal to 1024, not `1`",
+                "RUNNER_POLICY_KEPT_ANSWERS: Input should be greater than or equal to 0, not `-1`",
+                "RUNNER_POLICY_CANDIDATE_TIME: Input should be less than or equal to 60, not `nan`",
+            ],
+        ),
+        (
+            ["--workers", "0"],
+            {"PORT": "70000"},
+            [
+                "RUNNER_POLICY_PORT: Input should be less than or equal to 65535, not `70000`",
+                "--workers: Input should be greater than or equal to 1, not `0`",
+            ],
+        ),
+        (
+            ["--default-release", "0.99"],
+            {},
+            [UNKNOWN],
+        ),
+        (["--default-release", "latest"], {}, ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"]),
+        ([], {"DEFAULT_RELEASE": "latest"}, ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else " ".join(value.values()),
+)
+def test_settings_that_do_not_fit_are_all_named_with_what_is_legal(
+    refused: Callable[..., Done], arguments: list[str], variables: dict[str, str], says: list[str]
+) -> None:
+    done = refused(*arguments, **{f"RUNNER_POLICY_{name}": value for name, value in variables.items()})
+    assert (done.code, done.err.splitlines()) == (2, says)
+
+
+@pytest.mark.parametrize("arguments", [["--port", "http"], ["--prot", "1"], ["--workers"], ["rules"]])
+def test_wrong_usage_of_serve_is_a_2(refused: Callable[..., Done], arguments: list[str]) -> None:
+    assert refused(*arguments).code == 2
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_that_is_taken_is_wrong_usage_and_not_a_fault_in_the_rules(run: Callable[..., Done], workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("serve", "--port", str(taken.getsockname()[1]), "--workers", workers)
+    assert (done.code, "address already in use" in done.err.lower(), "Traceback" in done.err) == (2, True, False), done.err
+
+
+# variables and flags
+
+
+def test_variables_name_rules_port_and_default_release(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    edit(folder / RULE, ("title: KV connectors stay on V1", "title: Another title"))
+    with (
+        serve(RUNNER_POLICY_RULES=str(folder), RUNNER_POLICY_PORT=str(port), RUNNER_POLICY_DEFAULT_RELEASE="0.24.0") as server,
+        server.client() as client,
+    ):
+        assert (
+            server.port,
+            client.get("/v1/policy").json()["source"],
+            client.get("/v1/rules/kv-connector-fallback").json()["title"],
+            client.get("/v1/releases").json()["default"],
+            client.post("/v1/decisions", json={"facts": QWEN}).json()["release"],
+        ) == (port, str(folder), "Another title", "0.24.0", {"decided_as": "0.24.0", "verified": True, "defaulted": True})
+
+
+def test_a_flag_wins_over_its_variable_and_an_empty_variable_is_not_set(
+    serve: Callable[..., AbstractContextManager[Server]], root: Path, tmp_path: Path
+) -> None:
+    flags = ("--port", "0", "--rules", str(root / "rules"), "--workers", "1", "--default-release", "0.25.0")
+    overridden = {"RUNNER_POLICY_PORT": "1", "RUNNER_POLICY_RULES": str(tmp_path), "RUNNER_POLICY_WORKERS": "0", "RUNNER_POLICY_DEFAULT_RELEASE": "x"}
+    empty = {"RUNNER_POLICY_HOST": "", "RUNNER_POLICY_MAX_BODY": "", "RUNNER_POLICY_CANDIDATE_TIME": ""}
+    with serve(*flags, **overridden, **empty) as server, server.client() as client:
+        assert (client.get("/v1/policy").json()["source"], client.get("/v1/releases").json()["default"]) == (str(root / "rules"), "0.25.0")
+        assert "http://127.0.0.1:" in server.log.read_text()
+
+
+def test_limits_can_be_set(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    limits = {"MAX_BODY": "1024", "MAX_BATCH_BODY": "4096", "MAX_BATCH_ITEMS": "2", "KEPT_ANSWERS": "2"}
+    with serve(**{f"RUNNER_POLICY_{name}": value for name, value in limits.items()}) as server, server.client() as client:
+        padded = {size: client.post("/v1/decisions", content=json.dumps({"facts": QWEN}).ljust(size)).status_code for size in (1024, 1025)}
+        chunked = client.post("/v1/decisions", content=iter([b" " * 1025])).status_code
+        items = {count: client.post("/v1/decisions/batch", json={"items": [{"facts": {}}] * count}).status_code for count in (2, 3, 500)}
+        lines = client.post("/v1/decisions/batch", content=b"{}\n" + b"x" * 1025, headers={"content-type": "application/x-ndjson"}).text.splitlines()
+        answers = [client.post("/v1/decisions", json={"facts": QWEN, "request_id": str(number % 4)}).json() for number in range(16)]
+    assert (padded, chunked, items, [json.loads(line)["status"] for line in lines]) == ({1024: 200, 1025: 413}, 413, {2: 200, 3: 422, 500: 413}, [422, 413])
+    assert [answer["request_id"] for answer in answers] == [str(number % 4) for number in range(16)]
+    assert len({answer["decision_id"] for answer in answers}) == 16
+
+
+# several workers, and the end
+
+
+def test_two_workers_serve_the_same_policy(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
+    with serve("--workers", "2", "--rules", str(folder), "--default-release", "0.24.0") as server:
+
+        def ask(number: int) -> tuple[str, str, str]:
+            with server.client() as client:
+                answer = client.post("/v1/decisions", json={"facts": QWEN, "request_id": str(number)}).json()
+            return answer["request_id"], answer["vllm_version"], answer["policy"]["revision"]
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(ask, range(64)))
+        started: set[str] = set()
+        while len(started) < 2 and server.process.poll() is None:
+            started.update(re.findall(r"Started server process \[(\d+)\]", server.log.read_text()))
+            time.sleep(0.05)
+    assert [(number, version) for number, version, _ in answers] == [(str(number), "0.24.0") for number in range(64)]
+    assert (len({revision for _, _, revision in answers}), len(started)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ending"),
+    [([], signal.SIGTERM), ([], signal.SIGINT), (["--workers", "2"], signal.SIGTERM)],
+    ids=["SIGTERM", "SIGINT", "SIGTERM to two workers"],
+)
+def test_a_signal_ends_it_cleanly(serve: Callable[..., AbstractContextManager[Server]], arguments: list[str], ending: signal.Signals) -> None:
+    with serve(*arguments) as server:
+        os.kill(server.process.pid, ending)
+        assert server.process.wait(60) == 0
+        assert "Traceback" not in server.log.read_text()
+        with pytest.raises(ConnectionRefusedError):
+            server.connection()
+
+
+def test_a_request_that_is_under_way_is_answered_before_the_end(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    body = b'{"facts": {}}'
+    with serve() as server, server.connection() as connection:
+        connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5])
+        with server.client() as client:
+            assert client.get("/livez").text == "ok\n"
+        os.kill(server.process.pid, signal.SIGTERM)
+        connection.sendall(body[5:])
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        assert server.process.wait(60) == 0

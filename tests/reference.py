@@ -1,0 +1,367 @@
+"""A second way of computing every decision, for the tests alone: plain Python on the rule files as YAML has them.
+
+Written from what the words of a rule file mean, and without the code under test: it knows nothing of
+it but the vocabulary's names, kinds and defaults. A condition is looked at on the nested document of a
+request, by recursion; nothing is compiled, and negation is looked at where it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from policy.facts import VOCABULARY, Fact, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from policy.decision import Decision
+
+Version = tuple[int, ...]
+Scope = dict[str, Any]
+
+VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
+FACTS: dict[str, Fact] = {fact.name: fact for fact in VOCABULARY}
+OBJECTS_ABOVE: dict[str, list[str]] = {name: [above for above in FACTS if name.startswith(f"{above}.")] for name in FACTS}
+
+# Who decides, the first one first; then the runner and the outcome. "house" decides by what its rules say.
+DECIDES: dict[tuple[str, str], tuple[str | None, str | None]] = {
+    ("upstream", "invalid"): (None, None),
+    ("upstream", "reject"): (None, None),
+    ("upstream", "require-v2"): ("v2", "required"),
+    ("upstream", "override-v2"): ("v2", "override"),
+    ("upstream", "override-v1"): ("v1", "override"),
+    ("house", "fallback-v1"): ("v1", "fallback"),
+    ("house", "force-v2"): ("v2", "required"),
+    ("upstream", "force-v2"): ("v2", "required"),
+    ("upstream", "not-default"): ("v1", "not-default"),
+    ("upstream", "default-v1"): ("v1", "fallback"),
+    ("upstream", "fallback-v1"): ("v1", "fallback"),
+    ("upstream", "exclude-v2"): ("v1", "fallback"),
+    ("upstream", "default-v2"): ("v2", "default"),
+}
+ORDER = [*DECIDES, ("upstream", "exclude-v1"), ("upstream", "refuse-v1"), ("upstream", "refuse-v2"), ("house", "advise"), ("upstream", "advise")]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A variable's text that is no integer."""
+
+    error: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule in one release: its own words over those that it says for all of its releases."""
+
+    id: str
+    layer: str
+    effect: str
+    order: int
+    said: dict[str, Any]
+
+    @property
+    def words(self) -> str:
+        return str(next(self.said[name] for name in ("message", "feature", "text") if name in self.said))
+
+    def names(self, field: str) -> list[str]:
+        found = self.said.get(field, [])
+        return [found] if isinstance(found, str) else list(found)
+
+
+class Deployment:
+    """The facts of one request in one release, looked up where the document has them."""
+
+    def __init__(self, document: Mapping[str, Any], release: str) -> None:
+        self.document = document
+        self.opt_in = parsed(release) < (0, 22, 0)
+        self.seen: dict[str, Any] = {}
+
+    def value(self, name: str) -> Any:
+        """The value of a fact; of an object what the document has, or ``None`` where it is absent."""
+        if name not in self.seen:
+            self.seen[name] = self._value(FACTS[name])
+        return self.seen[name]
+
+    def _value(self, fact: Fact) -> Any:
+        found: Any = self.document
+        for part in fact.name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        if fact.kind is Kind.VARIABLE:
+            return variable(found, unset=False if self.opt_in else None)
+        return fact.default if found is None and fact.kind is not Kind.PRESENCE else found
+
+    def is_below_absent(self, name: str) -> bool:
+        return any(self.value(path) is None for path in OBJECTS_ABOVE[name])
+
+
+class Reference:
+    """The rules of a folder, given as the texts of its files by their paths."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        files = {path: yaml.safe_load(text) for path, text in texts.items()}
+        self.known: list[str] = files.pop("releases.yaml")["known"]
+        self.conditions = {file["id"]: file for path, file in files.items() if "/conditions/" in path}
+        self.files = [(path.split("/")[0], file) for path, file in files.items() if "/conditions/" not in path]
+        self._rules = {
+            release: sorted(self._rules_of(release), key=lambda rule: (ORDER.index((rule.layer, rule.effect)), rule.order, rule.id)) for release in self.known
+        }
+
+    def _rules_of(self, release: str) -> Iterator[Rule]:
+        for layer, file in self.files:
+            own = said_for(file, release)
+            if own is not None:
+                yield Rule(file["id"], layer, file["effect"], file.get("order", 0), {**file, **own})
+
+    def rules(self, release: str, layers: Collection[str]) -> list[Rule]:
+        """The rules of a release, in the order in which they are listed."""
+        return [rule for rule in self._rules[release] if rule.layer in layers]
+
+    def fired(self, release: str, facts: Mapping[str, Any], layers: Collection[str]) -> list[str]:
+        """The ids of the rules whose conditions hold, in order."""
+        return [rule.id for rule in self._held(release, Deployment(facts, release)) if rule.layer in layers]
+
+    def _held(self, release: str, deployment: Deployment) -> list[Rule]:
+        return [rule for rule in self._rules[release] if self.holds(rule.said["when"], release, deployment)]
+
+    def holds(self, condition: Any, release: str, deployment: Deployment, *, negated: bool = False) -> bool:
+        """Whether a condition holds; ``negated`` asks for its reverse, which is asked of every leaf."""
+        if condition == "always":
+            return not negated
+        every, some = (any, all) if negated else (all, any)
+        parts = []
+        for key, asked in condition.items():
+            match key:
+                case "all":
+                    parts.append(every(self.holds(item, release, deployment, negated=negated) for item in asked))
+                case "any":
+                    parts.append(some(self.holds(item, release, deployment, negated=negated) for item in asked))
+                case "not":
+                    parts.append(self.holds(asked, release, deployment, negated=not negated))
+                case "uses":
+                    named = said_for(self.conditions[asked], release)
+                    assert named is not None
+                    parts.append(self.holds(named["when"], release, deployment, negated=negated))
+                case fact:
+                    questions = asked if isinstance(asked, dict) else {"is": asked}
+                    parts.append(every(answer(fact, word, operand, deployment, negated=negated) for word, operand in questions.items()))
+        return every(parts)
+
+    def decide(self, release: str, facts: Mapping[str, Any], layers: Collection[str]) -> dict[str, Any]:
+        """The decision: what ``layers`` want, and what vLLM does once the variable says so."""
+        deployment = Deployment(facts, release)
+        held = self._held(release, deployment)
+        alone = wanted = self._settle(release, deployment, [rule for rule in held if rule.layer == "upstream"])
+        if "house" in layers:
+            wanted = self._settle(release, deployment, held)
+        final, set_env = alone, {}
+        if wanted["runner"] != alone["runner"]:
+            text = {"v1": "0", "v2": "1"}[wanted["runner"]]
+            set_env = {VARIABLE.removeprefix("env."): text}
+            then = Deployment({**facts, "env": {**(facts.get("env") or {}), **set_env}}, release)
+            final = self._settle(release, then, [rule for rule in self._held(release, then) if rule.layer == "upstream"])
+        return {
+            **{name: wanted[name] for name in ("runner", "outcome", "unsupported_features", "v1_unsupported_features")},
+            **{name: final[name] for name in ("starts", "startup_errors")},
+            "set_env": set_env,
+            "warnings": wanted["advice"],
+            "reasons": wanted["standing"] + final["refusals"] + wanted["advisories"],
+            "decisive": wanted["decisive"],
+        }
+
+    def _settle(self, release: str, deployment: Deployment, held: list[Rule]) -> Scope:
+        """What follows from these rules, whose conditions hold, with the variable as it stands."""
+        invalid = [rule for rule in held if rule.effect == "invalid"]
+        if invalid:
+            return ending(invalid, deployment)
+        names = called(held)
+        stepping_back = [rule for rule in held if set(rule.names("yields_to")) & names]
+        asking = [rule for rule in held if rule not in stepping_back]
+        deciders = [rule for rule in asking if (rule.layer, rule.effect) in DECIDES]
+        deciding = deciders[0]
+        decisive = [rule for rule in deciders if (rule.layer, rule.effect) == (deciding.layer, deciding.effect)]
+        runner, outcome = DECIDES[deciding.layer, deciding.effect]
+        lists = {bar: [rule for rule in held if rule.effect == bar] for bar in ("exclude-v2", "exclude-v1")}
+        standing = [rule for rule in deciders if rule in decisive or rule.effect != "default-v2"] + lists["exclude-v1"]
+        scope: Scope = {
+            "runner": runner,
+            "outcome": outcome,
+            "unsupported_features": [filled(rule.words, deployment) for rule in lists["exclude-v2"]],
+            "v1_unsupported_features": [filled(rule.words, deployment) for rule in lists["exclude-v1"]],
+            "standing": [rule.id for rule in standing],
+            "decisive": [rule.id for rule in decisive],
+            "startup_errors": [],
+            "refusals": [],
+            "advice": [],
+            "advisories": [],
+        }
+        if runner is None:
+            return scope | {"starts": False, "startup_errors": [filled(rule.words, deployment) for rule in decisive]}
+
+        own = lists["exclude-v2"] if runner == "v2" else lists["exclude-v1"]
+        lifted = [rule for rule in own if "lifted_at_start" in rule.said and self.holds(rule.said["lifted_at_start"], release, deployment)]
+        left = called([rule for rule in held if rule not in lifted])
+        refusals = [rule for rule in asking if rule.effect == f"refuse-{runner}" and needed(rule, left)]
+        shown = ", ".join(filled(rule.words, deployment) for rule in own if rule not in lifted)
+        scope["startup_errors"] = [filled(rule.words, deployment, unsupported_features=shown, v1_unsupported_features=shown) for rule in refusals]
+        advisories = [
+            rule
+            for rule in asking
+            if rule.effect == "advise"
+            and rule.said.get("runner") in {None, runner}
+            and (not rule.names("decided_by") or set(rule.names("decided_by")) & called(decisive))
+            and needed(rule, names)
+        ]
+        whole = {name: ", ".join(scope[name]) for name in ("unsupported_features", "v1_unsupported_features")}
+        scope["advice"] = [filled(rule.words, deployment, **whole) for rule in advisories]
+        return scope | {"starts": not refusals, "refusals": [rule.id for rule in refusals], "advisories": [rule.id for rule in advisories]}
+
+    def mentioned(self) -> dict[str, list[Any]]:
+        """Every value that some rule compares a fact with."""
+        found: dict[str, list[Any]] = {}
+        for file in [*(file for _, file in self.files), *self.conditions.values()]:
+            for part in [file, *file["releases"]]:
+                for field in ("when", "lifted_at_start"):
+                    for fact, value in compared(part.get(field, {})):
+                        if value not in found.setdefault(fact, []):
+                            found[fact].append(value)
+        return found
+
+    def read(self, release: str) -> set[str]:
+        """The facts that a release's rules look at or show, with the objects above them."""
+        names: set[str] = set()
+        for rule in self.rules(release, ("upstream", "house")):
+            names.update(self._looked_at(rule.said["when"], release), self._looked_at(rule.said.get("lifted_at_start", {}), release))
+            names.update(name for name in re.findall(r"{([^{}]+)}", rule.words) if name in FACTS)
+        parts = [name.split(".") for name in names]
+        return {".".join(path[:length]) for path in parts for length in range(1, len(path) + 1)} & FACTS.keys()
+
+    def _looked_at(self, condition: Any, release: str) -> Iterator[str]:
+        for key, asked in condition.items() if isinstance(condition, dict) else ():
+            match key:
+                case "all" | "any":
+                    for item in asked:
+                        yield from self._looked_at(item, release)
+                case "not":
+                    yield from self._looked_at(asked, release)
+                case "uses":
+                    yield from self._looked_at((said_for(self.conditions[asked], release) or {})["when"], release)
+                case fact:
+                    yield fact
+
+
+BARE = ("present", "absent", "not_empty", "malformed")
+QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "is": lambda value, operand: type(value) is type(operand) and value == operand,
+    "is_not": lambda value, operand: type(value) is not type(operand) or value != operand,
+    "in": lambda value, operand: value in operand,
+    "not_in": lambda value, operand: value not in operand,
+    "has_any_of": lambda value, operand: set(value or []) & set(operand),
+    "has_none_of": lambda value, operand: not set(value or []) & set(operand),
+    "has_other_than": lambda value, operand: set(value or []) - set(operand),
+    "first_is_in": lambda value, operand: value and value[0] in operand,
+    "not_empty": lambda value, _: value,
+    "at_least": lambda value, operand: value >= operand,
+    "present": lambda value, _: value is not None,
+    "absent": lambda value, _: value is None,
+    "malformed": lambda value, _: isinstance(value, Unreadable),
+}
+
+
+def answer(fact: str, operator: str, operand: Any, deployment: Deployment, *, negated: bool) -> bool:
+    """One question about one fact; below an absent object the answer is no, whatever is asked."""
+    if deployment.is_below_absent(fact):
+        return False
+    value = deployment.value(fact)
+    if operator == "is" and operand in BARE:
+        operator, operand = operand, True
+    return bool(QUESTIONS[operator](value, operand)) != negated
+
+
+def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadable | None:  # noqa: FBT001  # a request may have it as a boolean
+    """What vLLM makes of the variable: ``bool(int(text))``."""
+    if text is None or isinstance(text, bool):
+        return unset if text is None else text
+    try:
+        return int(text) != 0
+    except ValueError as error:
+        return Unreadable(str(error))
+
+
+def as_reference(decision: Decision) -> dict[str, Any]:
+    """The members of a decision that the reference has, too."""
+    members = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "set_env", "warnings")
+    reasons = [reason.rule for reason in decision.reasons]
+    decisive = [reason.rule for reason in decision.reasons if reason.decisive]
+    return {**{name: getattr(decision, name) for name in members}, "reasons": reasons, "decisive": decisive}
+
+
+def parsed(version: str) -> Version:
+    numbers = [int(number) for number in version.split(".")]
+    return tuple(numbers + [0] * (3 - len(numbers)))
+
+
+@cache
+def lies_in(release: str, span: str) -> bool:
+    """Whether a release lies in a range such as ``>=0.22,<0.24``."""
+    for bound in span.split(","):
+        text = bound.strip()
+        inside = parsed(release) >= parsed(text.removeprefix(">=")) if text.startswith(">=") else parsed(release) < parsed(text.removeprefix("<"))
+        if not inside:
+            return False
+    return True
+
+
+def said_for(file: Mapping[str, Any], release: str) -> dict[str, Any] | None:
+    return next((part for part in file["releases"] if lies_in(release, part["vllm"])), None)
+
+
+def called(rules: Iterable[Rule]) -> set[str]:
+    """What rules can be called by others: by their ids, and upstream's by their effects."""
+    return {name for rule in rules for name in (rule.id, rule.effect if rule.layer == "upstream" else rule.id)}
+
+
+def needed(rule: Rule, names: set[str]) -> bool:
+    return not rule.names("needs") or bool(set(rule.names("needs")) & names)
+
+
+def ending(invalid: list[Rule], deployment: Deployment) -> Scope:
+    """A variable that cannot be read: nothing else is looked at."""
+    ids = [rule.id for rule in invalid]
+    nothing: Scope = {name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "advice", "advisories")}
+    texts = [filled(rule.words, deployment) for rule in invalid]
+    return {"runner": None, "outcome": None, "starts": False, "startup_errors": texts, "standing": ids, "decisive": ids, **nothing}
+
+
+def filled(words: str, deployment: Deployment, **lists: str) -> str:
+    def put(found: re.Match[str]) -> str:
+        if found[0] in {"{{", "}}"}:
+            return found[0][0]
+        return lists[found[1]] if found[1] in lists else spoken(deployment.value(found[1]))
+
+    return re.sub(r"{{|}}|{([^{}]+)}", put, words)
+
+
+def spoken(value: Any) -> str:
+    if isinstance(value, Unreadable):
+        return value.error
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def compared(condition: Any) -> Iterator[tuple[str, Any]]:
+    """The facts of a condition, each with the values that it is compared with."""
+    for key, asked in condition.items() if isinstance(condition, dict) else ():
+        if key in {"all", "any"}:
+            for item in asked:
+                yield from compared(item)
+        elif key == "not":
+            yield from compared(asked)
+        elif key in FACTS:
+            for operand in asked.values() if isinstance(asked, dict) else [asked]:
+                for value in operand if isinstance(operand, list) else [operand]:
+                    if value not in BARE and not (value is True and FACTS[key].kind in {Kind.LIST, Kind.PRESENCE}):
+                        yield key, value
