@@ -104,6 +104,8 @@ class Policy:
         if request.explain or request.facts.ignored or not release.verified:
             return encode(self._decided(request, today, ruleset, weighed))
         values = encode(ruleset.shows(weighed.ruling)(weighed.row)) if weighed.variable_is_sound else b""
+        if weighed.set_to is not None:
+            values += encode(ruleset.shows(weighed.final)(weighed.final_row))  # rules that only the set variable brings out
         key = (release.decided_as, request.vllm_version, release.defaulted, request.upstream_only, weighed.fired, weighed.final_fired, values, today)
         kept = self._kept.get(key)
         asked_by = encode(request.request_id)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policy.errors import MAX_FAULTS
 from policy.facts import FACTS, INDEX, MAX_IGNORED, MAX_IGNORED_KEY, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, defaults, parse_variable, read_facts
 
 if TYPE_CHECKING:
@@ -366,6 +367,10 @@ def test_an_unknown_member_at_the_top_is_told_the_legal_ones() -> None:
     _, faults = read({"modelconfig": {}})
     tops = list(dict.fromkeys(name.partition(".")[0] for name in FACTS))
     assert faults == [("/modelconfig", f"unknown member `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean `model_config`?")]
+
+
+def test_a_flood_of_faults_is_cut() -> None:
+    assert [pointer for pointer, _ in read({f"m{n}": n for n in range(MAX_FAULTS + 10)})[1]] == [f"/m{n}" for n in range(MAX_FAULTS)]
 
 
 def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:

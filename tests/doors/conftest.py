@@ -107,8 +107,8 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The service as `runner-policy serve` starts it, with the shipped rules and nothing set."""
-    with serving(tmp_path_factory.mktemp("server")) as started:
+    """The service as `runner-policy serve` starts it, with the shipped rules; candidate rules have the time that a busy machine takes."""
+    with serving(tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIME="60") as started:
         yield started
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import string
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -435,19 +436,25 @@ def test_a_body_full_of_unknown_members_gets_no_larger_answer_than_itself(client
 # names that the engine would mix up
 
 
+LETTERS = (string.ascii_letters + string.digits).encode()
+
+
+@cache
+def heads() -> dict[int, str]:
+    """All beginnings of three letters by their hash."""
+    return {fnv1a(head): head for head in map(bytes.decode, map(bytes, product(LETTERS, repeat=3)))}
+
+
 def collisions(target: str, count: int = 4) -> list[str]:
     """Other names of the same 32-bit FNV-1a hash: the hash is run forwards from its start and backwards from the target."""
-    prime, size = 0x01000193, 3
-    inverse = pow(prime, -1, 1 << 32)
-    letters = (string.ascii_letters + string.digits).encode()
-    heads = {fnv1a(head): head for head in map(bytes.decode, map(bytes, product(letters, repeat=size)))}
+    inverse = pow(0x01000193, -1, 1 << 32)
     found = []
-    for tail in product(letters, repeat=size):
+    for tail in product(LETTERS, repeat=3):
         value = fnv1a(target)
         for byte in reversed(tail):
             value = (value * inverse & 0xFFFFFFFF) ^ byte
-        if value in heads:
-            found.append(heads[value] + bytes(tail).decode())
+        if value in heads():
+            found.append(heads()[value] + bytes(tail).decode())
             if len(found) == count:
                 break
     return found

@@ -150,7 +150,7 @@ def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[
     assert (code, ESCAPE in out, json.loads(out)["runner"]) == (0, False, "v1")
 
 
-@pytest.mark.parametrize("arguments", [["decide"], ["decide", "--explain"], ["dry-run"]])
+@pytest.mark.parametrize("arguments", [["decide", "--explain"], ["dry-run"]])
 def test_there_are_no_colours_where_nobody_wants_them(on_terminal: Callable[..., tuple[int, str]], file: Path, arguments: list[str]) -> None:
     command, *flags = arguments
     coloured, bare = (on_terminal(command, str(file), *flags, **variables) for variables in ({}, {"NO_COLOR": "1"}))
