@@ -9,6 +9,7 @@ input, an answer on standard output.
 from __future__ import annotations
 
 import resource
+import signal
 import sys
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
 from typing import Any, Final
@@ -173,17 +174,24 @@ def compare(current: Decision, tried: Tried) -> Comparison:
     return Comparison(current, candidate, changes)
 
 
-def stopped(code: int) -> str:
-    """Why a process ended without an answer, by its exit code: a signal's negative number, or an error's."""
+def too_slow(seconds: float) -> str:
+    """What is said of rules that took more than ``seconds``."""
+    return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
+
+
+def stopped(code: int, seconds: float) -> str:
+    """Why a process with ``seconds`` to its name ended without an answer, by its exit code: a signal's negative number, or an error's."""
+    if code == -signal.SIGXCPU:
+        return too_slow(seconds)
     if code < 0:
-        return f"the rules took more time than a dry run may, or broke the engine (signal {-code}); make their conditions simpler"
-    return "the rules took more memory than a dry run may; make their conditions simpler"
+        return f"the candidate rules broke the engine (signal {-code}); make their conditions simpler"
+    return "the candidate rules took more memory than a dry run may; make their conditions simpler"
 
 
 def main() -> None:
     """Try the job on standard input within its bounds; what exceeds them ends the process."""
     job = read_job(sys.stdin.buffer.read())
-    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU tells it from other ends
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.buffer.write(encode(attempt(job)))

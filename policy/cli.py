@@ -121,9 +121,9 @@ def dry_run(
             candidate.COMMAND, input=candidate.encode(job), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=CANDIDATE_SECONDS, check=True
         )
     except subprocess.TimeoutExpired:
-        _fail(INVALID, f"the candidate rules took more than {CANDIDATE_SECONDS:g} seconds; make their conditions simpler")
+        _fail(INVALID, candidate.too_slow(CANDIDATE_SECONDS))
     except subprocess.CalledProcessError as error:
-        _fail(INVALID, candidate.stopped(error.returncode))
+        _fail(INVALID, candidate.stopped(error.returncode, CANDIDATE_SECONDS))
     try:
         compared = candidate.compare(current, candidate.read_tried(done.stdout))
     except RulesInvalid as error:

@@ -203,13 +203,13 @@ async def _run(job: bytes, seconds: float) -> bytes:
     try:
         output, _ = await asyncio.wait_for(process.communicate(job), seconds)
     except TimeoutError as error:
-        raise Refused("rules-stopped", f"the rules took more than {seconds:g} seconds; make their conditions simpler") from error
+        raise Refused("rules-stopped", candidate.too_slow(seconds)) from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise Refused("rules-stopped", candidate.stopped(process.returncode))
+        raise Refused("rules-stopped", candidate.stopped(process.returncode, seconds))
     return output
 
 

@@ -483,7 +483,7 @@ FIFTY = 50 << 20
 
 
 @pytest.mark.parametrize("path", CALLS)
-@pytest.mark.parametrize("filling", [b" ", b"[", b"x", b"\xff"])
+@pytest.mark.parametrize("filling", [b"[", b"\xff"])
 def test_50_mb_of_announced_length_are_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
     status, kind, ((pointer, message),) = told(client.post(path, content=filling * FIFTY))
     limit = 16 << 20 if path.endswith("batch") else 1 << 20

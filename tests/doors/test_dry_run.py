@@ -406,7 +406,7 @@ def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(serve: Callable[
         assert problem(stopped) == (
             422,
             "rules-stopped",
-            [{"pointer": "", "message": "the rules took more than 1 seconds; make their conditions simpler"}],
+            [{"pointer": "", "message": "the candidate rules took more than 1 s; make their conditions simpler"}],
         )
         assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
 

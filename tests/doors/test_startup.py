@@ -240,7 +240,7 @@ def test_limits_can_be_set(serve: Callable[..., AbstractContextManager[Server]])
 # several workers, and the end
 
 
-def test_two_workers_serve_the_same_policy(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
+def test_two_workers_serve_the_same_policy_and_end_together(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
     with serve("--workers", "2", "--rules", str(folder), "--default-release", "0.24.0") as server:
 
         def ask(number: int) -> tuple[str, str, str]:
@@ -254,17 +254,16 @@ def test_two_workers_serve_the_same_policy(serve: Callable[..., AbstractContextM
         while len(started) < 2 and server.process.poll() is None:
             started.update(re.findall(r"Started server process \[(\d+)\]", server.log.read_text()))
             time.sleep(0.05)
+        os.kill(server.process.pid, signal.SIGTERM)
+        assert server.process.wait(60) == 0
+        assert "Traceback" not in server.log.read_text()
     assert [(number, version) for number, version, _ in answers] == [(str(number), "0.24.0") for number in range(64)]
     assert (len({revision for _, _, revision in answers}), len(started)) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "ending"),
-    [([], signal.SIGTERM), ([], signal.SIGINT), (["--workers", "2"], signal.SIGTERM)],
-    ids=["SIGTERM", "SIGINT", "SIGTERM to two workers"],
-)
-def test_a_signal_ends_it_cleanly(serve: Callable[..., AbstractContextManager[Server]], arguments: list[str], ending: signal.Signals) -> None:
-    with serve(*arguments) as server:
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_it_cleanly(serve: Callable[..., AbstractContextManager[Server]], ending: signal.Signals) -> None:
+    with serve() as server:
         os.kill(server.process.pid, ending)
         assert server.process.wait(60) == 0
         assert "Traceback" not in server.log.read_text()
