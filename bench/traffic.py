@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import mean, median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from bench import cerbos, servers
-from bench.documents import different, encode
+from bench.documents import documents, encode
 from bench.job import SINGLE, STREAM, Job, Measured, measured
 from policy.decision import encode as encode_decision
 from policy.request import read_request
+from policy.usual import read_usual
 from service.answers import today
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from bench.servers import Server
@@ -51,7 +53,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The documents as lines of a file, and what is known of them: mean and extreme sizes, and of the answers to some of them."""
+    """The documents as lines of a file, and what is known of them.
+
+    ``kinds`` counts those that differ in what their release reads; ``answer_size`` and ``fired`` are those of a sample.
+    """
 
     file: Path
     cerbos_file: Path
@@ -59,6 +64,7 @@ class Corpus:
     size: float
     answer_size: int
     fired: float
+    kinds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +97,26 @@ class Traffic:
 
 
 def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
-    """Write the documents: for many releases, the default one most often, no two alike in what their release reads."""
-
-    def decided_by(document: dict[str, Any]) -> Hashable:
-        request = read_request(document, policy.releases)
-        ruleset = policy.ruleset(request.release.decided_as)
-        return request.release.decided_as, ruleset.definition.encoder.encode(request.facts.row)
-
+    """Write the documents, all different: for many releases, the default one most often."""
     releases = policy.releases
     versions = (None,) * 3 + releases.known[releases.known.index(releases.default) - 2 :]
     count = max((load.rounds + 1) * load.single, load.stream)
-    documents = different(load.seed, count, versions, decided_by)
-    bodies = [encode(document) for document in documents]
-    sample = [read_request(document, releases) for document in documents[:SAMPLE]]
+    asked = list(islice(documents(load.seed, versions), count))
+    bodies = [encode(document) for document in asked]
+    assert len(set(bodies)) == count  # INVARIANT: each has an id of its own
+    requests = [read_usual(body, releases) for body in bodies]
+    kinds = {(each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts.sections)) for each in requests if each}
+    sample = [read_request(document, releases) for document in asked[:SAMPLE]]
     answers = [len(encode_decision(policy.decide(request, today()))) for request in sample]
-    rulesets = [(policy.ruleset(each.release.decided_as), each.facts.row) for each in sample]
-    fired = [len(ruleset.fired(row)) for ruleset, row in rulesets]
+    rulesets = [(policy.ruleset(each.release.decided_as), each.facts.sections) for each in sample]
+    fired = [len(ruleset.fired(sections)) for ruleset, sections in rulesets]
     file, cerbos_file = folder / "documents.ndjson", folder / "cerbos.ndjson"
     file.write_bytes(b"\n".join([*bodies, b""]))
-    cerbos_file.write_bytes(b"\n".join([*map(cerbos.request, documents[: (load.rounds + 1) * load.cerbos]), b""]))
-    return Corpus(file, cerbos_file, count, mean(map(len, bodies)), round(median(answers)), mean(fired))
+    cerbos_file.write_bytes(b"\n".join([*map(cerbos.request, asked[: (load.rounds + 1) * load.cerbos]), b""]))
+    return Corpus(file, cerbos_file, count, mean(map(len, bodies)), round(median(answers)), mean(fired), len(kinds))
 
 
-def traffic(policy: Policy, load: Load, documents: Corpus, tell: Callable[[str], None]) -> Traffic:
+def traffic(policy: Policy, load: Load, posed: Corpus, tell: Callable[[str], None]) -> Traffic:
     """Ask everybody.
 
     Raises:
@@ -122,14 +125,14 @@ def traffic(policy: Policy, load: Load, documents: Corpus, tell: Callable[[str],
     """
     skipped: list[str] = []
     with ExitStack() as stack:
-        limit = stack.enter_context(servers.running(*servers.constant(documents.answer_size)))
+        limit = stack.enter_context(servers.running(*servers.constant(posed.answer_size)))
         ours = stack.enter_context(servers.running(*servers.service()))
-        single = Job(limit.port, "/v1/decisions", JSON, str(documents.file), 0, load.single)
+        single = Job(limit.port, "/v1/decisions", JSON, str(posed.file), 0, load.single)
         contenders = [
             Contender(CONSTANT, limit, SINGLE, lambda number: replace(single, first=number * load.single, repeat=load.single, count=LONGER * load.single)),
             Contender(DIFFERENT, ours, SINGLE, lambda number: replace(single, port=ours.port, first=number * load.single)),
             Contender(REPEATED, ours, SINGLE, lambda _: replace(single, port=ours.port, repeat=FEW, count=LONGER * load.single)),
-            Contender(BATCH, ours, STREAM, lambda number: _stream(single, ours, load, documents, number)),
+            Contender(BATCH, ours, STREAM, lambda number: _stream(single, ours, load, posed, number)),
         ]
         if load.cerbos:
             release = policy.releases.known[-1]
@@ -138,7 +141,7 @@ def traffic(policy: Policy, load: Load, documents: Corpus, tell: Callable[[str],
             except cerbos.CerbosMissing as error:
                 skipped.append(f"Cerbos is left out: {error}")
             else:
-                asked = replace(single, port=rival.port, path=cerbos.PATH, file=str(documents.cerbos_file), count=load.cerbos)
+                asked = replace(single, port=rival.port, path=cerbos.PATH, file=str(posed.cerbos_file), count=load.cerbos)
                 contenders.append(Contender(CERBOS, rival, SINGLE, lambda number: replace(asked, first=number * load.cerbos)))
         for contender in contenders:
             measured(contender.module, contender.job(load.rounds))
@@ -151,11 +154,11 @@ def traffic(policy: Policy, load: Load, documents: Corpus, tell: Callable[[str],
                 rounds[contender.name].append(replace(result, cpu=contender.server.cpu - used))
                 tell(f"round {number + 1}: {contender.name} {result.rate:,.0f}/s")
         medians = {name: _medians(found) for name, found in rounds.items()}
-        return Traffic(documents, rounds, medians, (before, ours.resident), skipped)
+        return Traffic(posed, rounds, medians, (before, ours.resident), skipped)
 
 
-def _stream(single: Job, server: Server, load: Load, documents: Corpus, number: int) -> Job:
-    first = number * load.stream % (documents.count - load.stream + 1)
+def _stream(single: Job, server: Server, load: Load, posed: Corpus, number: int) -> Job:
+    first = number * load.stream % (posed.count - load.stream + 1)
     return replace(single, port=server.port, path="/v1/decisions/batch", content_type=NDJSON, first=first, count=load.stream)
 
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves, ways
 from policy.errors import EngineFailed
-from policy.facts import FACTS, INDEX, Kind, ancestors, defaults
+from policy.facts import FACTS, INDEX, VOCABULARY, Kind, ancestors, cut, defaults
+from policy.recent import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
+    from policy.facts import Sections
 
 GROUP: Final = 32  # 64 ways to match at one level of the network make the engine fail
 ALONE: Final = 56  # so many ways are no 64, and go without a level of groups
@@ -40,15 +42,33 @@ UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Writes a row as the engine's fact: ``pick`` takes what the rules read, a table each has its text."""
+    """Writes a row's sections as the engine's fact: ``pick`` takes those that the rules read, a table each has its text."""
 
     head: str
-    pick: Callable[[Sequence[Any]], tuple[Any, ...]]
-    tables: tuple[Table, ...]
+    pick: Callable[[Sections], Sections]
+    texts: tuple[SectionTexts, ...]
 
-    def encode(self, row: Sequence[Any]) -> str:
+    def encode(self, sections: Sections) -> str:
         """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
-        return f"{self.head}{''.join(map(getitem, self.tables, self.pick(row)))}}}"
+        try:
+            return f"{self.head}{''.join(map(getitem, self.texts, self.pick(sections)))}}}"
+        except TypeError:  # a list with an object in it is no key
+            return f"{self.head}{''.join(map(SectionTexts.text, self.texts, self.pick(sections)))}}}"
+
+
+class SectionTexts(dict[tuple[Any, ...], str]):
+    """The texts of a section's values; those of late are kept, because deployments share sections."""
+
+    def __init__(self, columns: Sequence[tuple[int, Table]]) -> None:
+        super().__init__()
+        self._columns = tuple(columns)
+
+    def text(self, values: tuple[Any, ...]) -> str:
+        """The keys and codes of what the rules read of the section."""
+        return "".join([table[values[place]] for place, table in self._columns])
+
+    def __missing__(self, values: tuple[Any, ...]) -> str:
+        return remember(self, values, self.text(values), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +119,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         encoder=encoder,
         numbers=numbers,
         always=tuple(place for place, item in enumerate(rules) if item.when is None),
-        canary=encoder.encode(defaults(series)),
+        canary=encoder.encode(cut(defaults(series))),
     )
 
 
@@ -297,10 +317,13 @@ class _Keys:
 
     def encoder(self, groups: int) -> Encoder:
         head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
-        columns = list(self.columns.values())
-        places = [column.index for column in columns]
-        pick = itemgetter(*places) if len(places) > 1 else lambda row: tuple(row[place] for place in places)
-        return Encoder(head, pick, tuple(column.table for column in columns))
+        read: dict[int, list[tuple[int, Table]]] = {}
+        for section, numbers in enumerate(cut(range(len(VOCABULARY)))):
+            columns = [(numbers.index(column.index), column.table) for column in self.columns.values() if column.index in numbers]
+            if columns:
+                read[section] = columns
+        pick = itemgetter(*read) if len(read) > 1 else lambda sections: [sections[section] for section in read]
+        return Encoder(head, pick, tuple(map(SectionTexts, read.values())))
 
 
 def _key(number: int) -> str:

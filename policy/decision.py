@@ -6,19 +6,20 @@ known of a rule before a request comes (its fixed words, its evidence's names) i
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.conditions import leaves
-from policy.facts import INDEX, Malformed, ancestors
+from policy.facts import INDEX, VOCABULARY, Kind, Malformed, ancestors
 from policy.precedence import Says
 from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
     from policy.ruling import Ruling
@@ -116,9 +117,12 @@ encode = msgspec.json.Encoder().encode
 
 
 class Shown:
-    """What a release's rule shows in an answer, as far as it does not depend on the facts."""
+    """What a release's rule shows in an answer, as far as it does not depend on the facts.
 
-    __slots__ = ("effect", "evidence", "feature", "fixed", "indices", "layer", "message", "references", "rule", "words")
+    ``values`` takes from a row all on which the rule's reason depends; it is ``None`` where that is not in the row, or no key.
+    """
+
+    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "message", "references", "rule", "values", "words")
 
     def __init__(self, item: ReleaseRule) -> None:
         rule = item.rule
@@ -129,7 +133,7 @@ class Shown:
         self.feature = rule.effect.says is Says.FEATURE
         self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
         self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
-        self.indices = (*(index for _, index in self.evidence), *(INDEX[name] for name in self.words.facts))
+        self.values = _values([*(index for _, index in self.evidence), *(INDEX[name] for name in self.words.facts)], self.words.lists)
 
     def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
         """The rule's words for these facts."""
@@ -150,8 +154,16 @@ class Shown:
         )
 
 
+def _values(indices: Sequence[int], lists: Sequence[str]) -> Callable[[Sequence[Any]], Any] | None:
+    if lists or any(VOCABULARY[index].kind is Kind.LIST for index in indices):
+        return None
+    return itemgetter(*indices) if indices else lambda _: None
+
+
 def shown(value: Any) -> Any:
-    """A fact's value as an answer shows it: a malformed variable by its text."""
+    """A fact's value as an answer shows it: a malformed variable by its text, a list as a list."""
+    if isinstance(value, tuple):
+        return [list(item) if isinstance(item, tuple) else item for item in value]
     return value.text if isinstance(value, Malformed) else value
 
 

@@ -5,16 +5,21 @@ Owns the facts' types, legal values, defaults and meanings, and the reading of a
 rules' JSON Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from ``VOCABULARY``.
 Which releases read a fact is no property of it: the rules say so (``rulebook``).
 
-A row has one value a fact, in the vocabulary's order. Types are one a fact and checked without
+A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. The same row cut
+where the members of ``facts`` end is its sections: many deployments share them, if not the row. Types are one a fact and checked without
 coercion: an engine that holds ``1``, ``true`` and ``"1"`` for equal must never see two of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain, groupby, pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, Misfit, listed, nearest, quoted
 
@@ -30,6 +35,7 @@ MAX_IGNORED_KEY: Final = 64
 VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
 
 Row: TypeAlias = list[Any]
+Sections: TypeAlias = Sequence[tuple[Any, ...]]
 
 
 class Kind(StrEnum):
@@ -82,10 +88,10 @@ class Fact:
     earlier_default: tuple[tuple[int, int], Any] | None = None
 
     def default_in(self, release: tuple[int, int]) -> Any:
-        """The default in a minor series: ``earlier_default`` holds before the series that it names."""
+        """What stands in a row by default in a minor series: ``earlier_default`` holds before the series that it names."""
         if self.earlier_default is not None and release < self.earlier_default[0]:
             return self.earlier_default[1]
-        return self.default
+        return tuple(self.default) if self.default == [] else self.default
 
     @property
     def legal(self) -> str:
@@ -290,7 +296,8 @@ class Member:
     """A place in the nested request: an object with members, a fact, or (a presence) both.
 
     ``type`` and ``fits`` are the fact's check in the form that costs least: the exact type of a legal
-    value and, where that is not all, a question about it. ``pointer`` is the place below ``facts``.
+    value and, where that is not all, a question about it. ``take`` makes of it what stands in a row, where
+    that is something else. ``pointer`` is the place below ``facts``.
     """
 
     path: str
@@ -300,6 +307,7 @@ class Member:
     members: dict[str, Member] = field(default_factory=dict)
     type: Any = dict
     fits: Callable[[Any], bool] | None = None
+    take: Callable[[Any], Any] | None = None
     pointer: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -316,6 +324,13 @@ TYPES: Final[dict[Kind, type]] = {
     Kind.TEXTS: list,
     Kind.LIST: list,
 }
+
+
+def _frozen(value: list[Any]) -> tuple[Any, ...]:
+    return tuple([tuple(item) if type(item) is list else item for item in value])
+
+
+TAKES: Final[dict[Kind, Callable[[Any], Any]]] = {Kind.VARIABLE: parse_variable, Kind.TEXTS: tuple, Kind.LIST: _frozen}
 
 
 def _fits(fact: Fact) -> Callable[[Any], bool] | None:
@@ -341,6 +356,7 @@ def _tree() -> Member:
         member.fact, member.index = fact, index
         member.type = TYPES[fact.kind]
         member.fits = _fits(fact)
+        member.take = TAKES.get(fact.kind)
         member.is_open = member.is_open or fact.kind is Kind.PRESENCE
     return root
 
@@ -354,38 +370,77 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
     return tuple(fact.default_in(series) for fact in VOCABULARY)
 
 
-@dataclass(slots=True)
-class Facts:
-    """A deployment's facts: a full ``row``, the places that were ``stated``, and what was ``ignored``.
+def _ends() -> list[int]:
+    sections = [fact.name.partition(".")[0] for fact in VOCABULARY]
+    assert len(TREE.members) == len(list(groupby(sections)))  # INVARIANT: a member's facts stand together
+    return [sections.index(name) for name in TREE.members] + [len(sections)]
+
+
+_SPANS: Final = tuple(slice(*span) for span in pairwise(_ends()))
+VARIABLE_SECTION: Final = list(TREE.members).index(VARIABLE.partition(".")[0])
+
+
+def cut(row: Sequence[Any]) -> Sections:
+    """The sections of a row."""
+    return tuple([tuple(row[span]) for span in _SPANS])
+
+
+def joined(sections: Sections) -> Row:
+    """The row of sections."""
+    return list(chain.from_iterable(sections))
+
+
+def with_variable(sections: Sections, value: Tristate) -> Sections:
+    """The same sections with the variable set; it is alone in its own."""
+    changed = list(sections)
+    changed[VARIABLE_SECTION] = (value,)
+    return changed
+
+
+class Facts(Struct, frozen=True):
+    """A deployment's facts: full ``sections``, the places in the row that were ``stated``, and what was ``ignored``.
 
     ``ignored`` holds the first members, as (path of the object, key), that an open object had beside its facts.
     """
 
-    row: Row
-    stated: list[int]
-    ignored: list[tuple[str, str]]
+    sections: Sections
+    stated: list[int] = []
+    ignored: list[tuple[str, str]] = []
 
-    def state(self, index: int, value: Any) -> None:
-        """Take a stated value."""
-        self.stated.append(index)
-        self.row[index] = value
+    @property
+    def row(self) -> Row:
+        """The values, one a fact."""
+        return joined(self.sections)
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""
         return [hint for path, key in self.ignored if (hint := _misspelt(path, key))]
 
 
+@dataclass(slots=True)
+class _Reading:
+    """What was read of the facts so far."""
+
+    row: Row
+    stated: list[int] = field(default_factory=list)
+    ignored: list[tuple[str, str]] = field(default_factory=list)
+
+    def state(self, index: int, value: Any) -> None:
+        self.stated.append(index)
+        self.row[index] = value
+
+
 def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[Misfit]) -> Facts:
     """The facts of a nested document, defaults of ``series`` filled in; each fault is appended to ``faults``."""
-    facts = Facts(list(defaults(series)), [], [])
+    facts = _Reading(list(defaults(series)))
     if type(document) is dict:
         _read_object(TREE, document, pointer, facts, faults)
     else:
         faults.append(Misfit(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`'))
-    return facts
+    return Facts(cut(facts.row), facts.stated, facts.ignored)
 
 
-def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: Facts, faults: list[Misfit]) -> None:
+def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: _Reading, faults: list[Misfit]) -> None:
     members = parent.members
     for key, value in document.items():
         member = members.get(key)
@@ -403,12 +458,12 @@ def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: 
                     facts.state(index, value=True)
                 _read_object(member, value, pointer, facts, faults)
             else:
-                facts.state(index, parse_variable(value) if index == VARIABLE_INDEX else value)
+                facts.state(index, value if member.take is None else member.take(value))
         else:
             _read_other(member, value, pointer, facts, faults)
 
 
-def _read_other(member: Member, value: Any, pointer: str, facts: Facts, faults: list[Misfit]) -> None:
+def _read_other(member: Member, value: Any, pointer: str, facts: _Reading, faults: list[Misfit]) -> None:
     """What is not of the usual type: ``null``, a variable's ``true`` or ``false``, or a fault."""
     fact = member.fact
     if fact is None:

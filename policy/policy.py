@@ -14,10 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
-from policy.facts import VARIABLE, VARIABLE_INDEX
+from policy.decision import Decision, PolicyRef, Verdict, start_lists, startup_errors, summary
+from policy.facts import VARIABLE, cut, joined, with_variable
 from policy.precedence import Runner
-from policy.recent import Recent
 from policy.releases import series
 from policy.ruleset import Ruleset
 from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
@@ -28,39 +27,27 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.catalogue import Catalogue, ReleaseRule
+    from policy.facts import Sections
     from policy.request import Request
 
 EXCLUDE_V2: Final = "exclude-v2"
 EXCLUDE_V1: Final = "exclude-v1"
-NO_LISTS: Final[dict[str, list[str]]] = {}
-ASKED_BY: Final = len(b'{"decision_id":"","request_id":') + 36
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class Weighed(Struct, frozen=True, gc=False):
     """One row of facts weighed by a release's rules.
 
-    ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone, on the rules that
-    ``fired``; the ``final`` ones are what vLLM comes to with the variable ``set_to``, where that must be set.
+    ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` is what vLLM
+    comes to with the variable ``set_to``, where that must be set, and ``final_row`` the facts then.
     """
 
     row: Sequence[Any]
-    fired: tuple[int, ...]
     ruling: Ruling
     upstream: Ruling
     final: Ruling
     final_row: Sequence[Any]
-    final_fired: tuple[int, ...]
     set_to: str | None
-
-    @property
-    def variable_is_sound(self) -> bool:
-        """Whether every value of the row is one that JSON has; a malformed variable is none."""
-        return not self.ruling.effect.alone
-
-
-KEPT: Final = 1024
-MAX_KEPT: Final = 4096  # bytes of one answer
 
 
 class Policy:
@@ -79,7 +66,6 @@ class Policy:
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
-        self._kept: Recent[tuple[Any, ...], bytes] = Recent(KEPT)
         compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known:
@@ -92,45 +78,21 @@ class Policy:
         """The compiled rules of a known release."""
         return self._rulesets[release]
 
-    def answer(self, request: Request, today: date) -> bytes:
-        """The decision as JSON, as ``decide`` makes it.
-
-        What follows from the fired rules and the values that they show is kept for the next deployment
-        of which the same can be said, whatever else it has.
-        """
-        release = request.release
-        ruleset = self._rulesets[release.decided_as]
-        weighed = weigh(ruleset, request.facts.row, upstream_only=request.upstream_only)
-        if request.explain or request.facts.ignored or not release.verified:
-            return encode(self._decided(request, today, ruleset, weighed))
-        values = encode(ruleset.shows(weighed.ruling)(weighed.row)) if weighed.variable_is_sound else b""
-        if weighed.set_to is not None:
-            values += encode(ruleset.shows(weighed.final)(weighed.final_row))  # rules that only the set variable brings out
-        key = (release.decided_as, request.vllm_version, release.defaulted, request.upstream_only, weighed.fired, weighed.final_fired, values, today)
-        kept = self._kept.get(key)
-        asked_by = encode(request.request_id)
-        if kept is None:
-            answer = encode(self._decided(request, today, ruleset, weighed))
-            if len(answer) <= MAX_KEPT and weighed.variable_is_sound:
-                self._kept.keep(key, answer[ASKED_BY + len(asked_by) :])
-            return answer
-        return b'{"decision_id":"%b","request_id":%b%b' % (str(uuid7()).encode(), asked_by, kept)
-
     def decide(self, request: Request, today: date) -> Decision:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of."""
         ruleset = self._rulesets[request.release.decided_as]
-        return self._decided(request, today, ruleset, weigh(ruleset, request.facts.row, upstream_only=request.upstream_only))
+        return self._decided(request, today, ruleset, weigh(ruleset, request.facts.sections, upstream_only=request.upstream_only))
 
     def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Weighed) -> Decision:
         row, ruling, upstream, final, final_row = weighed.row, weighed.ruling, weighed.upstream, weighed.final, weighed.final_row
         shown = ruleset.shown
         decisive = ruling.decisive
-        reasons = [shown[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
+        reasons = [ruleset.reason(n, row, n in decisive) for n in ruling.standing]
         v2_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2] if ruling.v2_list else []
         v1_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V1] if ruling.v1_list else []
-        errors = startup_errors(shown, final, final_row)
+        errors = [] if final.starts else startup_errors(shown, final, final_row)
         told = summary(ruling, reasons, errors)
-        warnings = self._warnings(request, ruleset, ruling, today)
+        warnings = self._warnings(request, ruleset, ruling, today) if request.facts.ignored or ruleset.reviewed or not request.release.verified else []
         if final.refusals:
             left = start_lists(shown, final, final_row)
             reasons += [shown[n].reason(final_row, left, False) for n in final.refusals]
@@ -177,32 +139,31 @@ class Policy:
         return found
 
 
-def weigh(ruleset: Ruleset, row: Sequence[Any], *, upstream_only: bool) -> Weighed:
+def weigh(ruleset: Ruleset, sections: Sections, *, upstream_only: bool) -> Weighed:
     """What the rules make of a row of facts.
 
     Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
     that makes vLLM choose it, and ``final`` what vLLM then does. In every release a set variable decides
     before anything that a house rule could have decided against.
     """
-    fired = ruleset.fired(row)
+    row = joined(sections)
+    fired = ruleset.fired(sections)
     upstream, ruling = ruleset.both(fired)
     if upstream_only:
         ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
-        return Weighed(row, fired, ruling, upstream, upstream, row, fired, None)
+        return Weighed(row, ruling, upstream, upstream, row, None)
     variable = ruling.runner is Runner.V2
-    set_row = list(row)
-    set_row[VARIABLE_INDEX] = variable
-    final_fired = ruleset.fired(set_row)
-    final, _ = ruleset.both(final_fired)
-    return Weighed(row, fired, ruling, upstream, final, set_row, final_fired, "1" if variable else "0")
+    set_sections = with_variable(sections, variable)
+    final, _ = ruleset.both(ruleset.fired(set_sections))
+    return Weighed(row, ruling, upstream, final, joined(set_sections), "1" if variable else "0")
 
 
 def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: Request) -> Decision:
     def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
         row = list(weighed.row)
         row[index] = value
-        other = weigh(ruleset, row, upstream_only=request.upstream_only)
+        other = weigh(ruleset, cut(row), upstream_only=request.upstream_only)
         return other.ruling.runner, other.final.starts
 
     return replace(

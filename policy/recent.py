@@ -1,21 +1,32 @@
-"""A bounded memory of answers of late, for questions that come again.
+"""Bounded memories of answers of late, for questions that come again.
 
-Owns what is kept and what is let go: a question's answer is kept once it is asked for the second time,
-so that a stream of different questions costs and keeps nothing, and the oldest is let go for the newest.
+Owns what is kept and what is let go. ``remember`` keeps what is small and often the same. In ``Recent``, a question's answer is
+kept once it is asked for the second time, so that a stream of different questions costs and keeps nothing, and the oldest is let go for the newest.
 """
 
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 MARKS: Final = 4096
+REMEMBERED: Final = 256
+SMALL: Final = 512  # characters
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
+
+
+def remember(kept: dict[Any, V], question: Any, answer: V, values: object) -> V:
+    """``answer``, kept for the next time where the ``values`` that it is made of are small; a full memory starts anew."""
+    if len(repr(values)) <= SMALL:
+        if len(kept) >= REMEMBERED:
+            kept.clear()
+        kept[question] = answer
+    return answer
 
 
 class Recent(Generic[K, V]):

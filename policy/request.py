@@ -59,7 +59,7 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
     if "facts" in document:
         facts = read_facts(document["facts"], series(release.decided_as), f"{pointer}/facts", faults)
     else:
-        facts = Facts([], [], [])
+        facts = Facts([])
         faults.append(Misfit(pointer, 'no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults'))
     upstream_only = _read_layers(document, pointer, faults)
     if faults:

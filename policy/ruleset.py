@@ -6,24 +6,25 @@ Owns what one release needs: its rules in the engine, what they show, and what f
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.compile import compile_rules
 from policy.decision import Shown
 from policy.engine import Engine
-from policy.recent import Recent
-from policy.ruling import Ruling, Rulings
+from policy.recent import Recent, remember
+from policy.ruling import Rulings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from policy.catalogue import ReleaseRule
+    from policy.decision import Reason
+    from policy.facts import Sections
 
 
-KEPT_RULINGS: Final = 128
-KEPT_SHOWS: Final = 256
-KEPT_FACTS: Final = 256
+KEPT_RULINGS: Final = 512
+NO_LISTS: Final[dict[str, list[str]]] = {}
+KEPT_FACTS: Final = 512
 
 
 class Ruleset:
@@ -40,39 +41,35 @@ class Ruleset:
         self.engine = Engine(self.definition)
         self._encode = self.definition.encoder.encode
         self._kept: Recent[str, tuple[int, ...]] = Recent(KEPT_FACTS)
-        self._shows: dict[tuple[int, ...], Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
+        self._reasons: dict[tuple[int, bool, Any], Reason] = {}
         self._number = self.definition.numbers.__getitem__
         self.rulings = Rulings(self.rules, self.definition.always)
         self.both = lru_cache(maxsize=KEPT_RULINGS)(self.rulings.both)
 
-    def fired(self, row: Sequence[Any]) -> tuple[int, ...]:
-        """The places of the rules whose conditions hold for a row, in the release's order.
+    def fired(self, sections: Sections) -> tuple[int, ...]:
+        """The places of the rules whose conditions hold for a row's sections, in the release's order.
 
         Rules without a condition are not among them; ``~place`` says that what lifts the rule holds.
         The engine's last answers are kept by what it was told, once that was asked for a second time.
         """
-        fact = self._encode(row)
+        fact = self._encode(sections)
         fired = self._kept.get(fact)
         if fired is None:
             fired = tuple(dict.fromkeys(map(self._number, self.engine.fired(fact))))
             self._kept.keep(fact, fired)
         return fired
 
-    def shows(self, ruling: Ruling) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-        """What takes from a row the values that an answer with this ruling shows."""
-        key = tuple(ruling.holding)
-        found = self._shows.get(key)
-        if found is None:
-            indices = sorted({index for n in ruling.holding for index in self.shown[n].indices})
-            found = itemgetter(*indices) if len(indices) > 1 else _taking(indices)
-            if len(self._shows) < KEPT_SHOWS:
-                self._shows[key] = found
-        return found
+    def reason(self, place: int, row: Sequence[Any], decisive: bool) -> Reason:  # noqa: FBT001  # called for each reason of each answer
+        """The rule at ``place`` as a reason, for a rule that shows no list. A rule shows few facts, so its reasons come again."""
+        shown = self.shown[place]
+        values = shown.values
+        if values is None:
+            return shown.reason(row, NO_LISTS, decisive)
+        found = values(row)
+        key = (place, decisive, found)
+        reason = self._reasons.get(key)
+        return reason or remember(self._reasons, key, shown.reason(row, NO_LISTS, decisive), found)
 
     def close(self) -> None:
         """Free the engine's memory; the ruleset is not to be used any more."""
         self.engine.close()
-
-
-def _taking(indices: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    return lambda row: tuple(row[index] for index in indices)

@@ -92,13 +92,14 @@ class Rulings:
         self._seats = tuple(_Seat(item, self._bits) for item in rules)
         self._always = tuple(always)
         self._house = frozenset(n for n, seat in enumerate(self._seats) if not seat.is_upstream)
+        self._house_always = not self._house.isdisjoint(self._always)
 
     def both(self, fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
         """The rulings by upstream's layer alone and by both, one and the same where no house rule holds."""
-        upstream = self.on(fired, upstream_only=True)
-        if self._house.isdisjoint(fired) and self._house.isdisjoint(self._always):
-            return upstream, upstream
-        return upstream, self.on(fired, upstream_only=False)
+        if self._house_always or not self._house.isdisjoint(fired):
+            return self.on(fired, upstream_only=True), self.on(fired, upstream_only=False)
+        ruling = self.on(fired, upstream_only=False)
+        return ruling, ruling
 
     def on(self, fired: tuple[int, ...], *, upstream_only: bool) -> Ruling:
         """The ruling on the rules that fired (``~place``: what lifts the rule at start holds).
@@ -110,7 +111,7 @@ class Rulings:
         lifted: list[int] = []
         if holding[0] < 0:
             lifted, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
-        if upstream_only and not self._house.isdisjoint(holding):
+        if upstream_only:
             holding = [n for n in holding if seats[n].is_upstream]
         effect = seats[holding[0]].effect
         if effect.alone:
@@ -145,9 +146,10 @@ class Rulings:
         ruling = Ruling(effect, holding, lifted, decisive, standing, [], [], v2_list, v1_list, at_start)
         deciders = self._names(decisive)
         left = self._left(ruling) if lifted else names
+        runner = effect.runner
         for n in holding[len(holding) - later :]:
             seat = seats[n]
-            if not _obstacle(seat, effect.runner, deciders, names, left if seat.refuses else names):
+            if (seat.runner is None or seat.runner is runner) and not _obstacle(seat, runner, deciders, names, left if seat.refuses else names):
                 (ruling.refusals if seat.refuses else ruling.advice).append(n)
         return ruling
 

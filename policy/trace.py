@@ -112,15 +112,16 @@ def assumptions(
             for name in ancestors(leaf.fact):
                 read.setdefault(name, [])
     found = []
+    row = facts.row
     for index, fact in enumerate(VOCABULARY):
-        if fact.name not in read or index in facts.stated or not all(facts.row[INDEX[name]] for name in ancestors(fact.name)):
+        if fact.name not in read or index in facts.stated or not all(row[INDEX[name]] for name in ancestors(fact.name)):
             continue
         change = {}
-        for label, value in _others(fact, facts.row[index], read[fact.name]):
+        for label, value in _others(fact, row[index], read[fact.name]):
             other = otherwise(index, value)
             if other != answer:
                 change[label] = Otherwise(*other)
-        found.append(Assumption(fact.name, shown(facts.row[index]), "not stated", change))
+        found.append(Assumption(fact.name, shown(row[index]), "not stated", change))
     return found
 
 
@@ -150,7 +151,7 @@ def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, An
             others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
         case Kind.TEXTS:
             others = (
-                {text: [text] for text in texts} | {f"{text}, …": [text, ANOTHER] for text in texts} | {ANOTHER if texts else NOT_EMPTY: [ANOTHER], EMPTY: []}
+                {text: (text,) for text in texts} | {f"{text}, …": (text, ANOTHER) for text in texts} | {ANOTHER if texts else NOT_EMPTY: (ANOTHER,), EMPTY: ()}
             )
         case Kind.LIST:
             others = {NOT_EMPTY: [ANOTHER], EMPTY: []}

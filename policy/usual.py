@@ -8,18 +8,35 @@ both read the same; a law in the tests holds them to it.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from policy.facts import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, TREE, VARIABLE_INDEX, VOCABULARY, Fact, Facts, Kind, Member, defaults, parse_variable
+from policy.facts import (
+    MAX_INTEGER,
+    MAX_ITEMS,
+    MAX_TEXT,
+    TREE,
+    VARIABLE_INDEX,
+    VARIABLE_SECTION,
+    VOCABULARY,
+    Fact,
+    Facts,
+    Kind,
+    Member,
+    defaults,
+    parse_variable,
+    with_variable,
+)
 from policy.precedence import Layer
+from policy.recent import remember
 from policy.releases import NoVersion, UnknownRelease, series
 from policy.request import MAX_REQUEST_ID, NEAREST, Request
 
 if TYPE_CHECKING:
+    from policy.facts import Sections
     from policy.releases import Releases
 
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -38,8 +55,8 @@ def _type(fact: Fact) -> Any:
         Kind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
         Kind.CHOICE: Literal[fact.choices],
         Kind.TEXT: Text,
-        Kind.TEXTS: Annotated[list[Text], Meta(max_length=MAX_ITEMS)],
-        Kind.LIST: Annotated[list[str | int | list[int]], Meta(max_length=MAX_ITEMS)],
+        Kind.TEXTS: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)],
+        Kind.LIST: Annotated[tuple[str | int | tuple[int, ...], ...], Meta(max_length=MAX_ITEMS)],
         Kind.VARIABLE: Annotated[str, Meta(max_length=MAX_TEXT, pattern="^[^\0]*$")] | bool | None,
     }
     return kinds[fact.kind] | None if fact.nullable else kinds[fact.kind]
@@ -54,13 +71,34 @@ def _shape(member: Member) -> type[Struct]:
             absent = shape if child.fact is None else type(f"No{shape.__name__}", (shape,), {"present": False})
             fields.append((name, shape, absent()))
         else:
-            fields.append((name, _type(child.fact), child.fact.default))
+            fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
     return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True)
 
 
 FACTS: Final = _shape(TREE)
-_row: Final = attrgetter(*(f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name for fact in VOCABULARY))
+_sections: Final = attrgetter(*TREE.members)
+
+
+class _Values(dict[Any, tuple[Any, ...]]):
+    """The values of a section's facts by the object that was read for it; those of late are kept."""
+
+    def __init__(self, section: str) -> None:
+        super().__init__()
+        within = [fact for fact in VOCABULARY if fact.name.partition(".")[0] == section]
+        paths = [f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name for fact in within]
+        self._takes = [attrgetter(path.partition(".")[2]) for path in paths]
+        self._is_variable = within[0].kind is Kind.VARIABLE
+
+    def __missing__(self, section: Any) -> tuple[Any, ...]:
+        values = tuple([take(section) for take in self._takes])
+        if self._is_variable and type(values[0]) is str:
+            values = (parse_variable(values[0]),)
+        return remember(self, section, values, values)
+
+
+_VALUES: Final = tuple(map(_Values, TREE.members))
+UNSET: Final = (None,)
 _Usual: Final = msgspec.defstruct(
     "Usual",
     [
@@ -91,10 +129,7 @@ def read_usual(body: bytes, releases: Releases) -> Request | None:
     upstream_only = LAYERS.get(asked.layers)
     if asked.explain or upstream_only is None:
         return None
-    row = list(_row(asked.facts))
-    variable = row[VARIABLE_INDEX]
-    if variable is None:
-        row[VARIABLE_INDEX] = defaults(series(release.decided_as))[VARIABLE_INDEX]
-    elif type(variable) is str:
-        row[VARIABLE_INDEX] = parse_variable(variable)
-    return Request(Facts(row, [], []), asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)
+    sections: Sections = list(map(getitem, _VALUES, _sections(asked.facts)))
+    if sections[VARIABLE_SECTION] == UNSET:
+        sections = with_variable(sections, defaults(series(release.decided_as))[VARIABLE_INDEX])
+    return Request(Facts(sections), asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)

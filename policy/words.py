@@ -60,7 +60,7 @@ def spoken(value: object) -> str:
     """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas; a malformed variable as Python's words for it."""
     if isinstance(value, Malformed):
         return value.error
-    if isinstance(value, list):
+    if isinstance(value, tuple | list):
         return ", ".join(map(str, value))
     return str(value)
 

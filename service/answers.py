@@ -8,6 +8,7 @@ warnings of overdue house rules depend on the date; a policy brings its own.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from service.settings import Settings
 
+DAY: Final = 86_400  # seconds
 ID_START: Final = len(b'{"decision_id":"')
 ID_END: Final = ID_START + 36
 KEPT_SIZE: Final = 8192
@@ -34,7 +36,7 @@ KEPT_SIZE: Final = 8192
 
 def today() -> date:
     """The date in UTC, by which house rules are overdue."""
-    return datetime.now(UTC).date()
+    return datetime.fromtimestamp(time(), UTC).date()
 
 
 class Answers:
@@ -54,7 +56,7 @@ class Answers:
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
         self._kept: Recent[bytes, bytes] = Recent(settings.kept_answers)
-        self._day = today()
+        self._begin_day()
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
         """A rule with its history, or as one release has it.
@@ -76,17 +78,20 @@ class Answers:
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        day = today()
-        if day != self._day:
-            self._day = day
-            self._kept.clear()
+        if time() >= self._midnight:
+            self._begin_day()
         kept = self._kept.get(body)
         if kept is not None:
             return b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
-        answer = self.policy.answer(self.request(body), day)
+        answer = encode(self.policy.decide(self.request(body), self._day))
         if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE:
             self._kept.keep(body, answer[ID_END:])
         return answer
+
+    def _begin_day(self) -> None:
+        self._day = today()
+        self._midnight = (time() // DAY + 1) * DAY
+        self._kept.clear()
 
     def request(self, body: bytes) -> Request:
         """What a JSON body asks.
@@ -118,7 +123,9 @@ class Answers:
         try:
             if isinstance(body, PolicyError):
                 raise body
-            return self.policy.answer(self.request(body), today()) + b"\n"
+            if time() >= self._midnight:
+                self._begin_day()
+            return encode(self.policy.decide(self.request(body), self._day)) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 

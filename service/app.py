@@ -21,6 +21,8 @@ from service.routes import add_handlers, router
 from service.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -32,14 +34,13 @@ class Application(FastAPI):
 
     calls: dict[str, ASGIApp]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # a coroutine less to run
         """Answer a hot call directly, everything else by FastAPI."""
         if scope["type"] == "http" and scope["method"] == "POST":
             call = self.calls.get(scope["path"])
             if call is not None:
-                await call(scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
+                return call(scope, receive, send)
+        return super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, the hot calls included."""

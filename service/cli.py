@@ -75,6 +75,7 @@ def serve(
         workers=settings.workers,
         loop="uvloop",
         http="httptools",
+        interface="asgi3",
         ws="none",
         lifespan="off",
         access_log=False,

@@ -5,7 +5,9 @@ Owns the reading of bodies: how large, how encoded, and what is wrong where one 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from policy.errors import RulesInvalid
 from policy.jsontext import NotJson, read_json
@@ -25,7 +27,7 @@ class Disconnected(Exception):
     """The client went away before its body was there."""
 
 
-class Headers(NamedTuple):
+class Headers(Struct, frozen=True, gc=False):
     """What the request's headers say of its body and of the answer that it wants."""
 
     content_type: bytes
@@ -38,22 +40,17 @@ def read_headers(scope: Scope, limit: int) -> Headers:
     Raises:
         Refused: the announced length is over the limit, or the body is compressed.
     """
-    content_type = b""
-    wants_text = False
-    for name, value in scope["headers"]:
-        match name:
-            case b"content-type":
-                content_type = value if value == b"application/json" else value.partition(b";")[0].strip().lower()
-            case b"content-length":
-                if int(value) > limit:
-                    raise Refused(
-                        "too-large", f"{int(value)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch"
-                    )
-            case b"accept":
-                wants_text = value not in {b"*/*", b"application/json"} and _prefers_text(value)
-            case b"content-encoding" if value.strip().lower() not in {b"", b"identity"}:
-                raise Refused("unsupported-encoding", f"the body is `{value.decode('latin-1')}`-encoded; send it as it is")
-    return Headers(content_type, wants_text)
+    headers = dict(scope["headers"])
+    length = int(headers.get(b"content-length", 0))
+    if length > limit:
+        raise Refused("too-large", f"{length} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
+    if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
+        raise Refused("unsupported-encoding", f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is")
+    content_type = headers.get(b"content-type", b"")
+    return Headers(
+        content_type if content_type == b"application/json" else content_type.partition(b";")[0].strip().lower(),
+        b"accept" in headers and headers[b"accept"] not in {b"*/*", b"application/json"} and _prefers_text(headers[b"accept"]),
+    )
 
 
 def _prefers_text(accept: bytes) -> bool:

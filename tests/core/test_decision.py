@@ -701,7 +701,7 @@ def test_the_upstream_verdict_stays_what_vllm_does_by_itself(sources: Sources) -
     assert msgspec.to_builtins(decision.upstream) == {"runner": "v1", "outcome": "not-default", "starts": True, "startup_errors": []}
 
 
-def test_an_answer_that_was_kept_is_no_other_deployments(sources: Sources) -> None:
+def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> None:
     part = {
         "vllm": ">=0.23",
         "text": "{parallel_config.ubatch_size} microbatches",
@@ -711,16 +711,9 @@ def test_an_answer_that_was_kept_is_no_other_deployments(sources: Sources) -> No
     policy = with_house(sources, FORCE, json.dumps({**refusal, "releases": [part]}))
     for size in (1, 2, 1, 2, 1, 2, 3):
         facts = {"model_config": {}, "parallel_config": {"ubatch_size": size}}
-        answer = json.loads(policy.answer(read_request({"facts": facts}, policy.releases), TODAY))
-        assert answer["startup_errors"] == [f"{size} microbatches"]
-
-
-def test_an_answer_that_was_kept_has_the_ids_of_its_own_request(policy: Policy) -> None:
-    facts = {"model_config": QWEN3, "kv_transfer_config": {"kv_connector": "NixlConnector"}}
-    ids = [None, "a", 'with "quotes"', "é", None, "x" * 256]
-    requests = [read_request({"facts": facts, "request_id": request_id}, policy.releases) for request_id in ids]
-    answers = [json.loads(policy.answer(request, TODAY)) for request in requests]
-    assert ([answer["request_id"] for answer in answers], len({answer["decision_id"] for answer in answers})) == (ids, len(ids))
+        decision = decided(policy, facts)
+        assert decision.startup_errors == [f"{size} microbatches"]
+        assert [reason.facts["parallel_config.ubatch_size"] for reason in decision.reasons if reason.rule == "counts"] == [size]
 
 
 # The default release.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policy.decision import shown
 from policy.errors import MAX_FAULTS
 from policy.facts import FACTS, INDEX, MAX_IGNORED, MAX_IGNORED_KEY, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, defaults, parse_variable, read_facts
 
@@ -118,7 +119,7 @@ def test_null_is_a_value_of_these_facts_only() -> None:
 @pytest.mark.parametrize("series", [(0, 20), (0, 21), (0, 22), (0, 33)])
 def test_an_unset_variable_is_false_before_0_22_and_unset_from_then_on(series: tuple[int, int]) -> None:
     row = dict(zip(FACTS, defaults(series), strict=True))
-    assert row == {**{fact.name: fact.default for fact in VOCABULARY}, VARIABLE: False if series < (0, 22) else None}
+    assert row == {**{fact.name: () if fact.default == [] else fact.default for fact in VOCABULARY}, VARIABLE: False if series < (0, 22) else None}
 
 
 @pytest.mark.parametrize(
@@ -191,9 +192,9 @@ def differing(document: Any, series: tuple[int, int] = (0, 23)) -> dict[str, Any
     """The facts that are not their defaults."""
     facts, faults = read(document, series)
     assert faults == []
-    return {
-        name: value for name, value, default in zip(FACTS, facts.row, defaults(series), strict=True) if type(value) is not type(default) or value != default
-    }
+    rows = zip(FACTS, facts.row, defaults(series), strict=True)
+    found = {name: value for name, value, default in rows if type(value) is not type(default) or value != default}
+    return {name: shown(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def test_nothing_said_is_the_defaults() -> None:

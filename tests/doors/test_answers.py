@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,14 +21,14 @@ BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv
 
 
 def test_an_answer_that_was_kept_is_not_given_on_another_day(policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.answers.today", lambda: date(2026, 1, 1))
+    monkeypatch.setattr("service.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
     answers = Answers(policy, sources.rules, "rules", Settings())
 
     def warnings() -> list[list[str]]:
         return [json.loads(answers.decision(BODY))["warnings"] for _ in range(4)]
 
     assert warnings() == [[]] * 4
-    monkeypatch.setattr("service.answers.today", lambda: date(2199, 1, 1))
+    monkeypatch.setattr("service.answers.time", lambda: datetime(2199, 1, 1, tzinfo=UTC).timestamp())
     overdue = "the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"
     assert warnings() == [[overdue]] * 4
 
