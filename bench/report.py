@@ -115,7 +115,8 @@ def _notes(results: Results) -> list[str]:
     notes = [
         f"Medians of {results.load.rounds} interleaved rounds; a ratio is the median of the rounds' own ratios.",
         f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, for the default release and those from two before it on.",
-        f"All differ, and {corpus.kinds / corpus.count:.0%} of them in what their release reads. {corpus.fired:.1f} conditions hold for one of them; a decision has {corpus.answer_size:,} bytes.",
+        f"All differ, and {corpus.kinds / corpus.count:.0%} of them in what their release reads.",
+        f"{corpus.fired:.1f} conditions hold for one of them; a decision has {corpus.answer_size:,} bytes.",
         f"One worker on one core, no decision log. 16 keep-alive connections from a generator on {where}.",
         f"The generator was busy {traffic.results[CONSTANT].busy:.0%} of the time at the constant answer.",
         "The constant answer comes from a bare ASGI application under the same server and protocol parts; it is as long as a decision, and reads nothing.",
