@@ -82,14 +82,14 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
     ways = _ways(ruleset, keys)
     for document in found:
         facts = read_request(document, policy.releases).facts
-        expected.append(ruleset.fired(facts.sections))
+        expected.append(ruleset.fired(facts))
         context = read(document)
         for name, way in ways.items():
             if way(context) != expected[-1]:
                 raise Differs(f"{name}: {way(context)} instead of {expected[-1]} for {document}")
 
     def ask_ours(facts: Facts) -> Fired:
-        return ruleset.fired(facts.sections)
+        return ruleset.fired(facts)
 
     def facts_of(document: dict[str, Any]) -> Facts:
         return read_request(document, policy.releases).facts

@@ -105,11 +105,11 @@ def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
     bodies = [encode(document) for document in asked]
     assert len(set(bodies)) == count  # INVARIANT: each has an id of its own
     requests = [read_usual(body, releases) for body in bodies]
-    kinds = {(each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts.sections)) for each in requests if each}
+    kinds = {(each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts)) for each in requests if each}
     sample = [read_request(document, releases) for document in asked[:SAMPLE]]
     answers = [len(encode_decision(policy.decide(request, today()))) for request in sample]
-    rulesets = [(policy.ruleset(each.release.decided_as), each.facts.sections) for each in sample]
-    fired = [len(ruleset.fired(sections)) for ruleset, sections in rulesets]
+    rulesets = [(policy.ruleset(each.release.decided_as), each.facts) for each in sample]
+    fired = [len(ruleset.fired(facts)) for ruleset, facts in rulesets]
     file, cerbos_file = folder / "documents.ndjson", folder / "cerbos.ndjson"
     file.write_bytes(b"\n".join([*bodies, b""]))
     cerbos_file.write_bytes(b"\n".join([*map(cerbos.request, asked[: (load.rounds + 1) * load.cerbos]), b""]))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import string
 from dataclasses import dataclass, field
-from operator import eq, ge, getitem, itemgetter, lt, ne
+from operator import attrgetter, eq, ge, getitem, itemgetter, lt, ne
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves, ways
 from policy.errors import EngineFailed
-from policy.facts import FACTS, INDEX, VOCABULARY, Kind, ancestors, cut, defaults
+from policy.facts import FACTS, INDEX, TREE, VOCABULARY, Facts, Kind, ancestors, cut, defaults
 from policy.recent import remember
 
 if TYPE_CHECKING:
@@ -42,22 +42,25 @@ UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Writes a row's sections as the engine's fact: ``pick`` takes those that the rules read, a table each has its text."""
+    """Writes facts as the engine's fact. ``pick`` and ``pick_read`` take the sections that the rules read, a table each has its text."""
 
     head: str
     pick: Callable[[Sections], Sections]
+    pick_read: Callable[[Any], Sequence[Any]]
     texts: tuple[SectionTexts, ...]
 
-    def encode(self, sections: Sections) -> str:
+    def encode(self, facts: Facts) -> str:
         """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
+        read = facts.read
+        sections = self.pick(facts.cut) if read is None else self.pick_read(read)
         try:
-            return f"{self.head}{''.join(map(getitem, self.texts, self.pick(sections)))}}}"
+            return f"{self.head}{''.join(map(getitem, self.texts, sections))}}}"
         except TypeError:  # a list with an object in it is no key
-            return f"{self.head}{''.join(map(SectionTexts.text, self.texts, self.pick(sections)))}}}"
+            return f"{self.head}{''.join(map(SectionTexts.text, self.texts, sections))}}}"
 
 
-class SectionTexts(dict[tuple[Any, ...], str]):
-    """The texts of a section's values; those of late are kept, because deployments share sections."""
+class SectionTexts(dict[Any, str]):
+    """The texts of sections, each the tuple of its values or what was read of it; those of late are kept, because deployments share sections."""
 
     def __init__(self, columns: Sequence[tuple[int, Table]]) -> None:
         super().__init__()
@@ -67,8 +70,9 @@ class SectionTexts(dict[tuple[Any, ...], str]):
         """The keys and codes of what the rules read of the section."""
         return "".join([table[values[place]] for place, table in self._columns])
 
-    def __missing__(self, values: tuple[Any, ...]) -> str:
-        return remember(self, values, self.text(values), values)
+    def __missing__(self, section: Any) -> str:
+        values = section if type(section) is tuple else section.values()
+        return remember(self, section, self.text(values), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         encoder=encoder,
         numbers=numbers,
         always=tuple(place for place, item in enumerate(rules) if item.when is None),
-        canary=encoder.encode(cut(defaults(series))),
+        canary=encoder.encode(Facts(cut(defaults(series)))),
     )
 
 
@@ -322,8 +326,10 @@ class _Keys:
             columns = [(numbers.index(column.index), column.table) for column in self.columns.values() if column.index in numbers]
             if columns:
                 read[section] = columns
-        pick = itemgetter(*read) if len(read) > 1 else lambda sections: [sections[section] for section in read]
-        return Encoder(head, pick, tuple(map(SectionTexts, read.values())))
+        for section in (0, 1):
+            read.setdefault(section, [])  # two at least, because a getter of one thing gives no tuple
+        names = list(TREE.members)
+        return Encoder(head, itemgetter(*read), attrgetter(*(names[section] for section in read)), tuple(map(SectionTexts, read.values())))
 
 
 def _key(number: int) -> str:

@@ -6,20 +6,19 @@ known of a rule before a request comes (its fixed words, its evidence's names) i
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.conditions import leaves
-from policy.facts import INDEX, VOCABULARY, Kind, Malformed, ancestors
+from policy.facts import FACTS, INDEX, Malformed, ancestors, place_of, tuple_of
 from policy.precedence import Says
 from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
     from policy.ruling import Ruling
@@ -119,21 +118,21 @@ encode = msgspec.json.Encoder().encode
 class Shown:
     """What a release's rule shows in an answer, as far as it does not depend on the facts.
 
-    ``values`` takes from a row all on which the rule's reason depends; it is ``None`` where that is not in the row, or no key.
+    ``values`` takes all facts that it shows from what ``usual`` has read.
     """
 
-    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "message", "references", "rule", "values", "words")
+    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "lists", "message", "references", "rule", "values", "words")
 
     def __init__(self, item: ReleaseRule) -> None:
         rule = item.rule
         self.rule, self.layer, self.effect = rule.id, str(rule.layer), rule.effect.name
         self.references = rule.references
         self.words = item.range.words
-        self.fixed = self.words.fixed
+        self.fixed, self.lists = self.words.fixed, self.words.lists
         self.feature = rule.effect.says is Says.FEATURE
         self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
         self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
-        self.values = _values([*(index for _, index in self.evidence), *(INDEX[name] for name in self.words.facts)], self.words.lists)
+        self.values = tuple_of(place_of(FACTS[name]) for name in dict.fromkeys([*(name for name, _ in self.evidence), *self.words.facts]))
 
     def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
         """The rule's words for these facts."""
@@ -152,12 +151,6 @@ class Shown:
             {name: shown(row[index]) for name, index in self.evidence},
             self.references,
         )
-
-
-def _values(indices: Sequence[int], lists: Sequence[str]) -> Callable[[Sequence[Any]], Any] | None:
-    if lists or any(VOCABULARY[index].kind is Kind.LIST for index in indices):
-        return None
-    return itemgetter(*indices) if indices else lambda _: None
 
 
 def shown(value: Any) -> Any:

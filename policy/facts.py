@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain, groupby, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ from msgspec import Struct
 from policy.errors import MAX_FAULTS, Misfit, listed, nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 MAX_TEXT: Final = 8192
 MAX_ITEMS: Final = 4096
@@ -385,32 +386,56 @@ def cut(row: Sequence[Any]) -> Sections:
     return tuple([tuple(row[span]) for span in _SPANS])
 
 
-def joined(sections: Sections) -> Row:
-    """The row of sections."""
-    return list(chain.from_iterable(sections))
+def place_of(fact: Fact) -> str:
+    """The attribute of what was read that has a fact's value."""
+    match fact.kind:
+        case Kind.PRESENCE:
+            return f"{fact.name}.present"
+        case Kind.VARIABLE:
+            return f"{fact.name.partition('.')[0]}.parsed"
+        case _:
+            return fact.name
 
 
-def with_variable(sections: Sections, value: Tristate) -> Sections:
-    """The same sections with the variable set; it is alone in its own."""
-    changed = list(sections)
-    changed[VARIABLE_SECTION] = (value,)
-    return changed
+def tuple_of(places: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What takes these attributes; it is always a tuple that comes out."""
+    names = tuple(places)
+    match names:
+        case ():
+            return lambda _: ()
+        case (name,):
+            alone = attrgetter(name)
+            return lambda read: (alone(read),)
+    return attrgetter(*names)
 
 
 class Facts(Struct, frozen=True):
-    """A deployment's facts: full ``sections``, the places in the row that were ``stated``, and what was ``ignored``.
+    """A deployment's facts, the places in the row that were ``stated``, and what was ``ignored``.
 
-    ``ignored`` holds the first members, as (path of the object, key), that an open object had beside its facts.
+    They are the ``cut`` row, or what ``usual`` has ``read`` and nobody cut yet. ``ignored`` holds the first
+    members, as (path of the object, key), that an open object had beside its facts.
     """
 
-    sections: Sections
+    cut: Sections = ()
     stated: list[int] = []
     ignored: list[tuple[str, str]] = []
+    read: Any = None
+
+    @property
+    def sections(self) -> Sections:
+        """The values, a tuple for each member of ``facts``."""
+        return self.cut if self.read is None else tuple([getattr(self.read, name).values() for name in TREE.members])
 
     @property
     def row(self) -> Row:
         """The values, one a fact."""
-        return joined(self.sections)
+        return list(chain.from_iterable(self.sections))
+
+    def with_variable(self, value: Tristate) -> Facts:
+        """The same facts with the variable set; it is alone in its section."""
+        changed = list(self.sections)
+        changed[VARIABLE_SECTION] = (value,)
+        return Facts(changed)
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""

@@ -7,19 +7,19 @@ asking again what vLLM then does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence  # noqa: TC003  # msgspec reads the annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision import Decision, PolicyRef, Verdict, start_lists, startup_errors, summary
-from policy.facts import VARIABLE, cut, joined, with_variable
+from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
+from policy.facts import VARIABLE, Facts, cut
 from policy.precedence import Runner
 from policy.releases import series
-from policy.ruleset import Ruleset
+from policy.ruleset import NO_LISTS, Ruleset
 from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
+from policy.short import Short
 from policy.trace import assumptions, trace
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.catalogue import Catalogue, ReleaseRule
-    from policy.facts import Sections
     from policy.request import Request
 
 EXCLUDE_V2: Final = "exclude-v2"
@@ -39,14 +38,14 @@ class Weighed(Struct, frozen=True, gc=False):
     """One row of facts weighed by a release's rules.
 
     ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` is what vLLM
-    comes to with the variable ``set_to``, where that must be set, and ``final_row`` the facts then.
+    comes to with the variable ``set_to``, where that must be set, and ``final_facts`` the facts then.
     """
 
-    row: Sequence[Any]
+    facts: Facts
     ruling: Ruling
     upstream: Ruling
     final: Ruling
-    final_row: Sequence[Any]
+    final_facts: Facts
     set_to: str | None
 
 
@@ -66,6 +65,7 @@ class Policy:
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
+        self._short = Short(self._ref)
         compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known:
@@ -78,16 +78,24 @@ class Policy:
         """The compiled rules of a known release."""
         return self._rulesets[release]
 
+    def answer(self, request: Request, today: date) -> bytes:
+        """The decision as JSON, as ``decide`` makes it."""
+        ruleset = self._rulesets[request.release.decided_as]
+        weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+        return self._short.answer(request, ruleset, weighed, today) or encode(self._decided(request, today, ruleset, weighed))
+
     def decide(self, request: Request, today: date) -> Decision:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of."""
         ruleset = self._rulesets[request.release.decided_as]
-        return self._decided(request, today, ruleset, weigh(ruleset, request.facts.sections, upstream_only=request.upstream_only))
+        return self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
 
     def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Weighed) -> Decision:
-        row, ruling, upstream, final, final_row = weighed.row, weighed.ruling, weighed.upstream, weighed.final, weighed.final_row
+        ruling, upstream, final = weighed.ruling, weighed.upstream, weighed.final
+        row = weighed.facts.row
+        final_row = row if weighed.set_to is None else weighed.final_facts.row
         shown = ruleset.shown
         decisive = ruling.decisive
-        reasons = [ruleset.reason(n, row, n in decisive) for n in ruling.standing]
+        reasons = [shown[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
         v2_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2] if ruling.v2_list else []
         v1_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V1] if ruling.v1_list else []
         errors = [] if final.starts else startup_errors(shown, final, final_row)
@@ -139,35 +147,36 @@ class Policy:
         return found
 
 
-def weigh(ruleset: Ruleset, sections: Sections, *, upstream_only: bool) -> Weighed:
-    """What the rules make of a row of facts.
+def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
+    """What the rules make of a deployment's facts.
 
     Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
     that makes vLLM choose it, and ``final`` what vLLM then does. In every release a set variable decides
     before anything that a house rule could have decided against.
     """
-    row = joined(sections)
-    fired = ruleset.fired(sections)
+    fired = ruleset.fired(facts)
     upstream, ruling = ruleset.both(fired)
     if upstream_only:
         ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
-        return Weighed(row, ruling, upstream, upstream, row, None)
+        return Weighed(facts, ruling, upstream, upstream, facts, None)
     variable = ruling.runner is Runner.V2
-    set_sections = with_variable(sections, variable)
-    final, _ = ruleset.both(ruleset.fired(set_sections))
-    return Weighed(row, ruling, upstream, final, joined(set_sections), "1" if variable else "0")
+    final_facts = facts.with_variable(variable)
+    final, _ = ruleset.both(ruleset.fired(final_facts))
+    return Weighed(facts, ruling, upstream, final, final_facts, "1" if variable else "0")
 
 
 def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: Request) -> Decision:
+    row = weighed.facts.row
+
     def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
-        row = list(weighed.row)
-        row[index] = value
-        other = weigh(ruleset, cut(row), upstream_only=request.upstream_only)
+        changed = list(row)
+        changed[index] = value
+        other = weigh(ruleset, Facts(cut(changed)), upstream_only=request.upstream_only)
         return other.ruling.runner, other.final.starts
 
     return replace(
         decision,
-        trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, weighed.row, weighed.final, weighed.final_row, upstream_only=request.upstream_only),
+        trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, row, weighed.final, weighed.final_facts.row, upstream_only=request.upstream_only),
         assumptions=assumptions(ruleset.rules, request.facts, (weighed.ruling.runner, weighed.final.starts), otherwise),
     )

@@ -90,6 +90,8 @@ class Rulings:
         named = dict.fromkeys(name for item in rules for name in (item.rule.id, item.rule.effect.name))
         self._bits = {name: 1 << bit for bit, name in enumerate(named)}
         self._seats = tuple(_Seat(item, self._bits) for item in rules)
+        self._bit = tuple(seat.name for seat in self._seats)
+        self._steps = tuple((seat.effect, seat.effect.decides, seat.effect.lists, seat.effect.last_word, seat.yields_to) for seat in self._seats)
         self._always = tuple(always)
         self._house = frozenset(n for n, seat in enumerate(self._seats) if not seat.is_upstream)
         self._house_always = not self._house.isdisjoint(self._always)
@@ -106,7 +108,7 @@ class Rulings:
 
         INVARIANT: at least one of them decides; the catalogue refuses releases in which none might.
         """
-        seats = self._seats
+        seats, bit, steps = self._seats, self._bit, self._steps
         holding = sorted(fired + self._always)
         lifted: list[int] = []
         if holding[0] < 0:
@@ -119,24 +121,23 @@ class Rulings:
             return Ruling(effect, holding, lifted, alone, alone, [], [], [], [], [])
         names = 0
         for n in holding:
-            names |= seats[n].name
+            names |= bit[n]
         decided = False
         later = 0
         decisive, standing, v2_list, v1_list = [], [], [], []
         for n in holding:
-            seat = seats[n]
-            kind = seat.effect
-            if kind.decides:
-                if names & seat.yields_to or (decided and kind.last_word):
+            kind, decides, lists, last_word, yields_to = steps[n]
+            if decides:
+                if names & yields_to or (decided and last_word):
                     continue
                 if not decided:
                     effect, decided = kind, True
                 if kind is effect:
                     decisive.append(n)
                 standing.append(n)
-                if kind.lists is not None:
+                if lists is not None:
                     v2_list.append(n)
-            elif kind.lists is not None:
+            elif lists is not None:
                 standing.append(n)
                 v1_list.append(n)
             else:

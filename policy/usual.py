@@ -8,7 +8,6 @@ both read the same; a law in the tests holds them to it.
 
 from __future__ import annotations
 
-from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -19,8 +18,8 @@ from policy.facts import (
     MAX_ITEMS,
     MAX_TEXT,
     TREE,
+    VARIABLE,
     VARIABLE_INDEX,
-    VARIABLE_SECTION,
     VOCABULARY,
     Fact,
     Facts,
@@ -28,15 +27,17 @@ from policy.facts import (
     Member,
     defaults,
     parse_variable,
-    with_variable,
+    place_of,
+    tuple_of,
 )
 from policy.precedence import Layer
-from policy.recent import remember
 from policy.releases import NoVersion, UnknownRelease, series
 from policy.request import MAX_REQUEST_ID, NEAREST, Request
 
 if TYPE_CHECKING:
-    from policy.facts import Sections
+    from collections.abc import Callable
+
+    from policy.facts import Tristate
     from policy.releases import Releases
 
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -73,32 +74,26 @@ def _shape(member: Member) -> type[Struct]:
         else:
             fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
-    return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True)
+    body = {"present": True, "parsed": property(_parsed), "values": _values(member.path)}
+    return msgspec.defstruct(name, fields, namespace=body, frozen=True, gc=False, forbid_unknown_fields=True)
+
+
+def _parsed(env: Any) -> Tristate:
+    variable: Any = getattr(env, VARIABLE.partition(".")[2])
+    return parse_variable(variable) if type(variable) is str else variable
+
+
+def _values(path: str) -> Callable[[Any], tuple[Any, ...]]:
+    """What takes a section's values, in the row's order, from what was read of it."""
+    take = tuple_of(place_of(fact).partition(".")[2] for fact in VOCABULARY if fact.name.partition(".")[0] == path)
+
+    def values(section: Any) -> tuple[Any, ...]:
+        return take(section)
+
+    return values
 
 
 FACTS: Final = _shape(TREE)
-_sections: Final = attrgetter(*TREE.members)
-
-
-class _Values(dict[Any, tuple[Any, ...]]):
-    """The values of a section's facts by the object that was read for it; those of late are kept."""
-
-    def __init__(self, section: str) -> None:
-        super().__init__()
-        within = [fact for fact in VOCABULARY if fact.name.partition(".")[0] == section]
-        paths = [f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name for fact in within]
-        self._takes = [attrgetter(path.partition(".")[2]) for path in paths]
-        self._is_variable = within[0].kind is Kind.VARIABLE
-
-    def __missing__(self, section: Any) -> tuple[Any, ...]:
-        values = tuple([take(section) for take in self._takes])
-        if self._is_variable and type(values[0]) is str:
-            values = (parse_variable(values[0]),)
-        return remember(self, section, values, values)
-
-
-_VALUES: Final = tuple(map(_Values, TREE.members))
-UNSET: Final = (None,)
 _Usual: Final = msgspec.defstruct(
     "Usual",
     [
@@ -129,7 +124,7 @@ def read_usual(body: bytes, releases: Releases) -> Request | None:
     upstream_only = LAYERS.get(asked.layers)
     if asked.explain or upstream_only is None:
         return None
-    sections: Sections = list(map(getitem, _VALUES, _sections(asked.facts)))
-    if sections[VARIABLE_SECTION] == UNSET:
-        sections = with_variable(sections, defaults(series(release.decided_as))[VARIABLE_INDEX])
-    return Request(Facts(sections), asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)
+    facts = Facts(read=asked.facts)
+    if asked.facts.env.parsed is None and (unset := defaults(series(release.decided_as))[VARIABLE_INDEX]) is not None:
+        facts = facts.with_variable(unset)
+    return Request(facts, asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)

@@ -72,18 +72,20 @@ class Answers:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode(rule_document(found, release))
 
+    def kept(self, body: bytes) -> bytes | None:
+        """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
+        if time() >= self._midnight:
+            self._begin_day()
+        kept = self._kept.get(body)
+        return None if kept is None else b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
+
     def decision(self, body: bytes) -> bytes:
-        """The answer to a JSON body; to one that came before, the same with an id of its own.
+        """The answer to a JSON body.
 
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        if time() >= self._midnight:
-            self._begin_day()
-        kept = self._kept.get(body)
-        if kept is not None:
-            return b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
-        answer = encode(self.policy.decide(self.request(body), self._day))
+        answer = self.policy.answer(self.request(body), self._day)
         if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE:
             self._kept.keep(body, answer[ID_END:])
         return answer
@@ -125,7 +127,7 @@ class Answers:
                 raise body
             if time() >= self._midnight:
                 self._begin_day()
-            return encode(self.policy.decide(self.request(body), self._day)) + b"\n"
+            return self.policy.answer(self.request(body), self._day) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 

@@ -70,8 +70,43 @@ class Call:
         raise NotImplementedError
 
 
+class Turn:
+    """Decides what arrived in one turn of the event loop, one after the other.
+
+    Between two decisions no code of the server runs, which would push theirs out of the processor's caches:
+    a sixth of the time under load.
+    """
+
+    def __init__(self, answers: Answers) -> None:
+        self._decide = answers.decision
+        self._waiting: list[tuple[asyncio.Future[bytes], bytes]] = []
+
+    def decision(self, body: bytes) -> asyncio.Future[bytes]:
+        """The answer to a JSON body, or the error that there is instead, in this turn's end."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._end)
+        future: asyncio.Future[bytes] = loop.create_future()
+        self._waiting.append((future, body))
+        return future
+
+    def _end(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future, body in waiting:
+            if future.cancelled():
+                continue
+            try:
+                future.set_result(self._decide(body))
+            except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
+                future.set_exception(error)
+
+
 class Decisions(Call):
     """``POST /v1/decisions``."""
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(answers)
+        self.turn = Turn(answers)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide one deployment."""
@@ -85,7 +120,7 @@ class Decisions(Call):
             else:
                 await send_answer(send, 200, JSON, encode(decision))
         else:
-            answer = self.answers.decision(body)
+            answer = self.answers.kept(body) or await self.turn.decision(body)
             await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, (b"content-length", b"%d" % len(answer))]})
             await send({"type": "http.response.body", "body": answer})
 

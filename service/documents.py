@@ -78,8 +78,8 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         Disconnected: the client went away.
     """
     message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        body: bytes = message.get("body", b"")
+    if not message.get("more_body", True):
+        body: bytes = message["body"]
         if len(body) > limit:
             raise too_large(limit)
         return body

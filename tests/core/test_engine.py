@@ -99,7 +99,7 @@ def fired(rules: tuple[ReleaseRule, ...], *documents: dict[str, Any]) -> list[li
         faults: list[Misfit] = []
         facts = read_facts(document, (0, 33), "", faults)
         assert faults == []
-        found.append([place - 1 for place in ruleset.fired(facts.sections)])
+        found.append([place - 1 for place in ruleset.fired(facts)])
     ruleset.close()
     return found
 
@@ -127,10 +127,10 @@ print(json.dumps([first, fired(handle, {"x": 1})]))
 def test_after_an_unfinished_action_the_next_decision_is_right_all_the_same() -> None:
     ruleset = Ruleset(rules_of({"platform.is_rocm": True}), (0, 33))
     facts = read_facts({"platform": {"is_rocm": True}}, (0, 33), "", [])
-    text = ruleset.definition.encoder.encode(facts.sections)
+    text = ruleset.definition.encoder.encode(facts)
     handle = ruleset.engine._handle
     rete.start_action_for_state(handle, rete.assert_fact(handle, text)[1])
-    assert [ruleset.fired(facts.sections) for _ in range(3)] == [(1,), (1,), (1,)]
+    assert [ruleset.fired(facts) for _ in range(3)] == [(1,), (1,), (1,)]
 
 
 def test_what_the_module_refuses_is_an_error_of_ours_and_the_next_decision_is_right() -> None:
@@ -138,7 +138,7 @@ def test_what_the_module_refuses_is_an_error_of_ours_and_the_next_decision_is_ri
     with pytest.raises(EngineFailed):
         ruleset.engine.fired("no fact at all")
     facts = read_facts({"platform": {"is_rocm": True}}, (0, 33), "", [])
-    assert ruleset.fired(facts.sections) == (1,)
+    assert ruleset.fired(facts) == (1,)
 
 
 @pytest.mark.parametrize("step", ["start_action_for_state", "complete_and_start_action", "retract_fact"])
@@ -151,8 +151,8 @@ def test_whatever_stops_a_run_spoils_no_later_decision(monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(rete, step, stop)
         with pytest.raises(KeyboardInterrupt):
-            ruleset.fired(on.sections)
-    assert [ruleset.fired(facts.sections) for facts in (off, on, off)] == [(), (1,), ()]
+            ruleset.fired(on)
+    assert [ruleset.fired(facts) for facts in (off, on, off)] == [(), (1,), ()]
 
 
 # Names are known by 32 bits.
@@ -236,7 +236,7 @@ def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
     for release in policy.releases.known:
         request = read_request({"vllm_version": release, "facts": nasty}, policy.releases)
         definition = policy.ruleset(release).definition
-        fact = json.loads(definition.encoder.encode(request.facts.sections))
+        fact = json.loads(definition.encoder.encode(request.facts))
         assert ({type(value) for value in fact.values()}, fact["id"], fact.keys() - keys_in(json.loads(definition.ruleset))) == ({int}, 1, {"id"})
 
 
@@ -376,14 +376,14 @@ def test_rules_with_alternatives_that_all_hold_fire_or_are_refused(count: int) -
     except EngineFailed:
         return
     facts = read_facts(ALL_LARGE, (0, 33), "", [])
-    assert ruleset.fired(facts.sections) == tuple(range(1, count + 1))
+    assert ruleset.fired(facts) == tuple(range(1, count + 1))
 
 
 def test_as_many_rules_as_are_not_refused_can_all_fire_at_once() -> None:
     rules = rules_of(*({SIZES[n % 4]: {"at_least": n // 4 + 2}} for n in range(GROUP * MAX_GROUPS)))
     facts = read_facts(ALL_LARGE, (0, 33), "", [])
     ruleset = Ruleset(rules, (0, 33))
-    assert ruleset.fired(facts.sections) == tuple(range(1, GROUP * MAX_GROUPS + 1))
+    assert ruleset.fired(facts) == tuple(range(1, GROUP * MAX_GROUPS + 1))
 
 
 def test_more_rules_than_the_groups_hold_are_refused() -> None:
@@ -431,7 +431,7 @@ def test_hundreds_of_questions_are_answered_or_refused() -> None:
     except EngineFailed:
         return
     facts = read_facts({"model_config": {"architectures": [f"A{n}" for n in range(300)]}}, (0, 33), "", [])
-    assert ruleset.fired(facts.sections) == tuple(range(1, 301))
+    assert ruleset.fired(facts) == tuple(range(1, 301))
 
 
 # What it does not say, or says twice.
