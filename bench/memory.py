@@ -12,15 +12,13 @@ from typing import Final
 
 from msgspec import json
 
-from bench.documents import documents
-from bench.documents import encode as encode_document
+from bench.documents import documents, encode
 from bench.servers import ROOT, resident
 from policy.catalogue import load
-from policy.decision import encode
 from policy.folder import default_folder, read_folder
 from policy.policy import Policy
-from policy.request import read_request
-from service.answers import today
+from service.answers import Answers
+from service.settings import Settings
 
 WARM_UP: Final = 50_000
 
@@ -46,13 +44,14 @@ def grown(seed: int, count: int) -> Growth:
 
 
 def _decide(seed: int, count: int) -> Growth:
-    policy = Policy(load(read_folder(default_folder())))
-    day = today()
+    sources = read_folder(default_folder())
+    policy = Policy(load(sources))
+    answer = Answers(policy, sources.rules, "", Settings()).decision
     stream = documents(seed, (None, *policy.releases.known))
 
     def decide(number: int) -> int:
         for document in islice(stream, number):
-            encode(policy.decide(read_request(json.decode(encode_document(document)), policy.releases), day))
+            answer(encode(document))
         gc.collect()
         return resident(os.getpid())
 

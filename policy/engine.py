@@ -33,7 +33,8 @@ class Engine:
         """
         self._definition = definition
         self._lock = Lock()
-        self._handle: int | None = self._create()
+        self._handle: int | None = None
+        self._create()
 
     def fired(self, fact: str) -> list[str]:
         """The actions that fire for an encoded fact, by priority; one with several alternatives may stand twice.
@@ -43,24 +44,13 @@ class Engine:
         """
         with self._lock:
             try:
-                return self._finished(fact)
-            except EngineFailed:
-                return self._finished(fact)
-
-    def _finished(self, fact: str) -> list[str]:
-        """A run to its end.
-
-        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never asked again. It is
-        abandoned and not deleted: deleting one with an unfinished action ends the process.
-        """
-        handle = self._create() if self._handle is None else self._handle
-        self._handle = None
-        try:
-            found = self._run(handle, fact)
-        except rete.error as error:
-            raise EngineFailed(f"the engine refuses a fact: {error}") from error
-        self._handle = handle
-        return found
+                return self._run(fact)
+            except (EngineFailed, rete.error):
+                self._create()
+            try:
+                return self._run(fact)
+            except rete.error as error:
+                raise EngineFailed(f"the engine refuses a fact: {error}") from error
 
     def close(self) -> None:
         """Free the ruleset: the state first, because a ruleset deleted with its state leaks it."""
@@ -70,16 +60,22 @@ class Engine:
                 rete.delete_ruleset(self._handle)
             self._handle = None
 
-    def _create(self) -> int:
+    def _create(self) -> None:
         try:
-            handle: int = rete.create_ruleset("policy", self._definition.ruleset)
-            self._run(handle, self._definition.canary)
+            self._handle = rete.create_ruleset("policy", self._definition.ruleset)
+            self._run(self._definition.canary)
         except rete.error as error:
             raise EngineFailed(f"the engine refuses the rules: {error}") from error
-        return handle
 
-    @staticmethod
-    def _run(handle: int, fact: str) -> list[str]:
+    def _run(self, fact: str) -> list[str]:
+        """A run to its end.
+
+        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never asked again. It is
+        abandoned and not deleted: deleting one with an unfinished action ends the process.
+        """
+        if self._handle is None:
+            self._create()
+        handle, self._handle = self._handle, None
         state = rete.assert_fact(handle, fact)[1]
         found = []
         started = rete.start_action_for_state(handle, state)
@@ -90,4 +86,5 @@ class Engine:
         rete.retract_fact(handle, RETRACTION)
         if not found or found.pop() != SENTINEL:
             raise EngineFailed("the engine stopped before the last rule")
+        self._handle = handle
         return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 MARKS: Final = 4096
-REMEMBERED: Final = 512
+REMEMBERED: Final = 256
 SMALL: Final = 512  # characters
 
 K = TypeVar("K", bound="Hashable")

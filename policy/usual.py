@@ -8,6 +8,8 @@ both read the same; a law in the tests holds them to it.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -108,7 +110,15 @@ _Usual: Final = msgspec.defstruct(
     gc=False,
     forbid_unknown_fields=True,
 )
+_variable: Final = attrgetter(f"facts.{VARIABLE}")
 _decode: Final = msgspec.json.Decoder(_Usual).decode
+
+
+@lru_cache(maxsize=64)
+def _unset(release: str) -> Tristate:
+    """What an unset variable means in a release."""
+    unset: Tristate = defaults(series(release))[VARIABLE_INDEX]
+    return unset
 
 
 def read_usual(body: bytes, releases: Releases) -> Request | None:
@@ -125,6 +135,6 @@ def read_usual(body: bytes, releases: Releases) -> Request | None:
     if asked.explain or upstream_only is None:
         return None
     facts = Facts(read=asked.facts)
-    if asked.facts.env.parsed is None and (unset := defaults(series(release.decided_as))[VARIABLE_INDEX]) is not None:
+    if _variable(asked) is None and (unset := _unset(release.decided_as)) is not None:
         facts = facts.with_variable(unset)
     return Request(facts, asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)

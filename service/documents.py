@@ -34,6 +34,10 @@ class Headers(Struct, frozen=True, gc=False):
     wants_text: bool
 
 
+PLAIN: Final = Headers(b"application/json", wants_text=False)
+USUAL: Final = frozenset({b"*/*", b"application/json"})
+
+
 def read_headers(scope: Scope, limit: int) -> Headers:
     """The headers that matter.
 
@@ -47,10 +51,10 @@ def read_headers(scope: Scope, limit: int) -> Headers:
     if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
         raise Refused("unsupported-encoding", f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is")
     content_type = headers.get(b"content-type", b"")
-    return Headers(
-        content_type if content_type == b"application/json" else content_type.partition(b";")[0].strip().lower(),
-        b"accept" in headers and headers[b"accept"] not in {b"*/*", b"application/json"} and _prefers_text(headers[b"accept"]),
-    )
+    accept = headers.get(b"accept", b"*/*")
+    if content_type == b"application/json" and accept in USUAL:
+        return PLAIN
+    return Headers(content_type.partition(b";")[0].strip().lower(), accept not in USUAL and _prefers_text(accept))
 
 
 def _prefers_text(accept: bytes) -> bool:
