@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from bench import cores
 from bench.dialects import conditions, facts_read, plain
 from bench.dialects import zen as zen_dialect
-from bench.documents import different
+from bench.documents import different, encode
 from policy.facts import INDEX
 from policy.request import read_request
+from policy.usual import read_usual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +93,7 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
         return ruleset.fired(facts)
 
     def facts_of(document: dict[str, Any]) -> Facts:
-        return read_request(document, policy.releases).facts
+        return (read_usual(encode(document), policy.releases) or read_request(document, policy.releases)).facts
 
     with cores.pinned(cores.SERVER):
         trial = {name: _timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}

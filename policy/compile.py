@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 import string
 from dataclasses import dataclass, field
-from operator import attrgetter, eq, ge, getitem, itemgetter, lt, ne
+from itertools import repeat
+from operator import attrgetter, call, eq, ge, getitem, itemgetter, lt, ne
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves, ways
 from policy.errors import EngineFailed
-from policy.facts import FACTS, INDEX, TREE, VOCABULARY, Facts, Kind, ancestors, cut, defaults
+from policy.facts import FACTS, INDEX, VOCABULARY, Facts, Kind, ancestors, defaults, parse_variable, place_of
 from policy.recent import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
-    from policy.facts import Sections
 
 GROUP: Final = 32  # 64 ways to match at one level of the network make the engine fail
 ALONE: Final = 56  # so many ways are no 64, and go without a level of groups
@@ -40,39 +40,41 @@ FIRST_CODE: Final = 2
 UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class Encoder:
-    """Writes facts as the engine's fact. ``pick`` and ``pick_read`` take the sections that the rules read, a table each has its text."""
+class Section(dict[Any, str]):
+    """The texts of what the rules read of one member of ``facts``, by the value or values; those of late are kept.
 
-    head: str
-    pick: Callable[[Sections], Sections]
-    pick_read: Callable[[Any], Sequence[Any]]
-    texts: tuple[SectionTexts, ...]
+    ``from_row`` takes what is read from a row, ``from_read`` from what ``usual`` has read of the member.
+    """
+
+    def __init__(self, columns: Sequence[_Column]) -> None:
+        super().__init__()
+        self._tables = tuple(column.table for column in columns)
+        places = [column.index for column in columns]
+        self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*places)
+        self.from_read: Callable[[Any], Any] = attrgetter(*(place_of(VOCABULARY[place]).partition(".")[2] for place in places))
+
+    def text(self, values: Any) -> str:
+        """The keys and codes of the values."""
+        return "".join(map(getitem, self._tables, values if len(self._tables) > 1 else (values,)))
+
+    def __missing__(self, values: Any) -> str:
+        return remember(self, values, self.text(values), values)
+
+
+class Encoder:
+    """Writes facts as the engine's fact, member by member."""
+
+    def __init__(self, head: str, sections: Mapping[str, Section]) -> None:
+        self._head = head
+        self._sections = tuple(sections.values())
+        self._from_row = tuple(section.from_row for section in self._sections)
+        self._from_read = tuple(section.from_read for section in self._sections)
+        self._members = attrgetter(*sections) if len(sections) > 1 else lambda read: [getattr(read, name) for name in sections]
 
     def encode(self, facts: Facts) -> str:
         """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
-        read = facts.read
-        sections = self.pick(facts.cut) if read is None else self.pick_read(read)
-        try:
-            return f"{self.head}{''.join(map(getitem, self.texts, sections))}}}"
-        except TypeError:  # a list with an object in it is no key
-            return f"{self.head}{''.join(map(SectionTexts.text, self.texts, sections))}}}"
-
-
-class SectionTexts(dict[Any, str]):
-    """The texts of sections, each the tuple of its values or what was read of it; those of late are kept, because deployments share sections."""
-
-    def __init__(self, columns: Sequence[tuple[int, Table]]) -> None:
-        super().__init__()
-        self._columns = tuple(columns)
-
-    def text(self, values: tuple[Any, ...]) -> str:
-        """The keys and codes of what the rules read of the section."""
-        return "".join([table[values[place]] for place, table in self._columns])
-
-    def __missing__(self, section: Any) -> str:
-        values = section if type(section) is tuple else section.values()
-        return remember(self, section, self.text(values), values)
+        values = map(call, self._from_row, repeat(facts.values)) if facts.read is None else map(call, self._from_read, self._members(facts.read))
+        return f"{self._head}{''.join(map(getitem, self._sections, values))}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
         encoder=encoder,
         numbers=numbers,
         always=tuple(place for place, item in enumerate(rules) if item.when is None),
-        canary=encoder.encode(Facts(cut(defaults(series)))),
+        canary=encoder.encode(Facts(list(defaults(series)))),
     )
 
 
@@ -205,6 +207,13 @@ class Known(dict[Any, str]):
             self._rest = ""
 
 
+class Variable(Known):
+    """The texts of the variable, which may come as it was written or as it was parsed."""
+
+    def __missing__(self, value: Any) -> str:
+        return self[parse_variable(value)] if type(value) is str else self._rest
+
+
 class Numbers(dict[int, str]):
     """The texts of whole numbers, which are their own code."""
 
@@ -220,40 +229,43 @@ class Numbers(dict[int, str]):
         self.update({number: "" for number in self if not matters(number)})
 
 
-class Question:
-    """A question about a list, answered 0 or 1; where there is no item, the answer is known beforehand."""
-
-    __slots__ = ("_answer", "_empty", "_null", "_texts")
+class Question(dict[tuple[Any, ...] | None, str]):
+    """The texts of the answers to a question about a list, 0 or 1; those to none, to nothing in it and to one operand are made beforehand."""
 
     def __init__(self, key: str, leaf: Leaf) -> None:
-        no, yes = f',"{key}":0', f',"{key}":1'
+        super().__init__()
+        self._texts = (f',"{key}":0', f',"{key}":1')
         operand = frozenset(leaf.operand or ())
-        self._null = self._empty = no
-        self._texts = (no, yes)
-        self._answer: Callable[[Any], bool] = bool
+        self._answer: Callable[[tuple[Any, ...]], bool]
         match leaf.test:
             case Test.HAS_ANY_OF:
-                self._texts, self._answer = (yes, no), operand.isdisjoint
+                self._answer = lambda value: not operand.isdisjoint(value)
             case Test.HAS_OTHER_THAN:
-                self._texts, self._answer = (yes, no), operand.issuperset
+                self._answer = lambda value: not operand.issuperset(value)
             case Test.FIRST_IS_IN:
-                self._answer = lambda value: value[0] in operand
+                self._answer = lambda value: bool(value) and value[0] in operand
             case Test.PRESENT:
-                self._empty = yes
+                self._answer = lambda _: True
+            case _:
+                self._answer = bool
+        self._prepare(operand)
 
-    def __getitem__(self, value: list[Any] | None) -> str:
-        if value:
-            return self._texts[self._answer(value)]
-        return self._null if value is None else self._empty
+    def _prepare(self, operand: Iterable[Any] = ()) -> None:
+        self.update({value: self.text(value) for value in (*self, (), *((item,) for item in operand))})
+        self[None] = self._texts[False]
+
+    def text(self, value: tuple[Any, ...] | None) -> str:
+        """The text of the answer for a list of any items."""
+        return self._texts[value is not None and self._answer(value)]
+
+    def __missing__(self, value: tuple[Any, ...]) -> str:
+        return self.text(value)
 
     def leave_out(self, matters: Callable[[int], bool]) -> None:
         """Say nothing of an answer that does not matter."""
-
-        def kept(text: str) -> str:
-            return text if matters(int(text[-1])) else ""
-
-        self._null, self._empty = kept(self._null), kept(self._empty)
-        self._texts = (kept(self._texts[0]), kept(self._texts[1]))
+        no, yes = (text if matters(answer) else "" for answer, text in enumerate(self._texts))
+        self._texts = (no, yes)
+        self._prepare()
 
 
 Table: TypeAlias = Known | Numbers | Question
@@ -298,7 +310,7 @@ class _Keys:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
                 table = Known(key, codes, OTHER)
             case Kind.VARIABLE:
-                table = Known(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
+                table = Variable(key, {None: UNSET, False: FALSE, True: TRUE, "0": FALSE, "1": TRUE}, MALFORMED)
             case Kind.INTEGER:
                 table = Numbers(key)
             case _:
@@ -321,15 +333,10 @@ class _Keys:
 
     def encoder(self, groups: int) -> Encoder:
         head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
-        read: dict[int, list[tuple[int, Table]]] = {}
-        for section, numbers in enumerate(cut(range(len(VOCABULARY)))):
-            columns = [(numbers.index(column.index), column.table) for column in self.columns.values() if column.index in numbers]
-            if columns:
-                read[section] = columns
-        for section in (0, 1):
-            read.setdefault(section, [])  # two at least, because a getter of one thing gives no tuple
-        names = list(TREE.members)
-        return Encoder(head, itemgetter(*read), attrgetter(*(names[section] for section in read)), tuple(map(SectionTexts, read.values())))
+        members: dict[str, list[_Column]] = {}
+        for column in self.columns.values():
+            members.setdefault(VOCABULARY[column.index].name.partition(".")[0], []).append(column)
+        return Encoder(head, {name: Section(columns) for name, columns in members.items()})
 
 
 def _key(number: int) -> str:

@@ -6,19 +6,20 @@ known of a rule before a request comes (its fixed words, its evidence's names) i
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.conditions import leaves
-from policy.facts import FACTS, INDEX, Malformed, ancestors, place_of, tuple_of
+from policy.facts import FACTS, INDEX, Malformed, Opaque, ancestors, place_of
 from policy.precedence import Says
 from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
     from policy.ruling import Ruling
@@ -132,7 +133,7 @@ class Shown:
         self.feature = rule.effect.says is Says.FEATURE
         self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
         self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
-        self.values = tuple_of(place_of(FACTS[name]) for name in dict.fromkeys([*(name for name, _ in self.evidence), *self.words.facts]))
+        self.values = _values([name for name, _ in self.evidence] + list(self.words.facts))
 
     def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
         """The rule's words for these facts."""
@@ -153,11 +154,21 @@ class Shown:
         )
 
 
+def _values(names: Sequence[str]) -> Callable[[Any], Any]:
+    return attrgetter(*(place_of(FACTS[name]) for name in names)) if names else lambda _: ()
+
+
 def shown(value: Any) -> Any:
     """A fact's value as an answer shows it: a malformed variable by its text, a list as a list."""
-    if isinstance(value, tuple):
-        return [list(item) if isinstance(item, tuple) else item for item in value]
-    return value.text if isinstance(value, Malformed) else value
+    match value:
+        case tuple():
+            return [shown(item) for item in value]
+        case Malformed():
+            return value.text
+        case Opaque():
+            return value.value
+        case _:
+            return value
 
 
 def _evidence(item: ReleaseRule) -> list[str]:

@@ -5,18 +5,15 @@ Owns the facts' types, legal values, defaults and meanings, and the reading of a
 rules' JSON Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from ``VOCABULARY``.
 Which releases read a fact is no property of it: the rules say so (``rulebook``).
 
-A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. The same row cut
-where the members of ``facts`` end is its sections: many deployments share them, if not the row. Types are one a fact and checked without
+A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. Types are one a fact and checked without
 coercion: an engine that holds ``1``, ``true`` and ``"1"`` for equal must never see two of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,7 +22,7 @@ from msgspec import Struct
 from policy.errors import MAX_FAULTS, Misfit, listed, nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 MAX_TEXT: Final = 8192
 MAX_ITEMS: Final = 4096
@@ -36,7 +33,6 @@ MAX_IGNORED_KEY: Final = 64
 VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
 
 Row: TypeAlias = list[Any]
-Sections: TypeAlias = Sequence[tuple[Any, ...]]
 
 
 class Kind(StrEnum):
@@ -327,8 +323,23 @@ TYPES: Final[dict[Kind, type]] = {
 }
 
 
+class Opaque:
+    """An item of a list that no rule looks into: an object, or a list of other than numbers and texts."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 def _frozen(value: list[Any]) -> tuple[Any, ...]:
-    return tuple([tuple(item) if type(item) is list else item for item in value])
+    return tuple(map(_frozen_item, value))
+
+
+def _frozen_item(item: Any) -> Any:
+    if type(item) is list and all(type(each) in {int, str} for each in item):
+        return tuple(item)
+    return Opaque(item) if type(item) in {list, dict} else item
 
 
 TAKES: Final[dict[Kind, Callable[[Any], Any]]] = {Kind.VARIABLE: parse_variable, Kind.TEXTS: tuple, Kind.LIST: _frozen}
@@ -371,71 +382,41 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
     return tuple(fact.default_in(series) for fact in VOCABULARY)
 
 
-def _ends() -> list[int]:
-    sections = [fact.name.partition(".")[0] for fact in VOCABULARY]
-    assert len(TREE.members) == len(list(groupby(sections)))  # INVARIANT: a member's facts stand together
-    return [sections.index(name) for name in TREE.members] + [len(sections)]
-
-
-_SPANS: Final = tuple(slice(*span) for span in pairwise(_ends()))
-VARIABLE_SECTION: Final = list(TREE.members).index(VARIABLE.partition(".")[0])
-
-
-def cut(row: Sequence[Any]) -> Sections:
-    """The sections of a row."""
-    return tuple([tuple(row[span]) for span in _SPANS])
-
-
 def place_of(fact: Fact) -> str:
-    """The attribute of what was read that has a fact's value."""
-    match fact.kind:
-        case Kind.PRESENCE:
-            return f"{fact.name}.present"
-        case Kind.VARIABLE:
-            return f"{fact.name.partition('.')[0]}.parsed"
-        case _:
-            return fact.name
+    """The attribute of what ``usual`` has read that has a fact's value; of the variable it has the text."""
+    return f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name
 
 
-def tuple_of(places: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What takes these attributes; it is always a tuple that comes out."""
-    names = tuple(places)
-    match names:
-        case ():
-            return lambda _: ()
-        case (name,):
-            alone = attrgetter(name)
-            return lambda read: (alone(read),)
-    return attrgetter(*names)
+_row: Final = attrgetter(*map(place_of, VOCABULARY))
 
 
 class Facts(Struct, frozen=True):
     """A deployment's facts, the places in the row that were ``stated``, and what was ``ignored``.
 
-    They are the ``cut`` row, or what ``usual`` has ``read`` and nobody cut yet. ``ignored`` holds the first
-    members, as (path of the object, key), that an open object had beside its facts.
+    They are a row of ``values``, or what ``usual`` has ``read`` and nobody made a row of yet. ``ignored``
+    holds the first members, as (path of the object, key), that an open object had beside its facts.
     """
 
-    cut: Sections = ()
+    values: Row = []
     stated: list[int] = []
     ignored: list[tuple[str, str]] = []
     read: Any = None
 
     @property
-    def sections(self) -> Sections:
-        """The values, a tuple for each member of ``facts``."""
-        return self.cut if self.read is None else tuple([getattr(self.read, name).values() for name in TREE.members])
-
-    @property
     def row(self) -> Row:
         """The values, one a fact."""
-        return list(chain.from_iterable(self.sections))
+        if self.read is None:
+            return self.values
+        row = list(_row(self.read))
+        if type(row[VARIABLE_INDEX]) is str:
+            row[VARIABLE_INDEX] = parse_variable(row[VARIABLE_INDEX])
+        return row
 
-    def with_variable(self, value: Tristate) -> Facts:
-        """The same facts with the variable set; it is alone in its section."""
-        changed = list(self.sections)
-        changed[VARIABLE_SECTION] = (value,)
-        return Facts(changed)
+    def changed(self, index: int, value: Any) -> Facts:
+        """The same facts with one changed."""
+        row = self.row.copy()
+        row[index] = value
+        return Facts(row)
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""
@@ -462,7 +443,7 @@ def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: lis
         _read_object(TREE, document, pointer, facts, faults)
     else:
         faults.append(Misfit(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`'))
-    return Facts(cut(facts.row), facts.stated, facts.ignored)
+    return Facts(facts.row, facts.stated, facts.ignored)
 
 
 def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: _Reading, faults: list[Misfit]) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from uuid_utils import uuid7
 
 from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
-from policy.facts import VARIABLE, Facts, cut
+from policy.facts import VARIABLE, VARIABLE_INDEX, Facts
 from policy.precedence import Runner
 from policy.releases import series
 from policy.ruleset import NO_LISTS, Ruleset
@@ -161,7 +161,7 @@ def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
     if ruling.effect.runner is upstream.effect.runner:
         return Weighed(facts, ruling, upstream, upstream, facts, None)
     variable = ruling.runner is Runner.V2
-    final_facts = facts.with_variable(variable)
+    final_facts = facts.changed(VARIABLE_INDEX, variable)
     final, _ = ruleset.both(ruleset.fired(final_facts))
     return Weighed(facts, ruling, upstream, final, final_facts, "1" if variable else "0")
 
@@ -170,9 +170,7 @@ def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: 
     row = weighed.facts.row
 
     def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
-        changed = list(row)
-        changed[index] = value
-        other = weigh(ruleset, Facts(cut(changed)), upstream_only=request.upstream_only)
+        other = weigh(ruleset, weighed.facts.changed(index, value), upstream_only=request.upstream_only)
         return other.ruling.runner, other.final.starts
 
     return replace(

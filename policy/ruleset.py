@@ -83,7 +83,7 @@ class Ruleset:
         if not shown.lists:
             return self.told(place, False, facts)
         texts = {name: [decode(b'"%b"' % text) for text in lists[name]] for name in shown.lists}
-        return _told(shown.reason(facts.row if self._values[place](facts.read) else (), texts, False))
+        return _told(shown.reason(facts.row if shown.evidence or shown.words.facts else (), texts, False))
 
     def close(self) -> None:
         """Free the engine's memory; the ruleset is not to be used any more."""

@@ -154,7 +154,7 @@ def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, An
                 {text: (text,) for text in texts} | {f"{text}, …": (text, ANOTHER) for text in texts} | {ANOTHER if texts else NOT_EMPTY: (ANOTHER,), EMPTY: ()}
             )
         case Kind.LIST:
-            others = {NOT_EMPTY: [ANOTHER], EMPTY: []}
+            others = {NOT_EMPTY: (ANOTHER,), EMPTY: ()}
     if fact.nullable:
         others["null"] = None
     return [(label, other) for label, other in others.items() if type(other) is not type(value) or other != value]

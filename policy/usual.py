@@ -22,23 +22,17 @@ from policy.facts import (
     TREE,
     VARIABLE,
     VARIABLE_INDEX,
-    VOCABULARY,
     Fact,
     Facts,
     Kind,
     Member,
     defaults,
-    parse_variable,
-    place_of,
-    tuple_of,
 )
 from policy.precedence import Layer
 from policy.releases import NoVersion, UnknownRelease, series
 from policy.request import MAX_REQUEST_ID, NEAREST, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from policy.facts import Tristate
     from policy.releases import Releases
 
@@ -76,23 +70,7 @@ def _shape(member: Member) -> type[Struct]:
         else:
             fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
-    body = {"present": True, "parsed": property(_parsed), "values": _values(member.path)}
-    return msgspec.defstruct(name, fields, namespace=body, frozen=True, gc=False, forbid_unknown_fields=True)
-
-
-def _parsed(env: Any) -> Tristate:
-    variable: Any = getattr(env, VARIABLE.partition(".")[2])
-    return parse_variable(variable) if type(variable) is str else variable
-
-
-def _values(path: str) -> Callable[[Any], tuple[Any, ...]]:
-    """What takes a section's values, in the row's order, from what was read of it."""
-    take = tuple_of(place_of(fact).partition(".")[2] for fact in VOCABULARY if fact.name.partition(".")[0] == path)
-
-    def values(section: Any) -> tuple[Any, ...]:
-        return take(section)
-
-    return values
+    return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True)
 
 
 FACTS: Final = _shape(TREE)
@@ -136,5 +114,5 @@ def read_usual(body: bytes, releases: Releases) -> Request | None:
         return None
     facts = Facts(read=asked.facts)
     if _variable(asked) is None and (unset := _unset(release.decided_as)) is not None:
-        facts = facts.with_variable(unset)
+        facts = facts.changed(VARIABLE_INDEX, unset)
     return Request(facts, asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)
