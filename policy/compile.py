@@ -14,7 +14,7 @@ from itertools import repeat
 from operator import attrgetter, call, eq, ge, getitem, itemgetter, lt, ne
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.conditions import Both, Condition, Either, Leaf, Test, Use, leaves, ways
+from policy.conditions import Both, Condition, Either, Leaf, Test, Use, holds, leaves, ways
 from policy.errors import EngineFailed
 from policy.facts import FACTS, INDEX, VOCABULARY, Facts, Kind, ancestors, defaults, parse_variable, place_of
 from policy.recent import remember
@@ -292,7 +292,7 @@ class _Keys:
         for item in self.rules:
             for condition in (item.when, item.lifted):
                 for leaf in leaves(condition) if condition else ():
-                    for name in ancestors(leaf.fact):
+                    for name in _guards(leaf):
                         self.scalar(name)
                     if _derived(leaf):
                         self.derived(leaf)
@@ -345,6 +345,11 @@ def _key(number: int) -> str:
     return letters[number] if number < len(letters) else f"{letters[number % len(letters)]}{number // len(letters)}"
 
 
+def _guards(leaf: Leaf) -> tuple[str, ...]:
+    """The objects that have to be asked for with a leaf: none where it fails on the default, which is the value where one is absent."""
+    return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
+
+
 def _derived(leaf: Leaf) -> bool:
     """Whether the leaf is answered here and not by the engine: questions about lists, and membership."""
     return leaf.test is Test.IN or FACTS[leaf.fact].kind in {Kind.TEXTS, Kind.LIST}
@@ -357,7 +362,7 @@ def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
     """
     parts = _flat(condition)
     atoms = [atom for part in parts for atom in ([_alternatives(part, keys)] if isinstance(part, Either) else _comparison(part, keys))]
-    guards = [{keys.key(name): 1} for part in parts if isinstance(part, Leaf) for name in reversed(ancestors(part.fact))]
+    guards = [{keys.key(name): 1} for part in parts if isinstance(part, Leaf) for name in reversed(_guards(part))]
     distinct: list[dict[str, Any]] = []
     distinct.extend(atom for atom in (*atoms, *guards) if atom not in distinct)
     return distinct

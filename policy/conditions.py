@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.errors import listed, nearest, quoted
-from policy.facts import FACTS, INDEX, Fact, Kind
+from policy.facts import FACTS, INDEX, Fact, Kind, Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -351,3 +351,27 @@ def negate(condition: Condition) -> Condition:
             return Either(tuple(negate(part) for part in parts))
         case Either(parts):
             return Both(tuple(negate(part) for part in parts))
+
+
+def holds(leaf: Leaf, value: Any) -> bool:
+    """Whether a question is answered with yes by a value, the objects above it being there."""
+    match leaf.test:
+        case Test.IS:
+            holds = type(value) is type(leaf.operand) and value == leaf.operand
+        case Test.IN:
+            holds = value in leaf.operand
+        case Test.HAS_ANY_OF:
+            holds = any(item in leaf.operand for item in value or ())
+        case Test.HAS_OTHER_THAN:
+            holds = any(item not in leaf.operand for item in value or ())
+        case Test.FIRST_IS_IN:
+            holds = bool(value) and value[0] in leaf.operand
+        case Test.NOT_EMPTY:
+            holds = bool(value)
+        case Test.AT_LEAST:
+            holds = value >= leaf.operand
+        case Test.PRESENT:
+            holds = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
+        case Test.MALFORMED:
+            holds = isinstance(value, Malformed)
+    return bool(holds != leaf.negated)

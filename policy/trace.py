@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.conditions import Both, Condition, Either, Leaf, Test, leaves
+from policy.conditions import Both, Condition, Either, Leaf, holds, leaves
 from policy.decision import Assumption, Failed, Otherwise, Traced, shown
-from policy.facts import FACTS, INDEX, VOCABULARY, Kind, Malformed, ancestors
+from policy.facts import FACTS, INDEX, VOCABULARY, Kind, ancestors
 from policy.precedence import Layer
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def failures(condition: Condition, row: Sequence[Any]) -> list[Failed]:
                 if not row[INDEX[name]]:
                     return [Failed(name, PRESENT, "absent")]
             value = row[condition.index]
-            return [] if _holds(condition, value) else [Failed(condition.fact, condition.expected, _actual(condition, value))]
+            return [] if holds(condition, value) else [Failed(condition.fact, condition.expected, _actual(condition, value))]
         case _:
             raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
 
@@ -69,29 +69,6 @@ def _actual(leaf: Leaf, value: Any) -> Any:
     if FACTS[leaf.fact].kind is Kind.PRESENCE:
         return PRESENT if value else "absent"
     return shown(value)
-
-
-def _holds(leaf: Leaf, value: Any) -> bool:
-    match leaf.test:
-        case Test.IS:
-            holds = type(value) is type(leaf.operand) and value == leaf.operand
-        case Test.IN:
-            holds = value in leaf.operand
-        case Test.HAS_ANY_OF:
-            holds = any(item in leaf.operand for item in value or ())
-        case Test.HAS_OTHER_THAN:
-            holds = any(item not in leaf.operand for item in value or ())
-        case Test.FIRST_IS_IN:
-            holds = bool(value) and value[0] in leaf.operand
-        case Test.NOT_EMPTY:
-            holds = bool(value)
-        case Test.AT_LEAST:
-            holds = value >= leaf.operand
-        case Test.PRESENT:
-            holds = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
-        case Test.MALFORMED:
-            holds = isinstance(value, Malformed)
-    return bool(holds != leaf.negated)
 
 
 def assumptions(

@@ -14,7 +14,7 @@ from policy.decision import encode
 from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, listed, nearest, quoted
 from policy.facts import at
 from service.answers import today
-from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines
+from service.documents import NDJSON_TYPES, PLAIN, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form
 from service.problems import MEDIA_TYPE, Refused, problem_of
 
@@ -27,7 +27,6 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
-JSON_HEADER: Final = (b"content-type", JSON)
 PAUSE: Final = 32  # items between two looks at other clients
 CANDIDATE_MEMBERS: Final = ("request", "rules", "remove")
 
@@ -108,21 +107,34 @@ class Decisions(Call):
         super().__init__(answers)
         self.turn = Turn(answers)
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide one deployment."""
         limit = self.settings.max_body
-        headers = read_headers(scope, limit)
-        body = await read_body(receive, limit)
-        if headers.wants_text or headers.content_type in YAML_TYPES:
-            decision = self.answers.decide(decode(body, headers.content_type))
-            if headers.wants_text:
-                await send_answer(send, 200, TEXT, self.answers.text(decision))
+        try:
+            headers = read_headers(scope, limit)
+            message = await receive()
+            body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)
+            if len(body) > limit:
+                raise too_large(limit)
+            if headers is PLAIN:
+                content_type, answer = JSON, self.answers.kept(body) or await self.turn.decision(body)
             else:
-                await send_answer(send, 200, JSON, encode(decision))
+                content_type, answer = await self.odd(headers, body)
+        except PolicyError as error:
+            await send_problem(send, error)
+        except Disconnected:
+            return
         else:
-            answer = self.answers.kept(body) or await self.turn.decision(body)
-            await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, (b"content-length", b"%d" % len(answer))]})
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
             await send({"type": "http.response.body", "body": answer})
+
+    async def odd(self, headers: Headers, body: bytes) -> tuple[bytes, bytes]:
+        """The answer to a body whose headers are not the usual ones, and its type."""
+        if headers.wants_text:
+            return TEXT, self.answers.text(self.answers.decide(decode(body, headers.content_type)))
+        if headers.content_type in YAML_TYPES:
+            return JSON, encode(self.answers.decide(decode(body, headers.content_type)))
+        return JSON, self.answers.kept(body) or await self.turn.decision(body)
 
 
 class Batch(Call):

@@ -17,7 +17,7 @@ from service.problems import Refused
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from starlette.types import Receive, Scope
+    from starlette.types import Message, Receive, Scope
 
 YAML_TYPES: Final = (b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml")
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
@@ -74,21 +74,16 @@ def _weight(text: bytes) -> float:
         return 0.0
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """The whole body.
+async def read_body(receive: Receive, limit: int, message: Message | None = None) -> bytes:
+    """The whole body, of which ``message`` is the first part where that was received already.
 
     Raises:
         Refused: it is longer than ``limit`` bytes.
         Disconnected: the client went away.
     """
-    message = await receive()
-    if not message.get("more_body", True):
-        body: bytes = message["body"]
-        if len(body) > limit:
-            raise too_large(limit)
-        return body
     chunks: list[bytes] = []
     size = 0
+    message = message or await receive()
     while True:
         if message["type"] == "http.disconnect":
             raise Disconnected
