@@ -114,7 +114,7 @@ def _notes(results: Results) -> list[str]:
     where = "another core" if cores.LOAD != cores.SERVER else "THE SAME core"
     notes = [
         f"Medians of {results.load.rounds} interleaved rounds; a ratio is the median of the rounds' own ratios.",
-        f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, for the default release and those from two before it on.",
+        f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, half for the default release, the others for three more.",
         f"All differ, and {corpus.kinds / corpus.count:.0%} of them in what their release reads.",
         f"{corpus.fired:.1f} conditions hold for one of them; a decision has {corpus.answer_size:,} bytes.",
         f"One worker on one core, no decision log. 16 keep-alive connections from a generator on {where}.",

@@ -28,7 +28,8 @@ GROUP: Final = 32  # 64 ways to match at one level of the network make the engin
 ALONE: Final = 56  # so many ways are no 64, and go without a level of groups
 MAX_GROUPS: Final = 32
 MAX_KEYS: Final = 200  # a fact of more than 255 members is refused, and the engine adds some of its own
-SENTINEL: Final = "z"
+WIDTH: Final = 4  # of an action's name, so that it is found without looking for its end
+SENTINEL: Final = "z" * WIDTH
 LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
@@ -48,14 +49,16 @@ class Section(dict[Any, str]):
 
     def __init__(self, columns: Sequence[_Column]) -> None:
         super().__init__()
-        self._tables = tuple(column.table for column in columns)
-        places = [column.index for column in columns]
+        places = list(dict.fromkeys(column.index for column in columns))
+        self._tables = tuple((places.index(column.index), column.table) for column in columns)
+        self._is_single = len(places) == 1
         self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*places)
         self.from_read: Callable[[Any], Any] = attrgetter(*(place_of(VOCABULARY[place]).partition(".")[2] for place in places))
 
     def text(self, values: Any) -> str:
         """The keys and codes of the values."""
-        return "".join(map(getitem, self._tables, values if len(self._tables) > 1 else (values,)))
+        found = (values,) if self._is_single else values
+        return "".join([table[found[place]] for place, table in self._tables])
 
     def __missing__(self, values: Any) -> str:
         return remember(self, values, self.text(values), values)
@@ -113,7 +116,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
     definition: dict[str, Any] = {}
     numbers = {}
     for n, (number, condition) in enumerate(asked):
-        action = str(n)
+        action = f"{n:0{WIDTH}}"
         numbers[action] = number
         atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
         definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}]}

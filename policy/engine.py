@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import durable_rules_engine as rete
 
-from policy.compile import SENTINEL
+from policy.compile import SENTINEL, WIDTH
 from policy.errors import EngineFailed
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STATE = "0"
 RETRACTION = '{"id":1}'
+NAME = slice(2, 2 + WIDTH)  # an action is {"name":{…}}
 
 
 class Engine:
@@ -78,11 +79,12 @@ class Engine:
         handle, self._handle = self._handle, None
         state = rete.assert_fact(handle, fact)[1]
         found = []
+        proceed = rete.complete_and_start_action
         started = rete.start_action_for_state(handle, state)
         action = started[1] if started is not None else None
         while action is not None:
-            found.append(action[2 : action.index('"', 2)])
-            action = rete.complete_and_start_action(handle, state)
+            found.append(action[NAME])
+            action = proceed(handle, state)
         rete.retract_fact(handle, RETRACTION)
         if not found or found.pop() != SENTINEL:
             raise EngineFailed("the engine stopped before the last rule")

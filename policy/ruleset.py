@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from policy.facts import Facts
 
 
-KEPT_RULINGS: Final = 256
+KEPT_RULINGS: Final = 512
 NO_LISTS: Final[dict[str, list[str]]] = {}
-KEPT_FACTS: Final = 256
+KEPT_FACTS: Final = 1024
 
 
 Told: TypeAlias = tuple[bytes, bytes, bytes]
