@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KEPT_RULINGS: Final = 512
 NO_LISTS: Final[dict[str, list[str]]] = {}
-KEPT_FACTS: Final = 1024
+KEPT_FACTS: Final = 256
 
 
 Told: TypeAlias = tuple[bytes, bytes, bytes]

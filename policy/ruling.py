@@ -13,7 +13,7 @@ from msgspec import Struct
 from policy.precedence import Effect, Layer, Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from policy.catalogue import ReleaseRule
 
@@ -36,15 +36,15 @@ class Ruling(Struct, frozen=True, gc=False):
     """
 
     effect: Effect
-    holding: list[int]
-    lifted: list[int]
-    decisive: list[int]
-    standing: list[int]
-    refusals: list[int]
-    advice: list[int]
-    v2_list: list[int]
-    v1_list: list[int]
-    at_start: list[int]
+    holding: tuple[int, ...]
+    lifted: tuple[int, ...]
+    decisive: tuple[int, ...]
+    standing: tuple[int, ...]
+    refusals: tuple[int, ...]
+    advice: tuple[int, ...]
+    v2_list: tuple[int, ...]
+    v1_list: tuple[int, ...]
+    at_start: tuple[int, ...]
 
     @property
     def runner(self) -> Runner | None:
@@ -117,8 +117,8 @@ class Rulings:
             holding = [n for n in holding if seats[n].is_upstream]
         effect = seats[holding[0]].effect
         if effect.alone:
-            alone = [n for n in holding if seats[n].effect is effect]
-            return Ruling(effect, holding, lifted, alone, alone, [], [], [], [], [])
+            alone = tuple([n for n in holding if seats[n].effect is effect])
+            return Ruling(effect, tuple(holding), tuple(lifted), alone, alone, (), (), (), (), ())
         names = 0
         for n in holding:
             names |= bit[n]
@@ -142,17 +142,18 @@ class Rulings:
                 v1_list.append(n)
             else:
                 later += 1
-        own = v2_list if effect.runner is Runner.V2 else v1_list
-        at_start = [n for n in own if n not in lifted] if lifted else own
-        ruling = Ruling(effect, holding, lifted, decisive, standing, [], [], v2_list, v1_list, at_start)
-        deciders = self._names(decisive)
-        left = self._left(ruling) if lifted else names
         runner = effect.runner
+        own = v2_list if runner is Runner.V2 else v1_list
+        at_start = [n for n in own if n not in lifted] if lifted else own
+        deciders = self._names(decisive)
+        left = self._left(holding, at_start, runner) if lifted else names
+        refusals: list[int] = []
+        advice: list[int] = []
         for n in holding[len(holding) - later :]:
             seat = seats[n]
             if (seat.runner is None or seat.runner is runner) and not _obstacle(seat, runner, deciders, names, left if seat.refuses else names):
-                (ruling.refusals if seat.refuses else ruling.advice).append(n)
-        return ruling
+                (refusals if seat.refuses else advice).append(n)
+        return Ruling(effect, *map(tuple, (holding, lifted, decisive, standing, refusals, advice, v2_list, v1_list, at_start)))
 
     def _names(self, places: Iterable[int]) -> int:
         names = 0
@@ -160,9 +161,9 @@ class Rulings:
             names |= self._seats[n].name
         return names
 
-    def _left(self, ruling: Ruling) -> int:
+    def _left(self, holding: Iterable[int], at_start: Collection[int], runner: Runner | None) -> int:
         """The names that are left when vLLM would refuse: rules of the runner's list that are lifted by then are gone."""
-        return self._names(n for n in ruling.holding if n in ruling.at_start or self._seats[n].effect.lists is not ruling.runner)
+        return self._names(n for n in holding if n in at_start or self._seats[n].effect.lists is not runner)
 
     def aside(self, ruling: Ruling, n: int) -> Aside:
         """Why the rule at ``n``, whose condition holds, does not stand."""
@@ -170,7 +171,7 @@ class Rulings:
         part = seat.part
         if ruling.effect.alone or seat.effect.last_word:
             return Aside("decided_by", seat.effect.name, ruling.effect.name)
-        left = self._left(ruling) if seat.refuses else names
+        left = self._left(ruling.holding, ruling.at_start, ruling.runner) if seat.refuses else names
         match "yields_to" if seat.effect.decides else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left):
             case "runner" as asks:
                 return Aside(asks, part.runner or list(Runner), ruling.runner)
