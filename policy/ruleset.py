@@ -14,7 +14,7 @@ import msgspec
 from policy.compile import compile_rules
 from policy.decision import Shown, encode
 from policy.engine import Engine
-from policy.recent import Recent, remember
+from policy.recent import remember
 from policy.ruling import Rulings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KEPT_RULINGS: Final = 512
 NO_LISTS: Final[dict[str, list[str]]] = {}
-KEPT_FACTS: Final = 256
+KEPT_FACTS: Final = 512
 
 
 Told: TypeAlias = tuple[bytes, bytes, bytes]
@@ -51,7 +51,7 @@ class Ruleset:
         self.definition = compile_rules(rules, series)
         self.engine = Engine(self.definition)
         self._encode = self.definition.encoder.encode
-        self._kept: Recent[str, tuple[int, ...]] = Recent(KEPT_FACTS)
+        self._kept: list[tuple[str, tuple[int, ...]]] = [("", ())] * KEPT_FACTS
         self._values = tuple(shown.values for shown in self.shown)
         self._told: dict[tuple[int, bool, Any], Told] = {}
         self._number = self.definition.numbers.__getitem__
@@ -62,13 +62,14 @@ class Ruleset:
         """The places of the rules whose conditions hold for a deployment's facts, in the release's order.
 
         Rules without a condition are not among them; ``~place`` says that what lifts the rule holds.
-        The engine's last answers are kept by what it was told, once that was asked for a second time.
+        The engine's last answers are kept by what it was told, one at each place.
         """
         fact = self._encode(facts)
-        fired = self._kept.get(fact)
-        if fired is None:
+        place = hash(fact) % KEPT_FACTS
+        kept, fired = self._kept[place]
+        if kept != fact:
             fired = tuple(dict.fromkeys(map(self._number, self.engine.fired(fact))))
-            self._kept.keep(fact, fired)
+            self._kept[place] = fact, fired
         return fired
 
     def told(self, place: int, decisive: bool, facts: Facts) -> Told:  # noqa: FBT001  # called for each reason of each answer
