@@ -94,12 +94,13 @@ def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tupl
     A candidate with a new id goes to the house layer, or to upstream's where only that has its effect.
 
     Raises:
-        RulesInvalid: a candidate's text is no YAML or has no id.
+        RulesInvalid: a candidate's text is no YAML, has no id, or has another's.
         RequestInvalid: an id to remove is not there.
     """
     texts = dict(base)
     by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base if "/" in path}
     ids: list[str] = []
+    given: dict[str, str] = {}
     faults: list[Fault] = []
     misfits: list[Misfit] = []
     for place, name in enumerate(remove):
@@ -120,6 +121,10 @@ def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tupl
         if not isinstance(rule_id, str) or not NAME.fullmatch(rule_id):
             faults.append(Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it"))
             continue
+        if rule_id in given:
+            faults.append(Fault(path, node.line, node.column, f"the rule {quoted(rule_id)} is {given[rule_id]} as well; give each rule once"))
+            continue
+        given[rule_id] = path
         ids.append(rule_id)
         texts[by_id.get(rule_id) or f"{_layer(document)}/{rule_id}.yaml"] = text
     if misfits:

@@ -110,6 +110,11 @@ def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
     ]
 
 
+def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
+    with pytest.raises(RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is rules\[0\] as well; give each rule once$"):
+        laid_over(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
+
+
 def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Sources) -> None:
     with pytest.raises(RulesInvalid) as raised:
         laid_over(sources.rules, ["", "- id: a", "title: none", "id: Upper", "id: 7", "a: [", rule("fine"), "\n\n  7", "a: \ud800", "id: ../up"], [])
