@@ -92,4 +92,4 @@ class Ruleset:
 
 
 def _told(reason: Reason) -> Told:
-    return encode(reason), encode(reason.message)[1:-1], encode(reason.feature)[1:-1]
+    return encode(reason), encode(reason.message)[1:-1], encode(reason.feature or "")[1:-1]

@@ -45,13 +45,13 @@ class Short:
 
     def answer(self, request: Request, ruleset: Ruleset, weighed: Weighed, today: date) -> bytes | None:
         """The decision as JSON, or ``None`` where it is not a usual one and has to be assembled in full."""
-        facts, ruling, upstream, set_to = request.facts, weighed.ruling, weighed.upstream, weighed.set_to
+        facts, ruling, upstream, final, set_to = request.facts, weighed.ruling, weighed.upstream, weighed.final, weighed.set_to
         if (
             facts.read is None
             or not request.release.verified
             or ruling.effect.runner is None
             or upstream.effect.runner is None
-            or (set_to is not None and (upstream.refusals or weighed.final.refusals))
+            or (ruling is not final and (upstream.refusals or final.refusals))
             or (today > ruleset.first_review and not ruleset.reviewed.isdisjoint(ruling.holding))
         ):
             return None
@@ -68,10 +68,10 @@ class Short:
         v1_list = [told[n][2] for n in ruling.v1_list] if ruling.v1_list else []
         summary = b"; ".join(messages)
         starts = STARTS
-        if ruling.refusals:
-            left = [told[n][2] for n in ruling.at_start]
+        if final.refusals:
+            left = [told[n][2] for n in final.at_start]
             lists = {UNSUPPORTED: left, V1_UNSUPPORTED: left}
-            refusals = [ruleset.told_of(n, lists, facts) for n in ruling.refusals]
+            refusals = [ruleset.told_of(n, lists, facts) for n in final.refusals]
             reasons += [json for json, _, _ in refusals]
             starts = FAILS % _listed([message for _, message, _ in refusals])
             summary = ENDS % (summary, refusals[0][1])
