@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.conditions import leaves
-from policy.facts import FACTS, INDEX, Malformed, Opaque, ancestors, place_of
+from policy.facts import FACTS, INDEX, Malformed, ancestors, as_sent, place_of
 from policy.precedence import Says
 from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
@@ -160,15 +160,7 @@ def _values(names: Sequence[str]) -> Callable[[Any], Any]:
 
 def shown(value: Any) -> Any:
     """A fact's value as an answer shows it: a malformed variable by its text, a list as a list."""
-    match value:
-        case tuple():
-            return [shown(item) for item in value]
-        case Malformed():
-            return value.text
-        case Opaque():
-            return value.value
-        case _:
-            return value
+    return value.text if isinstance(value, Malformed) else as_sent(value)
 
 
 def _evidence(item: ReleaseRule) -> list[str]:

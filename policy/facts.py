@@ -331,6 +331,16 @@ class Opaque:
     def __init__(self, value: Any) -> None:
         self.value = value
 
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def as_sent(value: Any) -> Any:
+    """What stands in a row for a list as the list that it was, any other value as it is."""
+    if isinstance(value, tuple):
+        return list(map(as_sent, value))
+    return value.value if isinstance(value, Opaque) else value
+
 
 def _frozen(value: list[Any]) -> tuple[Any, ...]:
     return tuple(map(_frozen_item, value))

@@ -11,7 +11,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import nearest, quoted
-from policy.facts import FACTS, INDEX, Malformed
+from policy.facts import FACTS, INDEX, Malformed, as_sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,8 +60,8 @@ def spoken(value: object) -> str:
     """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas; a malformed variable as Python's words for it."""
     if isinstance(value, Malformed):
         return value.error
-    if isinstance(value, tuple | list):
-        return ", ".join(map(str, value))
+    if isinstance(value, tuple):
+        return ", ".join(map(str, as_sent(value)))
     return str(value)
 
 

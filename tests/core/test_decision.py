@@ -18,6 +18,7 @@ from policy.policy import Policy
 from policy.releases import UnknownRelease
 from policy.request import read_request
 from policy.trace import failures
+from policy.usual import read_usual
 
 if TYPE_CHECKING:
     from policy.catalogue import Catalogue
@@ -714,6 +715,42 @@ def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> Non
         decision = decided(policy, facts)
         assert decision.startup_errors == [f"{size} microbatches"]
         assert [reason.facts["parallel_config.ubatch_size"] for reason in decision.reasons if reason.rule == "counts"] == [size]
+
+
+def answered(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
+    """The answer's JSON to a body that is read and answered in the short way."""
+    usual = read_usual(json.dumps({"facts": facts}).encode(), policy.releases)
+    assert usual
+    found: dict[str, Any] = json.loads(policy.answer(usual, TODAY))
+    del found["decision_id"]
+    return found
+
+
+def without_id(decision: Decision) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(msgspec.json.encode(decision))
+    del found["decision_id"]
+    return found
+
+
+def test_where_the_house_takes_vllm_s_own_runner_vllm_still_refuses_as_it_would_by_itself(sources: Sources) -> None:
+    refusal = {"id": "shy", "title": "It is shy", "effect": "refuse-v2", "order": 5000, "why": "It is tried.", "references": ["https://example.org"]}
+    shy = json.dumps({**refusal, "yields_to": "wants-v2", "releases": [{"vllm": ">=0.23", "text": "no V2 here", "when": {"model_config": "present"}}]})
+    policy = with_house(sources, FORCE, shy)
+    decision = decided(policy, {"model_config": QWEN3})
+    assert (decision.runner, decision.starts, decision.startup_errors, decision.set_env) == ("v2", False, ["no V2 here"], {})
+    assert answered(policy, {"model_config": QWEN3}) == without_id(decision)
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [([[1, 8, 3], [9, 64, 1]], "[1, 8, 3], [9, 64, 1]"), (["a", 2], "a, 2"), ([{"from": [1]}, [[1]], None], "{'from': [1]}, [[1]], None"), ([], "")],
+)
+def test_the_items_of_a_list_are_said_as_they_were_sent(sources: Sources, items: list[Any], said: str) -> None:
+    name = "speculative_config.num_speculative_tokens_per_batch_size"
+    policy = with_house(sources, house("says", "advise", {name: "present"}).replace("the house says says", f"sizes: {{{name}}}"))
+    decision = decided(policy, {"model_config": {}, "speculative_config": {"num_speculative_tokens_per_batch_size": items}})
+    assert decision.warnings == [f"sizes: {said}"]
+    assert [reason.facts[name] for reason in decision.reasons if reason.rule == "says"] == [items]
 
 
 # The default release.
