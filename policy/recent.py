@@ -22,7 +22,11 @@ V = TypeVar("V")
 
 def remember(kept: dict[Any, V], question: Any, answer: V, values: object) -> V:
     """``answer``, kept for the next time where the ``values`` that it is made of are small; a full memory starts anew."""
-    if len(repr(values)) <= SMALL:
+    try:
+        small = len(repr(values)) <= SMALL
+    except RecursionError:
+        small = False
+    if small:
         if len(kept) >= REMEMBERED:
             kept.clear()
         kept[question] = answer

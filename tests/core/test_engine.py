@@ -330,6 +330,21 @@ print(mebibytes() - before)
     assert grown(root, code) < 5
 
 
+def test_large_objects_in_lists_are_not_kept(root: Path) -> None:
+    code = """
+def decide(n):
+    facts = {"model_config": {"logits_processors": [{"n": [str(n) * 20_000]}]}}
+    policy.decide(read_request({"facts": facts}, policy.releases), date(2026, 1, 1))
+for n in range(10_000, 10_010):
+    decide(n)
+before = mebibytes()
+for n in range(20_000, 20_200):
+    decide(n)
+print(mebibytes() - before)
+"""
+    assert grown(root, code) < 5
+
+
 # How many conditions may match.
 
 
