@@ -98,9 +98,9 @@ class Policy:
         reasons = [shown[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
         v2_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2] if ruling.v2_list else []
         v1_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V1] if ruling.v1_list else []
-        errors = [] if final.starts else startup_errors(shown, final, final_row)
+        errors = startup_errors(shown, final, final_row)
         told = summary(ruling, reasons, errors)
-        warnings = self._warnings(request, ruleset, ruling, today) if request.facts.ignored or ruleset.reviewed or not request.release.verified else []
+        warnings = self._warnings(request, ruleset, ruling, today)
         if final.refusals:
             left = start_lists(shown, final, final_row)
             reasons += [shown[n].reason(final_row, left, False) for n in final.refusals]
@@ -142,9 +142,7 @@ class Policy:
             found += [
                 f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}" for rule in rules if rule.is_overdue(today)
             ]
-        if request.facts.ignored:
-            found.extend(request.facts.hints())
-        return found
+        return found + request.facts.hints()
 
 
 def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
