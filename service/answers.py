@@ -56,7 +56,7 @@ class Answers:
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
         self._kept: Recent[bytes, bytes] = Recent(settings.kept_answers)
-        self._begin_day()
+        self._day, self._midnight = date.min, 0.0
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
         """A rule with its history, or as one release has it.
@@ -74,8 +74,7 @@ class Answers:
 
     def kept(self, body: bytes) -> bytes | None:
         """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
-        if time() >= self._midnight:
-            self._begin_day()
+        self._today()
         kept = self._kept.get(body)
         return None if kept is None else b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
 
@@ -85,15 +84,19 @@ class Answers:
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        answer = self.policy.answer(self.request(body), self._day)
+        answer = self.policy.answer(self.request(body), self._today())
         if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE:
             self._kept.keep(body, answer[ID_END:])
         return answer
 
-    def _begin_day(self) -> None:
-        self._day = today()
-        self._midnight = (time() // DAY + 1) * DAY
-        self._kept.clear()
+    def _today(self) -> date:
+        """The date; where it is a new one, the answers that were kept are let go."""
+        now = time()
+        if now >= self._midnight:
+            self._midnight = (now // DAY + 1) * DAY  # first, so that a midnight just now is seen by the next call
+            self._day = today()
+            self._kept.clear()
+        return self._day
 
     def request(self, body: bytes) -> Request:
         """What a JSON body asks.
@@ -125,9 +128,7 @@ class Answers:
         try:
             if isinstance(body, PolicyError):
                 raise body
-            if time() >= self._midnight:
-                self._begin_day()
-            return self.policy.answer(self.request(body), self._day) + b"\n"
+            return self.policy.answer(self.request(body), self._today()) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 

@@ -14,18 +14,29 @@ from service.problems import ProblemFault, problem_of
 from service.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policy.folder import Sources
     from policy.policy import Policy
 
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 
 
-def test_an_answer_that_was_kept_is_not_given_on_another_day(policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda answers: answers.kept(BODY) or answers.decision(BODY),
+        lambda answers: answers.decision(BODY),
+        lambda answers: answers.line(BODY),
+    ],
+    ids=["kept", "decision", "line"],
+)
+def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
     answers = Answers(policy, sources.rules, "rules", Settings())
 
     def warnings() -> list[list[str]]:
-        return [json.loads(answers.kept(BODY) or answers.decision(BODY))["warnings"] for _ in range(4)]
+        return [json.loads(answer(answers))["warnings"] for _ in range(4)]
 
     assert warnings() == [[]] * 4
     monkeypatch.setattr("service.answers.time", lambda: datetime(2199, 1, 1, tzinfo=UTC).timestamp())
