@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope
 
-YAML_TYPES: Final = (b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml")
+YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,6 +109,34 @@ def test_several_requests_at_once_are_answered_in_their_order(connection: socket
     while data.count(b"HTTP/1.1 ") < 5 or not data.endswith(b"}"):
         data += connection.recv(65536)
     assert [part[:3] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"200", b"400", b"200", b"400", b"200"]
+
+
+def test_good_and_bad_bodies_that_are_there_at_once_get_each_its_own_answer(server: Server) -> None:
+    usual = [b'{"request_id": "%d", "facts": {"lora_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "%d"}}}' % (number, number % 2) for number in range(20)]
+    unknown = [b'{"request_id": "%d", "facts": {"odd_%d": 1}}' % (number, number) for number in range(20)]
+    malformed = [b"{" + b" " * number for number in range(20)]
+    yaml = [post(b"request_id: y%d\nfacts: {}" % number, b"Content-Type: application/yaml") for number in range(20)]
+    asked = [request for each in zip(map(post, usual), map(post, malformed), yaml, map(post, unknown), strict=True) for request in each]
+
+    def answer(connection: socket.socket) -> tuple[int, Any]:
+        status, document = read(connection)
+        return status, {name: value for name, value in document.items() if name != "decision_id"}
+
+    with ExitStack() as stack:
+        connections = [stack.enter_context(server.connection()) for _ in asked]
+        alone = []
+        for connection, request in zip(connections, asked, strict=True):
+            connection.sendall(request)
+            alone.append(answer(connection))
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            for connection, request in zip(connections, asked, strict=True):
+                connection.sendall(request)
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        assert [answer(connection) for connection in connections] == alone
+    assert [status for status, _ in alone] == [200, 400, 200, 422] * 20
+    assert [document.get("request_id") for _, document in alone[::4]] == [str(number) for number in range(20)]
 
 
 @pytest.mark.parametrize("lines", [(), (b"Connection: close",)])
