@@ -2,7 +2,7 @@
 
 Owns what is asked in every part of the benchmark. A stream of documents is endless and depends on its
 seed alone. The members of each are drawn from habits of real fleets, so that most deployments are
-ordinary and some are odd: two or three rules fire for one of them.
+ordinary and some are odd. How many conditions hold for one of them is counted and stands in the report.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a rule asks of the facts: ``all``, ``any``, ``not`` and a closed set of operators.
 
 Owns the reading of a ``when`` into a small tree whose negations have been pushed down to the leaves,
-checked against the vocabulary. Nothing here looks at a deployment; ``compile`` makes an engine
-definition of a tree and ``trace`` explains one.
+checked against the vocabulary, and what a leaf says of one value. Which trees hold for a deployment is
+for the engine to say: ``compile`` makes its definition of them, and ``trace`` explains one.
 
 A map is *and*; a bare value means ``is``; several operators on one fact are *and*. Below an absent
 object every leaf is false, a negated one too.
@@ -357,21 +357,21 @@ def holds(leaf: Leaf, value: Any) -> bool:
     """Whether a question is answered with yes by a value, the objects above it being there."""
     match leaf.test:
         case Test.IS:
-            holds = type(value) is type(leaf.operand) and value == leaf.operand
+            answer = type(value) is type(leaf.operand) and value == leaf.operand
         case Test.IN:
-            holds = value in leaf.operand
+            answer = value in leaf.operand
         case Test.HAS_ANY_OF:
-            holds = any(item in leaf.operand for item in value or ())
+            answer = any(item in leaf.operand for item in value or ())
         case Test.HAS_OTHER_THAN:
-            holds = any(item not in leaf.operand for item in value or ())
+            answer = any(item not in leaf.operand for item in value or ())
         case Test.FIRST_IS_IN:
-            holds = bool(value) and value[0] in leaf.operand
+            answer = bool(value) and value[0] in leaf.operand
         case Test.NOT_EMPTY:
-            holds = bool(value)
+            answer = bool(value)
         case Test.AT_LEAST:
-            holds = value >= leaf.operand
+            answer = value >= leaf.operand
         case Test.PRESENT:
-            holds = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
+            answer = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
         case Test.MALFORMED:
-            holds = isinstance(value, Malformed)
-    return bool(holds != leaf.negated)
+            answer = isinstance(value, Malformed)
+    return bool(answer != leaf.negated)

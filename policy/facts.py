@@ -3,10 +3,11 @@
 Owns the facts' types, legal values, defaults and meanings, and the reading of a request's nested
 ``facts`` into one flat, typed row of values. Everything else that speaks of facts (validation, the
 rules' JSON Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from ``VOCABULARY``.
-Which releases read a fact is no property of it: the rules say so (``rulebook``).
+Which releases read a fact is no property of it: the rules say so (``published.read_by``).
 
-A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. Types are one a fact and checked without
-coercion: an engine that holds ``1``, ``true`` and ``"1"`` for equal must never see two of them.
+A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. Types are one a
+fact and checked without coercion: an engine that holds ``1``, ``true`` and ``"1"`` for equal must never
+see two of them.
 """
 
 from __future__ import annotations

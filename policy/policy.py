@@ -35,7 +35,7 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class Weighed(Struct, frozen=True, gc=False):
-    """One row of facts weighed by a release's rules.
+    """A deployment's facts, weighed by a release's rules.
 
     ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` is what vLLM
     comes to with the variable ``set_to``, where that must be set, and ``final_facts`` the facts then.

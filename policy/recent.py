@@ -1,7 +1,8 @@
 """Bounded memories of answers of late, for questions that come again.
 
-Owns what is kept and what is let go. ``remember`` keeps what is small and often the same. In ``Recent``, a question's answer is
-kept once it is asked for the second time, so that a stream of different questions costs and keeps nothing, and the oldest is let go for the newest.
+Owns what is kept and what is let go. ``remember`` keeps what is small and often the same. In ``Recent``,
+a question's answer is kept once it is asked for the second time, so that a stream of different questions
+costs and keeps nothing, and the oldest is let go for the newest.
 """
 
 from __future__ import annotations
