@@ -18,8 +18,8 @@ from msgspec import json
 
 from bench.dialects import cel, conditions, plain
 from bench.servers import HOST, Server, ServerFailed, free_port, running
-from policy.facts import VARIABLE, parse_variable
 from policy.releases import series
+from policy.vocabulary import VARIABLE, parse_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

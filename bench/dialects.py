@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import json
 
-from policy.conditions import Both, Condition, Either, Leaf, Test, leaves
-from policy.facts import FACTS, INDEX, Kind, Malformed, ancestors, defaults
+from policy.conditions import Both, Condition, Either, Leaf, leaves
+from policy.facts import defaults
+from policy.operators import Test
 from policy.trace import failures
+from policy.vocabulary import FACTS, INDEX, Kind, Malformed, ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

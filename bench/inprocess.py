@@ -19,9 +19,9 @@ from bench import cores
 from bench.dialects import conditions, facts_read, plain
 from bench.dialects import zen as zen_dialect
 from bench.documents import different, encode
-from policy.facts import INDEX
 from policy.request import read_request
 from policy.usual import read_usual
+from policy.vocabulary import INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

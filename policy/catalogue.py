@@ -15,11 +15,11 @@ from packaging.version import Version
 
 from policy.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
-from policy.facts import VARIABLE
 from policy.precedence import TABLE, Layer
 from policy.reader import Reader, Span
 from policy.rule import Named, Range, Rule, read_named, read_releases, read_rule
 from policy.source import read_yaml
+from policy.vocabulary import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

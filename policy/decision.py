@@ -13,9 +13,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from policy.conditions import leaves
-from policy.facts import FACTS, INDEX, Malformed, ancestors, as_sent, place_of
+from policy.facts import as_sent, place_of
 from policy.precedence import Says
 from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
+from policy.vocabulary import FACTS, INDEX, Malformed, ancestors
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:

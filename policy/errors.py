@@ -70,6 +70,11 @@ class EngineFailed(PolicyError):
     """The rule engine did not finish a run, or refused a definition."""
 
 
+def at(pointer: str, key: str | int) -> str:
+    """The JSON pointer of a member or item (RFC 6901)."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
 def quoted(value: object) -> str:
     """What the user wrote, in backticks as JSON would show it, cut after 80 characters."""
     text = value if isinstance(value, str) else _as_json(value)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policy.catalogue import load
-from policy.conditions import OPERATORS, operators_for
-from policy.facts import VOCABULARY, Kind
 from policy.folder import read_folder
+from policy.operators import OPERATORS, operators_for
 from policy.precedence import TABLE
 from policy.published import read_by
 from policy.schema import cases_schema, condition_file_schema, releases_schema, rule_schema
+from policy.vocabulary import VOCABULARY, Kind
 
 if TYPE_CHECKING:
     from policy.catalogue import Catalogue

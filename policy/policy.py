@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from uuid_utils import uuid7
 
 from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
-from policy.facts import VARIABLE, VARIABLE_INDEX, Facts
+from policy.facts import Facts  # noqa: TC001  # msgspec reads the annotations
 from policy.precedence import Runner
 from policy.releases import series
 from policy.ruleset import NO_LISTS, Ruleset
 from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
 from policy.short import Short
 from policy.trace import assumptions, trace
+from policy.vocabulary import VARIABLE, VARIABLE_INDEX
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:

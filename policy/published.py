@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policy.conditions import leaves
-from policy.facts import VOCABULARY, Kind, ancestors
 from policy.precedence import Layer
+from policy.vocabulary import VOCABULARY, Kind, ancestors
 
 if TYPE_CHECKING:
     from policy.catalogue import Catalogue

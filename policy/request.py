@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import Misfit, RequestInvalid, listed, nearest, quoted
-from policy.facts import Facts, at, read_facts
+from policy.errors import Misfit, RequestInvalid, at, listed, nearest, quoted
+from policy.facts import Facts, read_facts
 from policy.precedence import Layer
 from policy.releases import NoVersion, Resolution, UnknownRelease, series
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from policy.conditions import Condition, read_condition, uses
+from policy.conditions import Condition, uses
 from policy.errors import listed, nearest, quoted
 from policy.precedence import EFFECTS, Effect, Layer, Runner, Says, effects_of
 from policy.reader import NAME, Reader, Span
 from policy.releases import Releases
+from policy.when import read_condition
 from policy.words import Words, read_words
 
 if TYPE_CHECKING:

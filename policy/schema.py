@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from policy.conditions import OPERATORS, VALUES, operators_for
-from policy.facts import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, TREE, VOCABULARY, Fact, Kind, Member
+from policy.facts import TREE, Member
+from policy.operators import OPERATORS, VALUES, operators_for
 from policy.precedence import EFFECTS, TABLE, Layer, Runner, Says
 from policy.rule import HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+from policy.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, Kind
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 RANGE: Final = {

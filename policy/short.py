@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from uuid_utils import uuid7
 
 from policy.decision import PolicyRef, encode
-from policy.facts import VARIABLE
 from policy.precedence import TABLE
 from policy.recent import remember
+from policy.vocabulary import VARIABLE
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:

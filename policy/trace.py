@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.conditions import Both, Condition, Either, Leaf, holds, leaves
 from policy.decision import Assumption, Failed, Otherwise, Traced, shown
-from policy.facts import FACTS, INDEX, VOCABULARY, Kind, ancestors
 from policy.precedence import Layer
+from policy.vocabulary import FACTS, INDEX, VOCABULARY, Kind, ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from policy.catalogue import ReleaseRule
-    from policy.facts import Fact, Facts
+    from policy.facts import Facts
     from policy.precedence import Runner
     from policy.ruling import Ruling, Rulings
+    from policy.vocabulary import Fact
 
 PRESENT: Final = "present"
 ANOTHER: Final = "another"

@@ -15,26 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from policy.facts import (
-    MAX_INTEGER,
-    MAX_ITEMS,
-    MAX_TEXT,
-    TREE,
-    VARIABLE,
-    VARIABLE_INDEX,
-    Fact,
-    Facts,
-    Kind,
-    Member,
-    defaults,
-)
+from policy.facts import TREE, Facts, Member, defaults
 from policy.precedence import Layer
 from policy.releases import NoVersion, UnknownRelease, series
 from policy.request import MAX_REQUEST_ID, NEAREST, Request
+from policy.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VARIABLE, VARIABLE_INDEX, Fact, Kind
 
 if TYPE_CHECKING:
-    from policy.facts import Tristate
     from policy.releases import Releases
+    from policy.vocabulary import Tristate
 
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT)]
 LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {

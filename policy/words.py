@@ -11,7 +11,8 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import nearest, quoted
-from policy.facts import FACTS, INDEX, Malformed, as_sent
+from policy.facts import as_sent
+from policy.vocabulary import FACTS, INDEX, Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

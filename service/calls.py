@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy import candidate, render
 from policy.decision import encode
-from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, listed, nearest, quoted
-from policy.facts import at
+from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, listed, nearest, quoted
 from service.answers import today
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form

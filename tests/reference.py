@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policy.facts import VOCABULARY, Fact, Kind
+from policy.vocabulary import VOCABULARY, Fact, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

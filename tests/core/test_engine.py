@@ -23,10 +23,11 @@ from policy.catalogue import load
 from policy.compile import GROUP, MAX_GROUPS, check_collisions, compile_rules, fnv1a
 from policy.engine import Engine
 from policy.errors import EngineFailed, RequestInvalid
-from policy.facts import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, read_facts
+from policy.facts import read_facts
 from policy.folder import Sources
 from policy.request import read_request
 from policy.ruleset import Ruleset
+from policy.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,8 @@ import pytest
 
 from policy.decision import shown
 from policy.errors import MAX_FAULTS
-from policy.facts import FACTS, INDEX, MAX_IGNORED, MAX_IGNORED_KEY, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, defaults, parse_variable, read_facts
+from policy.facts import MAX_IGNORED, MAX_IGNORED_KEY, defaults, read_facts
+from policy.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
     from policy.errors import Misfit

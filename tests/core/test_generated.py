@@ -10,15 +10,16 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from policy.conditions import OPERATORS, read_condition
 from policy.errors import RulesInvalid
-from policy.facts import FACTS
 from policy.folder import TEST_SUFFIX, read_folder
 from policy.generate import generated, main, spans
+from policy.operators import OPERATORS
 from policy.precedence import TABLE
 from policy.reader import Reader
 from policy.schema import facts_schema
 from policy.source import read_yaml
+from policy.vocabulary import FACTS
+from policy.when import read_condition
 
 if TYPE_CHECKING:
     from policy.catalogue import Catalogue

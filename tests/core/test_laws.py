@@ -18,10 +18,10 @@ from packaging.version import Version
 from reference import Deployment, Reference, Unreadable, as_reference
 
 from policy.catalogue import load
-from policy.conditions import OPERATORS, operators_for
 from policy.decision import encode, shown
-from policy.facts import FACTS, VARIABLE, VOCABULARY, Fact, Kind, Malformed, defaults, read_facts
+from policy.facts import defaults, read_facts
 from policy.folder import Sources, read_folder
+from policy.operators import OPERATORS, operators_for
 from policy.policy import Policy
 from policy.releases import UnknownRelease, series
 from policy.request import Request, read_request
@@ -29,6 +29,7 @@ from policy.ruleset import Ruleset
 from policy.schema import facts_schema
 from policy.trace import failures
 from policy.usual import read_usual
+from policy.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, Kind, Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.facts import FACTS
 from policy.published import facts_document, policy_document, read_by, releases_document, rule_document, rules_document
 from policy.recent import Recent
+from policy.vocabulary import FACTS
 
 if TYPE_CHECKING:
     from policy.catalogue import Catalogue

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from policy.compile import fnv1a
-from policy.facts import FACTS, MAX_INTEGER, VOCABULARY, Fact, Kind
+from policy.vocabulary import FACTS, MAX_INTEGER, VOCABULARY, Fact, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.facts import VOCABULARY
+from policy.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
     from policy.catalogue import Catalogue
-    from policy.facts import Fact
+    from policy.vocabulary import Fact
 
     from .conftest import Done, Server
 

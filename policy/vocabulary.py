@@ -1,0 +1,277 @@
+"""The vocabulary: every fact that the rules may read, under vLLM's own name.
+
+Owns the facts' types, legal values, defaults and meanings. Everything else that speaks of facts
+(validation, the rules' JSON Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from
+``VOCABULARY``. Which releases read a fact is no property of it: the rules say so (``published.read_by``).
+``facts`` reads what a request says of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from policy.errors import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_TEXT: Final = 8192
+MAX_ITEMS: Final = 4096
+MAX_INTEGER: Final = 2**31 - 1
+
+VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
+
+
+class Kind(StrEnum):
+    """What a fact's value is; the name is what ``GET /v1/facts`` shows as its type."""
+
+    PRESENCE = "presence"
+    VARIABLE = "tri-state"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    CHOICE = "choice"
+    TEXT = "text"
+    TEXTS = "list of text"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """An environment variable's text that is no integer, with Python's own words for it."""
+
+    text: str
+    error: str
+
+
+Tristate: TypeAlias = bool | Malformed | None
+
+
+def parse_variable(text: str) -> Tristate:
+    """What vLLM makes of the variable's text: ``bool(int(text))``, or why that fails.
+
+    Source: ``vllm/envs.py``, alike in every release from 0.20.0 on (the releases differ in what an
+    unset variable means, see ``Fact.default_in``).
+    """
+    try:
+        return bool(int(text))
+    except ValueError as error:
+        return Malformed(text, str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact: ``name`` is its path in a request, ``default`` what holds where nobody says more."""
+
+    name: str
+    kind: Kind
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+    least: int = 0
+    nullable: bool = False
+    earlier_default: tuple[tuple[int, int], Any] | None = None
+
+    def default_in(self, release: tuple[int, int]) -> Any:
+        """What stands in a row by default in a minor series: ``earlier_default`` holds before the series that it names."""
+        if self.earlier_default is not None and release < self.earlier_default[0]:
+            return self.earlier_default[1]
+        return tuple(self.default) if self.default == [] else self.default
+
+    @property
+    def legal(self) -> str:
+        """The legal values in words, for messages and documentation."""
+        match self.kind:
+            case Kind.PRESENCE:
+                words = "an object, `null` where it is absent"
+            case Kind.VARIABLE:
+                words = "the variable's text, `true`, `false`, `null` where it is unset"
+            case Kind.BOOLEAN:
+                words = "`true`, `false`"
+            case Kind.INTEGER:
+                words = f"a whole number from {self.least} to {MAX_INTEGER}"
+            case Kind.CHOICE:
+                words = listed(self.choices)
+            case Kind.TEXT:
+                words = f"a text of at most {MAX_TEXT} characters"
+            case Kind.TEXTS:
+                words = f"a list of at most {MAX_ITEMS} texts"
+            case Kind.LIST:
+                words = f"a list of at most {MAX_ITEMS} items"
+        return f"{words}, `null`" if self.nullable else words
+
+    def admits(self, value: object) -> bool:
+        """Whether a stated value (``null`` aside) is legal; types are compared exactly."""
+        return CHECKS[self.kind](self, value)
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str and len(value) <= MAX_TEXT
+
+
+def _is_list(value: object) -> bool:
+    return type(value) is list and len(value) <= MAX_ITEMS
+
+
+CHECKS: Final[dict[Kind, Callable[[Fact, Any], bool]]] = {
+    Kind.PRESENCE: lambda _, value: type(value) is dict,
+    Kind.VARIABLE: lambda _, value: type(value) is bool or (_is_text(value) and "\0" not in value),
+    Kind.BOOLEAN: lambda _, value: type(value) is bool,
+    Kind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
+    Kind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
+    Kind.TEXT: lambda _, value: _is_text(value),
+    Kind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
+    Kind.LIST: lambda _, value: _is_list(value),
+}
+
+
+def _presence(name: str, meaning: str) -> Fact:
+    return Fact(name, Kind.PRESENCE, default=False, meaning=meaning)
+
+
+def _boolean(name: str, meaning: str, *, default: bool = False) -> Fact:
+    return Fact(name, Kind.BOOLEAN, default, meaning)
+
+
+def _size(name: str, meaning: str, *, least: int = 1) -> Fact:
+    return Fact(name, Kind.INTEGER, least, meaning, least=least)
+
+
+def _choice(name: str, meaning: str, choices: tuple[str, ...], default: str | None = None) -> Fact:
+    return Fact(name, Kind.CHOICE, default, meaning, choices=choices, nullable=default is None)
+
+
+def _texts(name: str, meaning: str) -> Fact:
+    return Fact(name, Kind.TEXTS, [], meaning)
+
+
+METHODS: Final = (
+    "ngram",
+    "ngram_gpu",
+    "medusa",
+    "mlp_speculator",
+    "draft_model",
+    "suffix",
+    "custom_class",
+    "eagle",
+    "eagle3",
+    "mtp",
+    "dflash",
+    "dspark",
+    "extract_hidden_states",
+)
+
+VOCABULARY: Final[tuple[Fact, ...]] = (
+    Fact(
+        VARIABLE,
+        Kind.VARIABLE,
+        None,
+        "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 unset means false",
+        earlier_default=((0, 22), False),
+    ),
+    _boolean("platform.has_triton", "Triton can be imported and has exactly one active driver; a property of the host", default=True),
+    _boolean("platform.is_rocm", "the platform is AMD ROCm"),
+    _boolean("platform.is_unspecified", "vLLM detected no platform, as on a machine without a device"),
+    _boolean("platform.is_tpu", "the platform is a TPU"),
+    _boolean("platform.is_out_of_tree", "the platform comes from a plugin (entry points `vllm.platform_plugins`)"),
+    _texts("plugins.logits_processors", "entry points of the group `vllm.logits_processors` that any package in the serving image declares, requested or not"),
+    _presence("model_config", "a model is configured, as in every real deployment"),
+    _choice("model_config.runner_type", "what the engine is for (`--runner`); not the model runner V1 or V2", ("generate", "pooling", "draft"), "generate"),
+    _texts("model_config.architectures", "`architectures` of the model's config.json after `--hf-overrides`"),
+    _boolean("model_config.is_moe", "the model has experts"),
+    _boolean("model_config.is_quantized", "the checkpoint is quantised (`quantization_config` in config.json; `--quantization` does not set it)"),
+    _boolean("model_config.is_hybrid", "the model mixes attention with state-space or linear-attention layers"),
+    _boolean("model_config.has_inner_state", "the model keeps a state of its own between steps (Mamba, hybrid, linear attention)"),
+    _boolean("model_config.is_attention_free", "the model has no attention at all (pure Mamba)"),
+    _boolean("model_config.is_diffusion", "the model is a diffusion language model (`canvas_length` in config.json)"),
+    _boolean("model_config.use_mla", "the model uses multi-head latent attention"),
+    _boolean("model_config.is_multimodal_model", "the model takes images, audio or video"),
+    _boolean("model_config.is_encoder_decoder", "the model has an encoder and a decoder"),
+    _boolean("model_config.multimodal_config.mm_encoder_only", "only the multimodal encoder is run (`--mm-encoder-only`)"),
+    _boolean("model_config.enable_return_routed_experts", "routed experts are returned (`--enable-return-routed-experts`)"),
+    Fact("model_config.logits_processors", Kind.LIST, None, "custom logits processors (`--logits-processors`)", nullable=True),
+    _boolean("model_config.enable_prompt_embeds", "prompts may be embeddings (`--enable-prompt-embeds`)"),
+    _choice(
+        "model_config.logprobs_mode",
+        "what the returned log probabilities are (`--logprobs-mode`)",
+        ("raw_logits", "raw_logprobs", "processed_logits", "processed_logprobs"),
+        "raw_logprobs",
+    ),
+    _boolean("model_config.return_sampling_mask", "the sampling distribution is returned for replay (`--return-sampling-mask`)"),
+    _boolean("model_config.enable_trace_replay", "traces are recorded for replay (`--enable-trace-replay`)"),
+    _size("parallel_config.tensor_parallel_size", "tensor-parallel ranks (`--tensor-parallel-size`)"),
+    _size("parallel_config.pipeline_parallel_size", "pipeline stages (`--pipeline-parallel-size`)"),
+    _size("parallel_config.prefill_context_parallel_size", "ranks sharing the context of a prefill (`--prefill-context-parallel-size`)"),
+    _size("parallel_config.decode_context_parallel_size", "ranks sharing the context of a decode (`--decode-context-parallel-size`)"),
+    Fact(
+        "parallel_config.distributed_executor_backend",
+        Kind.TEXT,
+        None,
+        "`ray`, `mp`, `uni`, `external_launcher` or an executor class (`--distributed-executor-backend`)",
+        nullable=True,
+    ),
+    _boolean("parallel_config.enable_dbo", "dual batch overlap (`--enable-dbo`)"),
+    _size("parallel_config.ubatch_size", "microbatches of a step (`--ubatch-size`)", least=0),
+    _boolean("parallel_config.enable_elastic_ep", "elastic expert parallelism (`--enable-elastic-ep`)"),
+    _boolean("parallel_config.enable_batch_sharded_sampling", "sampling sharded over the batch (`--enable-batch-sharded-sampling`)"),
+    _boolean("scheduler_config.async_scheduling", "the next step is scheduled while the current one runs (`--async-scheduling`)"),
+    _presence("speculative_config", "speculative decoding is configured (`--speculative-config`)"),
+    _choice("speculative_config.method", "the speculative method, given or detected", METHODS),
+    _boolean("speculative_config.parallel_drafting", "all drafts of a step come at once"),
+    Fact(
+        "speculative_config.num_speculative_tokens_per_batch_size",
+        Kind.LIST,
+        None,
+        "numbers of drafts by batch size, `[[from, to, tokens], …]` (dynamic speculative decoding)",
+        nullable=True,
+    ),
+    _boolean("speculative_config.enable_adaptive_verification", "drafts are verified adaptively"),
+    _boolean("speculative_config.use_heterogeneous_vocab", "the draft model has a vocabulary of its own"),
+    _choice("speculative_config.draft_lm_head_quantization", "quantisation of the draft's output layer", ("fp8", "nvfp4")),
+    _presence("speculative_config.draft_model_config", "the speculative method has a draft model"),
+    _texts("speculative_config.draft_model_config.architectures", "`architectures` of the draft's config.json, as vLLM rewrites them"),
+    Fact(
+        "speculative_config.draft_model_config.hf_config.layer_types",
+        Kind.TEXTS,
+        None,
+        "kinds of the draft's attention layers (`layer_types` of its config.json)",
+        nullable=True,
+    ),
+    _boolean("speculative_config.is_xpress", "the draft is an XPress head"),
+    _choice("cache_config.mamba_cache_mode", "how Mamba states are cached (`--mamba-cache-mode`)", ("none", "align", "all"), "none"),
+    _boolean("cache_config.kv_sharing_fast_prefill", "layers that share a KV cache skip prefill (`--kv-sharing-fast-prefill`)"),
+    _choice(
+        "compilation_config.mode",
+        "how the model is compiled (`-cc.mode`, `-O`)",
+        ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE"),
+        "VLLM_COMPILE",
+    ),
+    _choice(
+        "compilation_config.cudagraph_mode",
+        "which steps run as CUDA graphs (`-cc.cudagraph_mode`)",
+        ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"),
+        "FULL_AND_PIECEWISE",
+    ),
+    _boolean("compilation_config.pass_config.enable_sp", "the sequence-parallelism pass is on (`-cc.pass_config.enable_sp`)"),
+    _presence("kv_transfer_config", "a KV connector is configured (`--kv-transfer-config`, or implied by `--kv-offloading-size`)"),
+    Fact("kv_transfer_config.kv_connector", Kind.TEXT, None, "the KV connector's name", nullable=True),
+    _choice("kv_transfer_config.kv_role", "the KV connector's role", ("kv_producer", "kv_consumer", "kv_both")),
+    _presence("ec_transfer_config", "an encoder-cache connector is configured (`--ec-transfer-config`)"),
+    _presence("reasoning_config", "reasoning is configured (`--reasoning-config`, or implied by `--reasoning-parser`)"),
+    _presence("lora_config", "LoRA adapters are enabled (`--enable-lora`)"),
+    _presence("watermark_config", "watermarking is configured (`--watermark-config`)"),
+    _presence("attention_config.hisparse_config", "HiSparse attention is configured (`--attention-config`)"),
+    _boolean("aux_output_config.enabled", "the auxiliary-output connector is on (`--enable-return-routed-experts` from 0.31)"),
+)
+
+INDEX: Final[dict[str, int]] = {fact.name: i for i, fact in enumerate(VOCABULARY)}
+VARIABLE_INDEX: Final = INDEX[VARIABLE]
+FACTS: Final[dict[str, Fact]] = {fact.name: fact for fact in VOCABULARY}
+
+
+def ancestors(name: str) -> tuple[str, ...]:
+    """The presence facts above a fact, outermost first: where one is absent, no condition on the fact holds."""
+    parts = name.split(".")
+    above = (".".join(parts[:n]) for n in range(1, len(parts)))
+    return tuple(path for path in above if path in FACTS)
