@@ -47,6 +47,9 @@ coverage: $(READY) ## the tests with branch coverage of policy/ and service/
 generate: $(READY) ## the files that are made from the vocabulary: schemas, docs/facts.md
 	$(BIN)/python -m policy.generate
 
+tables: $(READY) ## the model tables anew, from the wheels of every release (2 GB)
+	$(BIN)/python -m policy.intake.maketables all
+
 lock: $(READY) ## the lock files, from pyproject.toml and requirements/build.in; needs uv
 	for extra in dev bench; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra $$extra pyproject.toml -o requirements/$$extra.lock; done
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/run.lock
@@ -85,4 +88,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate lock bench image-install image-check image-steps test-pythons bench-smoke
+.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke

@@ -1,0 +1,45 @@
+"""Tables over releases as files: one line a key, and in it the value from each release on that changed it.
+
+Owns the shape on disk. A release that changes nothing adds nothing to a line; null says that the key is gone.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from packaging.version import Version
+
+Table = Mapping[str, object]
+
+
+def read_history(path: Path, releases: Iterable[str]) -> dict[str, dict[str, object]]:
+    """Release → table, for the releases named; empty where there is no file."""
+    ordered = sorted(releases, key=Version)
+    tables: dict[str, dict[str, object]] = {release: {} for release in ordered}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        key, since = json.loads(line)
+        current: object = None
+        for release in ordered:
+            current = since.get(release, current)
+            if current is not None:
+                tables[release][key] = current
+    return tables
+
+
+def write_history(path: Path, tables: Mapping[str, Table]) -> None:
+    """One sorted line for each key; the same tables give the same bytes."""
+    ordered = sorted(tables, key=Version)
+    lines = []
+    for key in sorted({key for table in tables.values() for key in table}):
+        since: dict[str, object] = {}
+        current: object = None
+        for release in ordered:
+            found = tables[release].get(key)
+            if _text(found) != _text(current):
+                since[release] = current = found
+        lines.append(_text([key, since]) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _text(found: object) -> str:
+    return json.dumps(found, ensure_ascii=False)

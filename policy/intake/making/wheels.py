@@ -1,0 +1,122 @@
+"""Where sources come from: a wheel that pip downloads, or an unpacked folder; read as text, member by member.
+
+Owns the reading and the proof of what was read. What the text means is for `modules`.
+"""
+
+import ast
+import hashlib
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+
+class Source(Protocol):
+    """A set of Python files, by path in the package: `vllm/config/model.py`."""
+
+    def paths(self) -> frozenset[str]:
+        """The paths of all Python files."""
+
+    def text(self, path: str) -> str:
+        """The text of one of them."""
+
+
+class WheelSource:
+    """The Python members of a wheel; nothing is unpacked or installed."""
+
+    def __init__(self, wheel: Path) -> None:
+        self.wheel = wheel
+        self._zip = zipfile.ZipFile(wheel)
+        self._paths = frozenset(name for name in self._zip.namelist() if name.endswith(".py"))
+
+    def paths(self) -> frozenset[str]:
+        """The paths of all Python files."""
+        return self._paths
+
+    def text(self, path: str) -> str:
+        """The text of one of them."""
+        return self._zip.read(path).decode("utf-8")
+
+
+class FolderSource:
+    """An unpacked package: the folder that holds `vllm/`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._paths = frozenset(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+
+    def paths(self) -> frozenset[str]:
+        """The paths of all Python files."""
+        return self._paths
+
+    def text(self, path: str) -> str:
+        """The text of one of them."""
+        return (self.folder / path).read_text(encoding="utf-8")
+
+
+class Reading:
+    """Several sources as one, and a record of what was read of them."""
+
+    def __init__(self, *sources: Source) -> None:
+        self._where = {path: source for source in reversed(sources) for path in source.paths()}
+        self._read: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._trees: dict[str, ast.Module] = {}
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._where
+
+    def text(self, path: str) -> str:
+        """The text of a file, which then counts as read."""
+        if path not in self._texts:
+            self._texts[path] = self._where[path].text(path)
+            self._read[path] = hashlib.sha256(self._texts[path].encode()).hexdigest()
+        return self._texts[path]
+
+    def tree(self, path: str) -> ast.Module:
+        """The syntax tree of a file, parsed once for all platforms."""
+        if path not in self._trees:
+            self._trees[path] = ast.parse(self.text(path))
+        return self._trees[path]
+
+    def under(self, prefix: str) -> Iterator[str]:
+        """The paths below a folder, sorted."""
+        return (path for path in sorted(self._where) if path.startswith(prefix))
+
+    def record(self, package: str) -> dict[str, object]:
+        """How many files of a package were read, and one digest over their names and contents."""
+        read = sorted((path, digest) for path, digest in self._read.items() if path.startswith(f"{package}/"))
+        lines = "".join(f"{digest}  {path}\n" for path, digest in read)
+        return {"files": len(read), "files_sha256": hashlib.sha256(lines.encode()).hexdigest()}
+
+
+def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Path:
+    """The wheel of the first distribution that has the version, from the cache or by `pip download`; nothing is built or installed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    for distribution in distributions:
+        found = _cached(distribution, version, cache)
+        if found is not None:
+            return found
+    faults = []
+    for distribution in distributions:
+        asked = f"{distribution}=={version}"
+        pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", str(cache), asked]
+        run = subprocess.run([sys.executable, *pip], capture_output=True, text=True, check=False)  # noqa: S603 the arguments are ours
+        found = _cached(distribution, version, cache)
+        if run.returncode == 0 and found is not None:
+            return found
+        faults.append(f"{asked}: {run.stderr.strip().splitlines()[-1:]}")
+    raise FileNotFoundError("no wheel could be downloaded: " + "; ".join(faults))
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file, as package indexes print it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _cached(distribution: str, version: str, cache: Path) -> Path | None:
+    wheels = sorted(cache.glob(f"{distribution.replace('-', '_')}-{version}-*.whl"))
+    return wheels[0] if wheels else None

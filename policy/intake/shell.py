@@ -1,0 +1,342 @@
+"""A shell's text → the commands in it, word by word, with the variables that the text itself sets. Nothing is run.
+
+Owns quotes, line continuations, comments, variables and the separators of commands. Which of the commands is vLLM's is for `launcher`.
+A value that only a running shell could tell stays as it was written and is an `Unknown`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_TEXT: Final = 1_000_000
+MAX_WORDS: Final = 4096
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+PLAIN: Final = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
+OPERATORS: Final = re.compile(r"&&|\|\||;;|\|&|[;&|\n()]")
+REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
+QUOTED: Final = re.compile(r'[^"\\$`]+')
+TOO_LONG: Final = f"with its variables filled in, the text is longer than the {MAX_TEXT} characters that are read"
+_ASKED: Final = frozenset("#?$!-0123456789")
+OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
+
+
+class BadShell(PolicyError):
+    """The text is no shell's command; the message says where it stops being one, counted in characters."""
+
+
+class Unknown(str):
+    """A word as it was written, of which only a running shell knows the value."""
+
+    __slots__ = ()
+
+
+class Command(Struct, frozen=True, gc=False):
+    """One simple command: its words, without the assignments before it, and the variables as they are for it."""
+
+    words: list[str]
+    env: dict[str, str | None]
+
+
+def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = ()) -> list[Command]:
+    """The commands of a text in their order; `env` has the variables around it, None for one that is there but not known, `arguments` are `$0`, `$1` ….
+
+    `A=b` sets a variable for what follows in the text, `export A=b` for its commands too, `A=b command` for that command alone; a Command's `env` has
+    what the text itself sets for the command, and nothing else.
+    `$A`, `${A}`, `${A:-b}`, `${A-b}`, `${A:=b}`, `${A:+b}` and `${A+b}` are filled in, and split at blanks outside quotes, as a shell does; a name that
+    nobody sets, `$(…)`, `` `…` `` and any other `${…}` give an Unknown.
+
+    Raises:
+        BadShell: a quote, a bracket or a here-document that does not end, or more words than are read.
+    """
+    if len(text) > MAX_TEXT:
+        raise BadShell(f"{len(text)} characters are more than the {MAX_TEXT} that are read")
+    return _Reader(text, env, arguments).commands()
+
+
+class _Reader:
+    """One pass over the text; `parts` is the word that is being read, None between words."""
+
+    def __init__(self, text: str, env: Mapping[str, str | None], arguments: Sequence[str]) -> None:
+        self.text = text
+        self.arguments = arguments
+        self.around = env
+        self.set: dict[str, str | None] = {}
+        self.exported = set(env)
+        self.all_exported = False
+        self.at = 0
+        self.count = 0
+        self.size = 0
+        self.parts: list[str] | None = None
+        self.unknown = False
+        self.vanishing = False
+        self.bare = True
+        self.words: list[str] = []
+        self.mine: dict[str, str | None] = {}
+        self.found: list[Command] = []
+
+    def commands(self) -> list[Command]:
+        text, end = self.text, len(self.text)
+        while self.at < end:
+            plain = PLAIN.match(text, self.at)
+            if plain is not None:
+                self.put(plain.group())
+                self.at = plain.end()
+                continue
+            self.special(text[self.at])
+        self.close()
+        return self.found
+
+    def special(self, character: str) -> None:
+        text = self.text
+        if character == "\\":
+            if text[self.at + 1 : self.at + 2] == "\n":
+                self.at += 2
+            elif text.startswith("\r\n", self.at + 1):
+                self.at += 3
+            else:
+                self.put(text[self.at + 1 : self.at + 2] or "\\", bare=False)
+                self.at += 2
+        elif character == "'":
+            end = text.find("'", self.at + 1)
+            if end < 0:
+                raise BadShell(f"the quote `'` at character {self.at + 1} is not closed; close it")
+            self.put(text[self.at + 1 : end], bare=False)
+            self.at = end + 1
+        elif character == '"':
+            self.double()
+        elif character in "$`":
+            self.variable(inside=False)
+        elif character == "#":
+            if self.parts is None:
+                line = text.find("\n", self.at)
+                self.at = line if line >= 0 else len(text)
+            else:
+                self.put("#")
+                self.at += 1
+        elif character != "\n" and character.isspace():
+            self.end_word()
+            self.at += 1
+        elif (direction := REDIRECTION.match(text, self.at)) is not None:
+            self.redirect(direction.group(), direction.end())
+        else:
+            operator = OPERATORS.match(text, self.at)
+            self.close()
+            self.at = operator.end() if operator else self.at + 1
+
+    def double(self) -> None:
+        start, text = self.at, self.text
+        self.put("", bare=False)
+        self.at += 1
+        while self.at < len(text):
+            plain = QUOTED.match(text, self.at)
+            if plain is not None:
+                self.put(plain.group(), bare=False)
+                self.at = plain.end()
+                continue
+            character = text[self.at]
+            if character == '"':
+                self.at += 1
+                return
+            if character == "\\":
+                escaped = text[self.at + 1 : self.at + 2]
+                self.put("" if escaped == "\n" else escaped if escaped in '"\\$`' else "\\" + escaped, bare=False)
+                self.at += 2
+            else:
+                self.variable(inside=True)
+        raise BadShell(f'the quote `"` at character {start + 1} is not closed; close it')
+
+    def variable(self, *, inside: bool) -> None:
+        """What begins with a dollar or a backtick."""
+        text, start = self.text, self.at
+        if text[start] == "`":
+            end = text.find("`", start + 1)
+            if end < 0:
+                raise BadShell(f"the backtick at character {start + 1} is not closed; close it")
+            self.fill(text[start : end + 1], None, inside=inside)
+            self.at = end + 1
+        elif text.startswith("$(", start):
+            end = self.bracket(start + 1, "(", ")")
+            self.fill(text[start:end], None, inside=inside)
+            self.at = end
+        elif text.startswith("${", start):
+            end = self.bracket(start + 1, "{", "}")
+            self.fill(text[start:end], self.braced(text[start + 2 : end - 1]), inside=inside)
+            self.at = end
+        elif (name := NAME.match(text, start + 1)) is not None:
+            self.fill(text[start : name.end()], self.value(name.group()), inside=inside)
+            self.at = name.end()
+        elif text[start + 1 : start + 2] in {"@", "*"}:
+            self.all_arguments()
+            self.at = start + 2
+        elif text[start + 1 : start + 2] in _ASKED:
+            nth = int(text[start + 1]) if text[start + 1].isdecimal() else len(self.arguments)
+            self.fill(text[start : start + 2], self.arguments[nth] if nth < len(self.arguments) else None, inside=inside)
+            self.at = start + 2
+        elif text[start + 1 : start + 2] == "'" and not inside:
+            self.at += 1  # $'…': its escapes are rare enough to be read as they stand
+        else:
+            self.put("$", bare=False)
+            self.at += 1
+
+    def all_arguments(self) -> None:
+        """`$@`: each argument after `$0` a word of its own."""
+        self.vanishing = len(self.arguments) <= 1
+        for index, argument in enumerate(self.arguments[1:]):
+            if index:
+                self.end_word()
+            self.size += len(argument)
+            if self.size > MAX_TEXT:
+                raise BadShell(TOO_LONG)
+            self.put(argument, bare=False)
+
+    def bracket(self, start: int, opens: str, closes: str) -> int:
+        depth = 0
+        for at in range(start, len(self.text)):
+            character = self.text[at]
+            depth += (character == opens) - (character == closes)
+            if not depth:
+                return at + 1
+        raise BadShell(f"the bracket `{opens}` at character {start + 1} is not closed; close it")
+
+    def braced(self, inner: str) -> str | None:
+        """`${…}`: a name with or without what stands in for it."""
+        name = NAME.match(inner)
+        if name is None:
+            return None
+        rest, key = inner[name.end() :], name.group()
+        value, stated = self.value(key), key in self.set or key in self.around
+        if not rest:
+            return value
+        either = rest.lstrip(":")[:1]
+        other = rest.lstrip(":")[1:].strip("\"'")
+        if either not in ("-", "=", "+", "?") or len(rest) - len(rest.lstrip(":")) > 1 or (stated and value is None):
+            return None
+        given = stated and (value != "" or not rest.startswith(":"))
+        chosen: str | None = other
+        if either == "+":
+            chosen = other if given else ""
+        elif given or either == "?":
+            chosen = value
+        return None if chosen is None or (chosen is other and re.search(r"[$`\\]", chosen)) else chosen
+
+    def value(self, name: str) -> str | None:
+        return self.set[name] if name in self.set else self.around.get(name)
+
+    def fill(self, written: str, value: str | None, *, inside: bool) -> None:
+        """Put a variable's value; outside quotes its blanks part words."""
+        if value is None:
+            self.put(written, bare=False)
+            self.unknown = True
+            return
+        self.size += len(value)
+        if self.size > MAX_TEXT:
+            raise BadShell(TOO_LONG)
+        if inside:
+            self.put(value, bare=False)
+            return
+        pieces = value.split()
+        for index, piece in enumerate(pieces):
+            if index or value[:1].isspace():
+                self.end_word()
+            self.put(piece, bare=False)
+        if value[-1:].isspace():
+            self.end_word()
+
+    def put(self, piece: str, *, bare: bool = True) -> None:
+        if self.parts is None:
+            self.parts, self.bare, self.unknown = [], bare, False
+        self.parts.append(piece)
+
+    def end_word(self) -> None:
+        """Close a word: an assignment before a command, or one of its words."""
+        if self.parts is None:
+            return
+        word = "".join(self.parts)
+        self.parts = None
+        vanishes, self.vanishing = self.vanishing and not word, False
+        if vanishes:
+            return
+        self.count += 1
+        if self.count > MAX_WORDS:
+            raise BadShell(f"more than the {MAX_WORDS} words that are read")
+        assignment = ASSIGNMENT.match(word) if self.bare and not self.words else None
+        if assignment is not None:
+            self.mine[assignment.group(1)] = None if self.unknown else word[assignment.end() :]
+        elif self.words or self.mine or word not in OPENERS:
+            self.words.append(Unknown(word) if self.unknown else word)
+
+    def close(self) -> None:
+        """Close a command."""
+        self.end_word()
+        words, mine = self.words, self.mine
+        self.words, self.mine = [], {}
+        if not words:
+            self.set.update(mine)
+        elif words[0] in {"export", "declare", "readonly", "typeset"}:
+            for word in words[1:]:
+                assignment = ASSIGNMENT.match(word)
+                if assignment is not None:
+                    self.set[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+                if words[0] == "export" or "-x" in words:
+                    self.exported.add(assignment.group(1) if assignment else word)
+        elif words[0] == "set" and ("-a" in words or "allexport" in words):
+            self.all_exported = True
+        else:
+            passed = self.set if self.all_exported else {name: value for name, value in self.set.items() if name in self.exported}
+            self.found.append(Command(words, {**passed, **mine}))
+
+    def redirect(self, operator: str, end: int) -> None:
+        """Leave out a redirection with its file; a here-document is a fault."""
+        if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
+            raise BadShell(f"the here-document at character {self.at + 1} is not read; write the command without it")
+        if self.parts is not None and "".join(self.parts).isdecimal() and self.bare:
+            self.parts = None  # the 2 of 2>&1
+        self.end_word()
+        self.at = end
+        if operator[-1] in "-0123456789" and "&" in operator:
+            return
+        words, self.words = self.words, [""]
+        while self.at < len(self.text) and self.text[self.at] in " \t":
+            self.at += 1
+        while self.at < len(self.text) and not (self.text[self.at].isspace() or self.text[self.at] in ";&|()<>"):
+            plain = PLAIN.match(self.text, self.at)
+            if plain is not None:
+                self.put(plain.group())
+                self.at = plain.end()
+            else:
+                self.special(self.text[self.at])
+        self.parts = None
+        self.words = words
+
+
+def known(text: str, env: Mapping[str, str | None]) -> str:
+    """A text with Kubernetes' `$(NAME)` filled in; `$$` escapes it, a name that nobody sets stays as it was written, one not known makes an Unknown."""
+    if "$" not in text:
+        return text
+    unknown = False
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal unknown
+        if match.group() == "$$":
+            return "$"
+        name = match.group(1)
+        if name not in env:
+            return match.group()
+        filled = env[name]
+        unknown = unknown or filled is None
+        return match.group() if filled is None else filled
+
+    filled = KUBERNETES.sub(value, text)
+    return Unknown(filled) if unknown or type(text) is Unknown else filled
+
+
+KUBERNETES: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")

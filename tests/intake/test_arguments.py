@@ -1,0 +1,702 @@
+"""Words become options as each release's own parser reads them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policy.errors import MAX_FAULTS
+from policy.intake.arguments import MATTER, below, read_options
+from policy.intake.commandline import CommandLine, Options
+from policy.intake.flags import elsewhere, flags
+from policy.intake.making.arguments import arguments
+from policy.intake.making.modules import World
+from policy.intake.making.wheels import FolderSource, Reading
+from policy.intake.shell import MAX_WORDS, Unknown
+from policy.intake.tables import releases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from policy.errors import Misfit
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
+NEW = "0.33.0"
+
+
+def read(words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True) -> tuple[Options, list[Misfit]]:
+    faults: list[Misfit] = []
+    command = CommandLine(words, [f"args[{index}]" for index in range(len(words))], serve=serve)
+    return read_options(release, command, files or {}, faults), faults
+
+
+def values(words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True) -> dict[str, Any]:
+    """The options of words that nothing is wrong with."""
+    options, faults = read(words, release, files, serve=serve)
+    assert faults == []
+    return options.values
+
+
+def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = None) -> tuple[str, str]:
+    """The one fault of words."""
+    found = read(words, release, files)[1]
+    assert len(found) == 1
+    return found[0].pointer.removeprefix("/deployment/"), found[0].message
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--tensor-parallel-size", "2"], {"tensor_parallel_size": 2}),
+        (["--tensor_parallel_size", "2"], {"tensor_parallel_size": 2}),
+        (["--tensor-parallel_size", "2"], {"tensor_parallel_size": 2}),
+        (["--tensor_parallel_size=2"], {"tensor_parallel_size": 2}),
+        (["-tp", "2"], {"tensor_parallel_size": 2}),
+        (["-tp=2"], {"tensor_parallel_size": 2}),
+        (["-t", "2"], {"tensor_parallel_size": 2}),
+        (["--tensor-par", "2"], {"tensor_parallel_size": 2}),
+        (["--tensor_par=2"], {"tensor_parallel_size": 2}),
+        (["-qfp8"], {"quantization": "fp8"}),
+        (["-q", "None"], {"quantization": None}),
+        (["--quantization="], {"quantization": None}),
+        (["--enforce-eager"], {"enforce_eager": True}),
+        (["--no-enforce-eager"], {"enforce_eager": False}),
+        (["--no_enforce_eager"], {"enforce_eager": False}),
+        (["--no-enforce"], {"enforce_eager": False}),
+        (["--disable-lora"], {"enable_lora": False}),
+        (["--enable-hybrid-kv-cache-manager"], {"disable_hybrid_kv_cache_manager": False}),
+        (["-ep", "-dp", "2"], {"enable_expert_parallel": True, "data_parallel_size": 2}),
+        (["-tp", "2", "-tp", "4"], {"tensor_parallel_size": 4}),
+        (["-O3"], {"optimization_level": 3}),
+        (["-O=1"], {"optimization_level": 1}),
+        (["-O", "0"], {"optimization_level": 0}),
+        (["--optimization-level", "2"], {"optimization_level": 2}),
+        (["--max-model-len", "1k"], {"max_model_len": 1000}),
+        (["--max-model-len", "1K"], {"max_model_len": 1024}),
+        (["--max-model-len", "25.6k"], {"max_model_len": 25600}),
+        (["--max-model-len", "auto"], {"max_model_len": -1}),
+        (["--max-model-len", "-1"], {"max_model_len": -1}),
+        (["--max-num-batched-tokens", "2m"], {"max_num_batched_tokens": 2_000_000}),
+        (["--logits-processors", "a:B", "c:D", "-tp", "2"], {"logits_processors": ["a:B", "c:D"], "tensor_parallel_size": 2}),
+        (["--logits-processors=a:B"], {"logits_processors": ["a:B"]}),
+        (["--logits-proc", "a:B", "c:D"], {"logits_processors": ["a:B", "c:D"]}),
+        (["--reasoning-parser", "NONE"], {"reasoning_parser": ""}),
+        (["--hf-overrides", '{"num_experts": 8}'], {"hf_overrides": {"num_experts": 8}}),
+        (["--hf-overrides", "module.function"], {"hf_overrides": "module.function"}),
+        (["--hf-overrides.num_experts", "8"], {"hf_overrides": {"num_experts": 8}}),
+        (["--kv-transfer-config", "None"], {"kv_transfer_config": None}),
+        (["--kv-transfer-config", '{"kv_connector": "8k", "kv_port": 8k}'], {"kv_transfer_config": {"kv_connector": "8k", "kv_port": 8000}}),
+        (["--speculative-config", json.dumps(NGRAM)], {"speculative_config": NGRAM}),
+        (["-sc", json.dumps(NGRAM)], {"speculative_config": NGRAM}),
+        (["-sc", "None"], {"speculative_config": None}),
+        (["-sc.method", "ngram", "--speculative_config.num_speculative_tokens=2"], {"speculative_config": {"num_speculative_tokens": 2}}),
+        (["-sc.method", "ngram", "-sc.num_speculative_tokens=2"], {"speculative_config": NGRAM}),
+        (["--spec-method", "ngram", "--spec-tokens", "2"], {"speculative_config": NGRAM}),
+        (["-sc.method=ngram", "--spec-tokens", "2"], {"speculative_config": NGRAM}),
+        (["--spec-model", "None"], {}),
+        (["-cc.mode", "1"], {"compilation_config": {"mode": 1}}),
+        (["-cc.mode=NONE", "-cc.pass_config.fuse_rope_kvcache=True"], {"compilation_config": {"mode": "NONE", "pass_config": {"fuse_rope_kvcache": True}}}),
+        (["--compilation.mode", "1"], {"compilation_config": {"mode": 1}}),
+        (["-cc.splitting_ops+", "a,b", "-cc.splitting_ops+=c"], {"compilation_config": {"splitting_ops": ["a", "b", "c"]}}),
+        (["-cc", '{"mode": 3}', "-cc.cudagraph_mode", "FULL"], {"compilation_config": {"cudagraph_mode": "FULL"}}),
+        (["-cc.mode", "1", "-cc", '{"mode": 3}'], {"compilation_config": {"mode": 1}}),
+        (["-cc.mode", "1", "-cc.mode", "{bad"], {"compilation_config": {"mode": "{bad"}}),
+        (["-cc.max_cudagraph_capture_size", "1k"], {"compilation_config": {"max_cudagraph_capture_size": 1000}}),
+        (
+            ["-cc.compile_mm_encoder", "YES", "-cc.cudagraph_num_of_warmups", "1.0"],
+            {"compilation_config": {"compile_mm_encoder": True, "cudagraph_num_of_warmups": 1}},
+        ),
+        (["-cc.compile_mm_encoder", "0"], {"compilation_config": {"compile_mm_encoder": False}}),
+        (["--attention-config", '{"hisparse_config": {"device_buffer_size": "8"}}'], {"attention_config": {"hisparse_config": {"device_buffer_size": 8}}}),
+        (["-ac.hisparse_config", "1"], {"attention_config": {"hisparse_config": 1}}),
+        (["-sc.suffix_decoding_max_spec_factor", "2"], {"speculative_config": {"suffix_decoding_max_spec_factor": 2.0}}),
+        (["m", "-tp", "2"], {"model": "m", "tensor_parallel_size": 2}),
+        (["-tp", "2", "m"], {"model": "m", "tensor_parallel_size": 2}),
+        (["--enforce-eager", "--", "m"], {"enforce_eager": True, "model": "m"}),
+        (["--model", "a", "--model", "b"], {"model": "a"}),
+        (["--model=a", "--model=b"], {"model": "a"}),
+        (["--model", "-"], {"model": "-"}),
+        (["--model", "-a model"], {"model": "-a model"}),
+        (["--cpu-offload-gb", "1.5"], {"cpu_offload_gb": 1.5}),
+        (["--config=serve.yaml"], {}),
+        (["m", "--moe-backend", "DEEP-GEMM", "--device-ids", "0, GPU-1", "--cors-nonsense", "x"], {"model": "m"}),
+        ([], {}),
+    ],
+)
+def test_words_set_options(words: list[str], found: dict[str, Any]) -> None:
+    assert values(words) == found
+
+
+def test_an_option_s_place_is_its_word_s() -> None:
+    options = read(["m", "-tp", "2", "-sc", json.dumps({"method": "ngram"}), "-cc.mode", "1", "-cc.pass_config.eliminate_noops=1", "--spec-tokens", "3"])[0]
+    assert options.places == {
+        "model": "args[0]",
+        "tensor_parallel_size": "args[1]",
+        "speculative_config": "args[3]",
+        "speculative_config.num_speculative_tokens": "args[8]",
+        "compilation_config": "args[5]",
+        "compilation_config.mode": "args[5]",
+        "compilation_config.pass_config.eliminate_noops": "args[7]",
+    }
+
+
+def test_what_decides_nothing_is_named_as_written_and_a_secret_without_its_value() -> None:
+    words = ["--port", "8000", "--host=::", "--api-key", "s1", "s2", "--hf-token=s3", "--tool-call", "x", "--middleware", "a", "--ssl-keyfile-x", "s4"]
+    options = read([*words, "--profiler-config.torch_profiler_dir", "x"])[0]
+    assert options.ignored == [
+        "--port 8000",
+        "--host=::",
+        "--api-key",
+        "--hf-token",
+        "--tool-call x",
+        "--middleware a",
+        "--ssl-keyfile-x",
+        "--profiler-config.torch_profiler_dir",
+    ]
+    assert options.values == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "said"),
+    [
+        (["-tp", "two"], 1, "`--tensor-parallel-size`: `two` is no whole number; write one such as `2`"),
+        (["-tp"], 0, "`--tensor-parallel-size` takes a value; nothing follows it"),
+        (["--tensor-par"], 0, "`--tensor-parallel-size` takes a value; nothing follows it"),
+        (
+            ["-tp", "--enforce-eager"],
+            0,
+            "`--tensor-parallel-size` takes a value; `--enforce-eager` is read as an option, so write `--tensor-parallel-size=VALUE` if it is the value",
+        ),
+        (["-tp2"], 0, "`-tp2` is no flag; write `-tp 2`"),
+        (
+            ["--async-scheduling=true"],
+            0,
+            "`--async-scheduling` takes no value, so `--async-scheduling=true` is refused; write `--async-scheduling` or `--no-async-scheduling`",
+        ),
+        (["--headless=1"], 0, "`--headless` takes no value, so `--headless=1` is refused; write `--headless` or leave it out"),
+        (
+            ["--enable-p"],
+            0,
+            (
+                "`--enable-p` is short for several flags: `--enable-per-request-metrics`, `--enable-prefix-caching`, "
+                "`--enable-prompt-embeds`, `--enable-prompt-tokens-details`; write one of them out"
+            ),
+        ),
+        (["--runner", "pool"], 1, "`--runner`: `pool` is not legal; legal are `auto`, `draft`, `generate`, `pooling`; did you mean `pooling`?"),
+        (["--cpu-offload-gb", "x"], 1, "`--cpu-offload-gb`: `x` is no number; write one such as `0.9`"),
+        (["--max-model-len", "1.5K"], 1, "`--max-model-len`: `1.5K` is no whole number; a part needs a small suffix, such as `1.5k`"),
+        (["-sc", "[1]"], 0, '`--speculative-config`: `[1]` is no JSON object; write one such as `{"key": "value"}`'),
+        (["-cc", "3"], 1, '`--compilation-config`: `3` is no JSON object; write one such as `{"key": "value"}`'),
+        (["-cc", '{"mode": 3, "node": 1}'], 1, "`--compilation-config`: `node` is no member of the object in this release; did you mean `mode`?"),
+        (
+            ["-cc.pass_config.enable_sp=true"],
+            0,
+            (
+                "`-cc.…`: `pass_config.enable_sp` is no member of the object in this release; its members are `eliminate_noops`, `enable_qk_norm_rope_fusion`, "
+                "`fi_allreduce_fusion_max_size_mb`, `fuse_act_padding`, "
+                "`fuse_act_quant`, `fuse_allreduce_rms`, `fuse_attn_quant`, `fuse_mla_dual_rms_norm`, `fuse_norm_quant`, `fuse_qk_norm_rope_kvcache`, "
+                "`fuse_rope_kvcache`, `fuse_rope_kvcache_cat_mla`, `rope_kvcache_fusion_max_token_num`"
+            ),
+        ),
+        (["-cc.compile_mm_encoder", "2"], 0, "`-cc.…`: `compile_mm_encoder` is `2`; write `true` or `false`"),
+        (["-sc", '{"num_speculative_tokens": "x"}'], 1, "`--speculative-config`: `num_speculative_tokens` is `x`; write a whole number"),
+        (["-sc", '{"method": "ngrm"}'], 1, None),
+        (["-sc.suffix_decoding_max_spec_factor", "x"], 0, "`-sc.…`: `suffix_decoding_max_spec_factor` is `x`; write a number"),
+        (["-sc.suffix_decoding_max_spec_factor", "[]"], 0, "`-sc.…`: `suffix_decoding_max_spec_factor` is `[]`; write a number"),
+        (["-sc.num_speculative_tokens", "[]"], 0, "`-sc.…`: `num_speculative_tokens` is `[]`; write a whole number"),
+        (["-cc.mode"], 0, "`-cc.mode` takes a value; nothing follows it"),
+        (["--model.x", "1"], 0, "`--model` has no members, so `--model.x` is refused; write `--model VALUE`"),
+        (["--enable.x", "1"], 0, None),
+        (["--spec-method", "ngram", "-sc.method", "mtp"], 0, "`--spec-method` and the key `method` of `--speculative-config` exclude each other; keep one"),
+        (["-O"], 0, "`-O` takes a level from 0 to 3; write one such as `-O2`, and other compile options as `-cc.mode=0`"),
+        (["-O", '{"mode": 3}'], 0, "`-O` takes a level from 0 to 3; write one such as `-O2`, and other compile options as `-cc.mode=0`"),
+        (["-O.mode=1"], 0, "`-O.mode=1` is no level; write `-O0`, `-O1`, `-O2` or `-O3`, and other compile options as `-cc.mode=0`"),
+        (["m", "n"], 1, "`n` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away"),
+        (["m", "--model", "n"], 0, "`m` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away"),
+        (
+            ["--logits-processors", "-tp", "2"],
+            0,
+            "`--logits-processors` takes a value; `-tp` is read as an option, so write `--logits-processors=VALUE` if it is the value",
+        ),
+        (["--model", Unknown("$M")], 1, "`--model` is given `$M`, whose value is not known here; write the value out, or give the variable's"),
+        (["-cc.mode", Unknown("$M")], 0, "`-cc.mode` is given `$M`, whose value is not known here; write the value out, or give the variable's"),
+        (["-cc." + "a." * 70 + "b", "1"], 0, None),
+        (["--config"], 0, "`--config` takes a file; nothing follows it"),
+        (["--config", "a.yaml", "--config", "b.yaml"], 2, "a second `--config`; vLLM takes one, so put both files into one"),
+        (["--config", "a.json"], 1, "`--config`: `a.json` is no `.yaml` or `.yml` file, and vLLM takes no other"),
+        (["--config", "a.yaml"], 1, "`--config`: the text of `a.yaml` is not given; put it into `files` under this name"),
+    ],
+)
+def test_what_vllm_refuses_says_where_and_what_to_write(words: list[str], where: int, said: str | None) -> None:
+    pointer, message = fault(words)
+    assert pointer == f"args/{where}"
+    assert said is None or message == said
+
+
+def test_broken_json_points_into_the_flag() -> None:
+    pointer, message = fault(["-sc", '{"method": "ngram",}'])
+    assert pointer == "args/1"
+    assert message.startswith('`--speculative-config`: `{"method": "ngram",}` is no JSON: ')
+    assert "byte 19" in message
+
+
+@pytest.mark.parametrize("text", ["\ud800", "[" * 100_000, '{"a": 1e99999}', "{" * 65 + "}" * 65])
+def test_hostile_json_is_a_fault(text: str) -> None:
+    assert "is no JSON: " in fault(["-sc", text])[1]
+
+
+def test_a_secret_s_value_is_in_no_message() -> None:
+    options, faults = read(["--api-key", "--hf-token", "-x", "--anthropic-key-x=hush", "--ssl-keyfile-password", "hush"])
+    assert "hush" not in str((options, faults))
+
+
+@pytest.mark.parametrize(
+    ("release", "words", "warned", "ignored"),
+    [
+        (
+            "0.20.0",
+            ["--watermark-config", "{}", "m"],
+            "vLLM 0.20.0 has no flag `--watermark-config` (args[0]) and would not start; 0.30.0 to 0.33.0 have it",
+            "--watermark-config",
+        ),
+        ("0.20.0", ["--disable-lora", "m"], "vLLM 0.20.0 has no flag `--disable-lora` (args[0]) and would not start; only 0.33.0 has it", "--disable-lora"),
+        (
+            "0.33.0",
+            ["--tensor-paralel-size", "2", "m"],
+            "vLLM 0.33.0 has no flag `--tensor-paralel-size` (args[0]) and would not start; did you mean `--tensor-parallel-size`?",
+            "--tensor-paralel-size",
+        ),
+        ("0.33.0", ["--is-prefill-worker", "m"], "vLLM 0.33.0 has no flag `--is-prefill-worker` (args[0]) and would not start", "--is-prefill-worker"),
+        ("0.33.0", ["--nothing=1", "m"], "vLLM 0.33.0 has no flag `--nothing` (args[0]) and would not start", "--nothing"),
+    ],
+)
+def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[str], warned: str, ignored: str) -> None:
+    assert read(words, release) == (Options({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]), [])
+
+
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        (["--watermark-config.key", "1"], "vLLM 0.20.0 has no flag `--watermark-config.key` (args[0]) and would not start; 0.30.0 to 0.33.0 have it"),
+        (["-tp", "2", "-tp", "2"], "`--tensor-parallel-size` is given twice, at args[0] and args[2]; the last counts"),
+        (["--model", "a", "--model", "b"], "`--model` is given twice; after `vllm serve` the first counts (args[0]), and `b` is not read"),
+        (["--config=a.yaml"], "vLLM does not read the file of `--config=a.yaml`: write `--config FILE`, with a blank"),
+        (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
+        ([Unknown("$ARGS")], "`$ARGS` (args[0]) is not known here, and what it would add is not read; give the variable's value"),
+        (["-cc", "{}", "-cc.mode=1"], "`-cc.…` replaces all of the `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way"),
+    ],
+)
+def test_what_users_should_know_is_a_warning(words: list[str], warned: str) -> None:
+    options, faults = read(words, "0.20.0")
+    assert (options.warnings, faults) == ([warned], [])
+
+
+def test_a_model_without_its_flag_is_read_after_vllm_serve_only() -> None:
+    options, faults = read(["m"], serve=False)
+    assert (options.values, faults) == ({}, [])
+    assert options.warnings == [
+        "`m` (args[0]) is not read: only `vllm serve` takes the model without `--model`, so vLLM's default model would be served; write `--model`"
+    ]
+    assert values(["--model", "a", "--model", "b"], serve=False) == {"model": "b"}
+
+
+@pytest.mark.parametrize(
+    ("release", "words", "found"),
+    [
+        ("0.31.0", ["-cc.pass_config.enable_sp=true"], {"compilation_config": {"pass_config": {"enable_sp": True}}}),
+        ("0.26.0", ["-sc", '{"num-speculative-tokens": 2}'], {"speculative_config": {"num_speculative_tokens": 2}}),
+        ("0.26.0", ["-sc.num-speculative-tokens", "2"], {"speculative_config": {"num_speculative_tokens": 2}}),
+        ("0.31.0", ["--mamba-cache-mode", "all"], {"mamba_cache_mode": "all"}),
+        ("0.31.0", ["--dcp-comm-backend", "None", "--reasoning-parser", "none"], {"reasoning_parser": "none"}),
+    ],
+)
+def test_releases_differ(release: str, words: list[str], found: dict[str, Any]) -> None:
+    assert values(words, release) == found
+
+
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        ("0.25.1", ["-sc", '{"num-speculative-tokens": 2}']),
+        ("0.32.0", ["--mamba-cache-mode", "all"]),
+        ("0.30.0", ["--safetensors-load-strategy", "None"]),
+    ],
+)
+def test_what_another_release_takes_is_a_fault_here(release: str, words: list[str]) -> None:
+    assert fault(words, release)[0] == "args/1"
+
+
+FILE = {
+    "s.yaml": "model: m\ntensor-parallel-size: 2\nenable_prompt_embeds: true\nenforce-eager: false\n"
+    "quantization: null\nlogits-processors: [a, b]\nlora-modules: []\nhf-overrides: {a: {b: 1}}\n"
+}
+FROM_FILE = {
+    "model": "m",
+    "tensor_parallel_size": 2,
+    "enable_prompt_embeds": True,
+    "quantization": None,
+    "logits_processors": ["a", "b"],
+    "hf_overrides": {"a": {"b": 1}},
+}
+
+
+def test_a_file_s_lines_are_options_below_those_of_the_command_line() -> None:
+    options, faults = read(["--config", "s.yaml", "-tp", "4", "--model", "n"], files=FILE)
+    assert (options.values, faults) == (FROM_FILE | {"tensor_parallel_size": 4, "model": "n"}, [])
+    assert options.places["quantization"] == "files/s.yaml/quantization"
+    assert options.places["tensor_parallel_size"] == "args[2]"
+    assert options.warnings == ["`enforce-eager: false` in `files/s.yaml` is not read by vLLM; write `no-enforce-eager: true`"]
+    assert values(["n", "--config", "s.yaml"], files=FILE) == FROM_FILE | {"model": "n"}
+    assert values(["--config", "s.yaml"], files=FILE) == FROM_FILE
+
+
+def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None:
+    assert values(["--config", "s.yaml"], "0.28.0", FILE, serve=False) == FROM_FILE | {"enforce_eager": False}
+    assert values(["--config", "s.yaml"], "0.27.1", FILE, serve=False) == FROM_FILE
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer", "said"),
+    [
+        ("- a", "files/d~1s.yaml", "line 1, column 1: no map of options; write lines such as `tensor-parallel-size: 2`"),
+        ("a: [", "files/d~1s.yaml", None),
+        ("a: &x 1", "files/d~1s.yaml", None),
+        ("port: 1", "args/1", "neither the command line nor `d/s.yaml` names a model, and `vllm serve --config` needs one; write it before the flags"),
+        ("model: m\ntensor-parallel-size: two", "files/d~1s.yaml", "`--tensor-parallel-size`: `two` is no whole number; write one such as `2`"),
+        ("model: m\nlogits-processors: [" + "a," * 5000 + "]", "args/1", f"with those of `d/s.yaml` there are more than the {MAX_WORDS} words that are read"),
+    ],
+)
+def test_a_file_s_faults_point_into_it(text: str, pointer: str, said: str | None) -> None:
+    found = fault(["--config", "d/s.yaml"], files={"d/s.yaml": text})
+    assert found[0] == pointer
+    assert said is None or found[1] == said
+
+
+@pytest.mark.parametrize(
+    ("pointer", "place", "found"),
+    [
+        ("/deployment/args", "args[3]", "/deployment/args/3"),
+        ("/manifest/spec/args", "command[0]", "/manifest/spec/command/0"),
+        ("/manifest/spec", "args[3]", "/manifest/spec/args/3"),
+        ("/deployment/args", "args", "/deployment/args"),
+        ("/deployment/args", "added by KServe", "/deployment/args"),
+        ("/deployment/args", "files/x/s.yaml/key", "/deployment/files/x~1s.yaml"),
+    ],
+)
+def test_a_place_has_a_pointer(pointer: str, place: str, found: str) -> None:
+    assert below(pointer, place) == found
+
+
+def test_more_than_is_read_is_a_fault() -> None:
+    assert read(["a"] * (MAX_WORDS + 1))[1][0].pointer == "/deployment/args"
+    assert read(["a" * 1_000_001])[1][0].pointer == "/deployment/args"
+
+
+def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
+    options, faults = read(["m", *(f"--tensor-paralel-size{index}" for index in range(4000))])
+    assert (len(options.warnings), len(faults)) == (4000, 0)
+    assert len(read(["--runner", "pool"] * 2000)[1]) == MAX_FAULTS
+    assert len(read(["m"] * 4000)[1]) == MAX_FAULTS
+
+
+def test_a_release_without_tables_is_no_release() -> None:
+    with pytest.raises(KeyError):
+        flags("9.9.9")
+    assert elsewhere("--nothing", NEW) is None
+
+
+@pytest.mark.parametrize("release", releases())
+def test_every_release_has_what_matters_most(release: str) -> None:
+    known = flags(release).by_name
+    assert {"model", "tensor_parallel_size", "speculative_config", "compilation_config", "optimization_level"} <= known.keys()
+    assert known["tensor_parallel_size"].kind == "int"
+
+
+def test_what_matters_is_a_flag_somewhere() -> None:
+    assert {name for release in releases() for name in flags(release).by_name} >= MATTER
+
+
+# laws
+
+
+class Refused(Exception):
+    pass
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Refused(message)
+
+
+def standard(release: str) -> Parser:
+    """Python's own parser with the release's flags that take no value, one, or several, all as text."""
+    parser = Parser(add_help=False)
+    parser.add_argument("model_tag", nargs="?")
+    table = flags(release)
+    for dest, flag in table.by_name.items():
+        spelled = [word for word in table.spellings if table.exact[word].dest == dest and table.exact[word].constant is not False]
+        off = [word for word in table.spellings if table.exact[word].dest == dest and table.exact[word].constant is False]
+        if flag.constant is None:
+            parser.add_argument(*spelled, dest=dest, nargs=flag.nargs, const=True if flag.nargs == "?" else None)
+        else:
+            parser.add_argument(*spelled, dest=dest, action="store_const", const=True)
+            if off:
+                parser.add_argument(*off, dest=dest, action="store_const", const=False)
+    return parser
+
+
+STANDARD = standard(NEW)
+TEXTS = sorted(
+    word
+    for word, flag in flags(NEW).exact.items()
+    if flag.kind in {"text", "bool"}
+    and not flag.choices
+    and not flag.optional
+    and flag.dest not in {"config", "model"}
+    and flag.dest != "spec_model"
+    and "_" not in word
+)
+SPELLED = st.builds(
+    lambda word, keep, given: word[: max(4, keep)] + given, st.sampled_from(TEXTS), st.integers(4, 60), st.sampled_from(["", "", "", "=x", "="])
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(SPELLED | st.sampled_from(["x", "-1", "a b", "-a b", "", "-", "--x y", "-5"]), max_size=8))
+def test_abbreviations_values_and_positions_are_read_as_python_reads_them(words: list[str]) -> None:
+    words = [word for word in words if not word.startswith("--h")]
+    try:
+        expected = vars(STANDARD.parse_args(words))
+    except Refused:
+        expected = None
+    options, faults = read(words)
+    refused = bool(faults) or any("has no flag" in warning for warning in options.warnings)
+    assert refused == (expected is None)
+    if expected is not None:
+        model = expected.pop("model_tag")
+        given_options = {name: value for name, value in expected.items() if value is not None and name in MATTER}
+        assert options.values == given_options | ({} if model is None else {"model": model})
+
+
+WORD = st.sampled_from([*flags(NEW).exact, "-cc.mode", "-sc.a.b+", "-O", "--x", "--config", "s.yaml", "{", '{"a": 1}', "2", "-1"]) | st.text(max_size=12)
+
+
+@given(st.lists(WORD, max_size=12), st.sampled_from(releases()), st.booleans(), st.text(alphabet="abmodel-:{}[] \n'1&*!?", max_size=40))
+def test_any_words_give_options_or_faults(words: list[str], release: str, serve: bool, text: str) -> None:  # noqa: FBT001 hypothesis gives it by position
+    options, faults = read(words, release, {"s.yaml": text}, serve=serve)
+    assert options.values.keys() <= MATTER
+    assert all(fault.pointer.startswith("/deployment/") for fault in faults)
+
+
+# the generator
+
+SOURCES = {
+    "vllm/engine/arg_utils.py": """
+        from vllm.config import ModelConfig, SpeculativeConfig, VllmConfig
+        def _compute_kwargs(cls):
+            if name in {"max_num_batched_tokens", "seen"}: ...
+            kwargs["const"] = True
+            kwargs["choices"].append(None)
+            is_dict_subclass(cls)
+        class EngineArgs:
+            def add_cli_args(parser):
+                model_kwargs = get_kwargs(ModelConfig)
+                group = parser.add_argument_group(title="x")
+                if not help:
+                    group.add_argument("--model", **model_kwargs["model"])
+                group.add_argument("--runner", "-r", **model_kwargs["runner"])
+                group.add_argument("--eager", **{**model_kwargs["eager"], "default": None})
+                group.add_argument("--seen", **model_kwargs["seen"])
+                group.add_argument("--level", **model_kwargs["level"])
+                group.add_argument("--pair", **model_kwargs["pair"])
+                group.add_argument("--many", **model_kwargs["many"])
+                group.add_argument("--token", **model_kwargs["token"])
+                group.add_argument("--overrides", **model_kwargs["overrides"])
+                group.add_argument("--plain-dict", **model_kwargs["plain_dict"])
+                backend = model_kwargs["backend"]
+                backend["type"] = lambda s: s.lower().replace("-", "_")
+                backend["choices"].remove(GONE)
+                group.add_argument("--backend", **backend)
+                group.add_argument("--ids", type=lambda s: s.split(","))
+                group.add_argument("--port", "-p", dest="the_port", type=int, help="x")
+                model_kwargs["traces"]["choices"] += ["a,b"]
+                group.add_argument("--traces", **model_kwargs["traces"])
+                vllm_kwargs = get_kwargs(VllmConfig)
+                vllm_kwargs["speculative_config"]["type"] = optional_type(json.loads)
+                group.add_argument("--speculative-config", **vllm_kwargs["speculative_config"])
+                one = get_kwargs(VllmConfig)["open"]
+                group.add_argument("--open", **one)
+                group.add_argument("--plain-class", **vllm_kwargs["plain_class"])
+                group.add_argument("--words", **model_kwargs["words"])
+                group.add_argument("--share", **model_kwargs["share"])
+                group.add_argument("--where", choices=["x", current()], default=missing_kwargs["x"])
+                group.add_argument("--which", choices=["y", "x"], nargs="?")
+                group.add_argument("--unseen", **model_kwargs["unseen"], type=json.loads)
+                group.add_argument("--box", **model_kwargs["box"])
+                return parser
+            def create_speculative_config(self):
+                return {k.replace("-", "_"): v for k, v in given.items()}
+        class AsyncEngineArgs(EngineArgs):
+            def add_cli_args(parser):
+                parser.add_argument("--log", action=argparse.BooleanOptionalAction)
+                parser.add_argument("--quiet", action="store_true")
+        GONE = "gone"
+        """,
+    "vllm/config.py": """
+        from enum import Enum, IntEnum
+        from typing import Annotated, ClassVar, Literal, Optional
+        Runner = Literal["b", "a"]
+        class Level(IntEnum):
+            O0 = 0
+            O1 = 1
+        class Kind(Enum):
+            A = 1
+        class Box(dict): ...
+        @dataclass
+        class PlainConfig:
+            a: int = 1
+        @config
+        class ModelConfig:
+            ignored: ClassVar[int] = 1
+            model: str = "m"
+            runner: Runner | None = None
+            eager: Annotated[bool, "x"] = False
+            seen: Optional[int] = None
+            level: Level = Level.O0
+            pair: tuple[int, int] = (1, 2)
+            many: "list[int | str] | None" = None
+            token: bool | str | None = None
+            overrides: dict[str, int] | Kind = None
+            plain_dict: dict[str, int] | None = None
+            backend: Literal["one", "gone"] = "one"
+            traces: list[Literal["a", "b"]] = None
+            words: tuple[str, ...] = ()
+            share: float = 0.5
+            unseen: Literal[UNKNOWN] = None
+            box: Box = None
+        @config
+        class Base:
+            method: Literal["x", "y"] | None = None
+            tokens: int = 1
+        @config
+        class Inner:
+            on: bool = False
+            ratio: float | None = None
+            @field_validator("on", mode="wrap")
+            def skip(cls, value, handler): ...
+        @config
+        class SpeculativeConfig(Base):
+            inner: Inner = None
+            whole: SkipValidation[ModelConfig] = None
+            free: str = ""
+            made: int = field(default=1, init=False)
+            first: int = 1
+            @field_validator("first", mode="before")
+            def before(cls, value): ...
+            @property
+            def x(self): ...
+        @dataclass
+        class OpenConfig:
+            a: int = 1
+            @model_validator(mode="before")
+            def rewrite(cls, data): ...
+        @config
+        class VllmConfig:
+            speculative_config: SpeculativeConfig | None = None
+            open: OpenConfig = None
+            plain_class: PlainConfig = None
+        """,
+    "vllm/entrypoints/openai/cli_args.py": """
+        @config
+        class BaseFrontendArgs:
+            allowed: list[str] = None
+            middleware: list[str] = None
+            endpoints: list[str] | None = None
+            @classmethod
+            def _customize_cli_kwargs(cls, frontend_kwargs):
+                frontend_kwargs["allowed"]["type"] = json.loads
+                del frontend_kwargs["allowed"]["nargs"]
+                return frontend_kwargs
+            @classmethod
+            def add_cli_args(cls, parser):
+                frontend_kwargs = get_kwargs(cls)
+        class FrontendArgs(BaseFrontendArgs):
+            host: str | None = None
+            @classmethod
+            def _customize_cli_kwargs(cls, frontend_kwargs):
+                frontend_kwargs["middleware"]["action"] = "append"
+                if "nargs" in frontend_kwargs["middleware"]:
+                    del frontend_kwargs["middleware"]["nargs"]
+                return frontend_kwargs
+        def make_arg_parser(parser):
+            parser.add_argument("model_tag", nargs="?")
+            parser.add_argument("--config", help="x")
+            return parser
+        """,
+    "vllm/utils/argparse_utils.py": "class EnableDisableAction: ...",
+}
+
+
+def written(folder: Path, sources: dict[str, str]) -> World:
+    for path, text in sources.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        lines = text.splitlines()
+        (folder / path).write_text("\n".join(line[8:] if line.startswith(" " * 8) else line for line in lines), encoding="utf-8")
+    return World(Reading(FolderSource(folder)))
+
+
+def test_a_flag_s_row_is_read_from_the_field_behind_it(tmp_path: Path) -> None:
+    spec = {"first": None, "free": None, "inner": {"on": "bool?", "ratio": "float?"}, "method": ["x", "y", None], "tokens": "int", "whole": None}
+    assert arguments(written(tmp_path, SOURCES)) == {
+        "config": {"flags": ["--config"], "kind": "text"},
+        "allowed": {"flags": ["--allowed"], "kind": "json"},
+        "middleware": {"flags": ["--middleware"], "kind": "text", "repeats": True},
+        "endpoints": {"flags": ["--endpoints"], "kind": "text", "nargs": "+", "optional": True},
+        "host": {"flags": ["--host"], "kind": "text", "optional": True},
+        "model": {"flags": ["--model"], "kind": "text"},
+        "runner": {"flags": ["--runner", "-r"], "kind": "text", "choices": ["a", "b", None], "optional": True},
+        "eager": {"flags": ["--eager"], "kind": "bool", "off": ["--no-eager"]},
+        "seen": {"flags": ["--seen"], "kind": "human", "optional": True},
+        "level": {"flags": ["--level"], "kind": "int", "choices": [0, 1]},
+        "pair": {"flags": ["--pair"], "kind": "int", "nargs": 2},
+        "many": {"flags": ["--many"], "kind": "text", "nargs": "+", "optional": True},
+        "token": {"flags": ["--token"], "kind": "text", "nargs": "?", "optional": True},
+        "overrides": {"flags": ["--overrides"], "kind": "json-or-text"},
+        "plain_dict": {"flags": ["--plain-dict"], "kind": "json", "optional": True},
+        "backend": {"flags": ["--backend"], "kind": "dashed", "choices": ["one"]},
+        "ids": {"flags": ["--ids"], "kind": "devices"},
+        "the_port": {"flags": ["--port", "-p"], "kind": "int"},
+        "traces": {"flags": ["--traces"], "kind": "text", "nargs": "+"},
+        "speculative_config": {"flags": ["--speculative-config"], "kind": "json", "optional": True, "members": spec, "dashes": True},
+        "open": {"flags": ["--open"], "kind": "object"},
+        "plain_class": {"flags": ["--plain-class"], "kind": "object"},
+        "words": {"flags": ["--words"], "kind": "text", "nargs": "+"},
+        "share": {"flags": ["--share"], "kind": "float"},
+        "where": {"flags": ["--where"], "kind": "text"},
+        "which": {"flags": ["--which"], "kind": "text", "nargs": "?", "choices": ["x", "y"]},
+        "unseen": {"flags": ["--unseen"], "kind": "json"},
+        "box": {"flags": ["--box"], "kind": "json"},
+        "log": {"flags": ["--log"], "kind": "bool", "off": ["--no-log"]},
+        "quiet": {"flags": ["--quiet"], "kind": "bool"},
+    }
+
+
+def test_sources_without_a_parser_have_no_flags(tmp_path: Path) -> None:
+    assert arguments(written(tmp_path, {"vllm/engine/other.py": ""})) == {}
+
+
+def test_a_parser_s_inverse_spellings_are_those_of_its_release(tmp_path: Path) -> None:
+    sources = SOURCES | {
+        "vllm/entrypoints/openai/cli_args.py": 'def make_arg_parser(parser):\n    parser.add_argument("--enable-x", action=argparse.BooleanOptionalAction)\n'
+    }
+    assert arguments(written(tmp_path / "new", sources))["enable_x"] == {"flags": ["--enable-x"], "kind": "bool", "off": ["--no-enable-x", "--disable-x"]}
+    assert arguments(written(tmp_path / "old", sources | {"vllm/utils/argparse_utils.py": ""}))["enable_x"] == {
+        "flags": ["--enable-x"],
+        "kind": "bool",
+        "off": ["--no-enable-x"],
+    }

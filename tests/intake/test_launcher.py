@@ -1,0 +1,181 @@
+"""vLLM's own words are found in whatever starts it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.errors import Misfit
+from policy.intake.commandline import CommandLine
+from policy.intake.launcher import read_command, read_text, starts_vllm
+from policy.intake.shell import MAX_WORDS
+
+PLACES = [f"args[{index}]" for index in range(40)]
+ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
+SERVER = "vllm.entrypoints.openai.api_server"
+
+
+def read(words: list[str]) -> tuple[CommandLine, list[Misfit]]:
+    faults: list[Misfit] = []
+    return read_command(words, PLACES[: len(words)], ENV, faults, "/deployment/args"), faults
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "first"),
+    [
+        (["--model", "m"], ["--model", "m"], 0),
+        (["org/m", "-tp", "2"], ["org/m", "-tp", "2"], 0),
+        (["/models/m"], ["/models/m"], 0),
+        (["Qwen3-8B", "--port", "1"], ["Qwen3-8B", "--port", "1"], 0),
+        ([], [], 0),
+        (["serve", "m"], ["m"], 1),
+        (["vllm", "serve", "m"], ["m"], 2),
+        (["/usr/local/bin/vllm", "serve", "m"], ["m"], 2),
+        (["python3", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"], 4),
+        (["python3.12", "-u", "-X", "dev", "/opt/bin/vllm", "serve", "m"], ["m"], 6),
+        (["/usr/bin/env", "-u", "X", "-i", "vllm", "serve", "m"], ["m"], 6),
+        (["exec", "vllm", "serve", "m"], ["m"], 3),
+        (["nohup", "numactl", "--cpunodebind", "0", "vllm", "serve", "m"], ["m"], 6),
+        (["tini", "--", "vllm", "serve", "m"], ["m"], 4),
+        (["uv", "run", "--with", "x", "vllm", "serve", "m"], ["m"], 6),
+        (["/opt/entrypoint.sh", "vllm", "serve", "m"], ["m"], 3),
+        (["bash", "run.sh", "vllm", "serve", "m"], ["m"], 4),
+    ],
+)
+def test_the_words_after_vllm_serve_are_its_own(words: list[str], found: list[str], first: int) -> None:
+    assert read(words) == (CommandLine(found, PLACES[first : len(words)]), [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["python", "-m", SERVER, "--model", "m"],
+        ["python", f"-m{SERVER}", "--model", "m"],
+        ["/usr/bin/python3", "-m", "dynamo.vllm", "--model", "m"],
+        ["python3", "-W", "ignore", "/x/vllm/entrypoints/openai/api_server.py", "--model", "m"],
+    ],
+)
+def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
+    at = words.index("--model")
+    assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False), [])
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "env", "serve"),
+    [
+        ("vllm serve $MODEL \\\n -tp ${TP:-2}", ["org/m", "-tp", "4"], {}, True),
+        ("export A=b; cd /x && exec vllm serve m 2>&1 | tee log", ["m"], {"A": "b"}, True),
+        ("A=b vllm serve m", ["m"], {"A": "b"}, True),
+        ("env A=b C=$(x) vllm serve m", ["m"], {"A": "b", "C": None}, True),
+        ("ray start --head && python -m " + SERVER + " --model m", ["--model", "m"], {}, False),
+        ("sh -c 'vllm serve m'", ["m"], {}, True),
+        ("export A=b; bash -c 'C=d vllm serve $A'", ["b"], {"A": "b", "C": "d"}, True),
+    ],
+)
+def test_the_command_of_a_script_that_starts_vllm_is_read(script: str, words: list[str], env: dict[str, str | None], *, serve: bool) -> None:
+    faults: list[Misfit] = []
+    assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
+    for shell in (["sh", "-c"], ["/bin/bash", "-lc"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
+        assert read([*shell, script]) == (CommandLine(words, [PLACES[len(shell)]] * len(words), env, serve), [])
+    assert faults == []
+
+
+@pytest.mark.parametrize("text", ["--model m -tp 2", "org/m -tp 2"])
+def test_a_text_may_hold_flags_alone(text: str) -> None:
+    faults: list[Misfit] = []
+    assert (read_text(text, {}, faults, "/a").words, faults) == (text.split(), [])
+
+
+def test_the_words_after_a_script_are_its_arguments() -> None:
+    assert read(["sh", "-c", 'exec vllm serve "$@"', "--", "m", "-tp", "$(TP)"])[0].words == ["m", "-tp", "4"]
+
+
+def test_kubernetes_variables_are_filled_in_first() -> None:
+    assert read(["vllm", "serve", "$(MODEL)", "$(NOBODY)", "$$(TP)"])[0].words == ["org/m", "$(NOBODY)", "$(TP)"]
+
+
+def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
+    found = read(["sh", "-c", "vllm serve a & vllm serve b"])[0]
+    assert (found.words, found.warnings) == (["a"], ["the script starts vLLM 2 times; the first is read"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sleep", "infinity"],
+        ["tail", "-f", "/dev/null"],
+        ["vllm", "bench", "latency"],
+        ["vllm"],
+        ["ray", "start", "--head"],
+        ["python", "-c", "import vllm"],
+        ["python", "-m", "http.server"],
+        ["python", "-m", "vllm.entrypoints.cli.main", "bench"],
+        ["python", "train.py"],
+        ["python", "-u"],
+        ["bash", "run.sh"],
+        ["bash", "-c", "sleep 1"],
+        ["bash", "-c"],
+        ["bash"],
+        ["/usr/bin/nginx", "-g"],
+        ["env", "A=b"],
+        ["A=b", "nginx"],
+        ["start.sh"],
+        ["nginx", "vllm", "serve"],
+        ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
+    ],
+)
+def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
+    faults: list[Misfit] = []
+    assert read_command(words, PLACES[: len(words)], {}, faults, "/a") == CommandLine()
+    assert [(fault.pointer, fault.message.endswith("does not start vLLM's server; write its flags, or `vllm serve MODEL …`")) for fault in faults] == [
+        ("/a", True)
+    ]
+    assert not starts_vllm(words)
+
+
+def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_none() -> None:
+    faults: list[Misfit] = []
+    assert read_text("", {}, faults, "/a") == CommandLine()
+    assert faults == []
+    read_text("sleep 1", {}, faults, "/a")
+    assert faults == [Misfit("/a", "`sleep 1` does not start vLLM's server; write its flags, or `vllm serve MODEL …`")]
+
+
+@pytest.mark.parametrize(
+    ("words", "starts"), [(["vllm", "serve"], True), (["--model", "m"], False), (["org/m", "--port", "1"], False), (["sh", "-c", "vllm serve 'm"], False)]
+)
+def test_flags_alone_could_be_another_program_s(words: list[str], *, starts: bool) -> None:
+    assert starts_vllm(words) is starts
+
+
+def test_a_broken_script_says_where() -> None:
+    said = "the script cannot be read: the quote `'` at character 12 is not closed; close it"
+    assert read(["sh", "-c", "vllm serve 'm"])[1] == [Misfit("/deployment/args", said)]
+    for text, message in (('sh -c "vllm serve \'m"', said), ("vllm serve 'm", said.replace("the script cannot be read", "not a shell's command"))):
+        faults: list[Misfit] = []
+        read_text(text, {}, faults, "/a")
+        assert faults == [Misfit("/a", message)]
+
+
+def test_more_words_than_are_read_are_a_fault() -> None:
+    words = ["a"] * (MAX_WORDS + 1)
+    faults: list[Misfit] = []
+    assert read_command(words, words, {}, faults, "/a") == CommandLine()
+    assert faults[0].message.startswith("4097 words are too many to be read")
+    assert not starts_vllm(words)
+
+
+WORD = st.sampled_from(
+    ["vllm", "serve", "python", "-m", SERVER, "sh", "-c", "vllm serve m", "env", "A=b", "exec", "--model", "m", "$(TP)", "'", "x.sh", "-o", "", "uv"]
+) | st.text(max_size=8)
+
+
+@given(st.lists(WORD, max_size=10))
+def test_any_words_give_a_command_line_or_faults(words: list[str]) -> None:
+    faults: list[Misfit] = []
+    found = read_command(words, ["args"] * len(words), ENV, faults, "/a")
+    assert len(found.words) == len(found.places)
+    assert not (faults and found.words)
+    starts_vllm(words)
+    read_text(" ".join(words), ENV, faults, "/a")

@@ -1,0 +1,246 @@
+"""Which class a release takes for a model, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.intake.configuration import Configuration
+from policy.intake.resolution import MOST, Asked, Resolved, Unsupported, architectures_of, is_encoder_decoder, is_hybrid, is_moe, resolved, use_mla
+from policy.intake.tables import lookup, releases, tables
+
+NEWEST = "0.33.0"
+Document = dict[str, Any]
+
+
+def resolve(release: str, document: Document, asked: Asked | None = None) -> Resolved:
+    configuration = Configuration(document, tables(release))
+    return resolved(configuration.tables, configuration, architectures_of(configuration), asked or Asked())
+
+
+QWEN: Document = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+CASES: list[tuple[str, Document, Asked, tuple[str, str, str]]] = [
+    (NEWEST, QWEN, Asked(), ("generate", "none", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, Asked(runner="pooling"), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, Asked(convert="classify"), ("pooling", "classify", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, Asked(sentence_transformers=True), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, Asked(runner="draft"), ("draft", "none", "Qwen3ForCausalLM")),
+    (NEWEST, {**QWEN, "architectures": ["NoSuchModel", "Qwen3ForCausalLM"]}, Asked(), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, {**QWEN, "architectures": ["NoSuch", "Qwen3ForCausalLM"]}, Asked(), ("generate", "none", "Qwen3ForCausalLM")),
+    (NEWEST, {"architectures": ["LlamaModel", "LlamaForCausalLM"], "model_type": "llama"}, Asked(), ("generate", "none", "LlamaForCausalLM")),
+    (NEWEST, {"architectures": ["Qwen3Model", "Qwen3ForCausalLM"], "model_type": "qwen3"}, Asked(), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, {"model_type": "llama"}, Asked(), ("generate", "none", "LlamaForCausalLM")),
+    (NEWEST, {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}, Asked(), ("pooling", "classify", "Qwen3ForCausalLM")),
+    (NEWEST, {"architectures": ["BertModel"], "model_type": "bert"}, Asked(), ("pooling", "none", "BertEmbeddingModel")),
+    (NEWEST, {"architectures": ["Qwen3ForCausalLM"], "model_type": "no_such_type"}, Asked(), ("generate", "none", "Qwen3ForCausalLM")),
+    (NEWEST, {**QWEN, "architectures": ["TransformersForCausalLM"]}, Asked(model_impl="transformers"), ("generate", "none", "TransformersForCausalLM")),
+    (NEWEST, QWEN, Asked(model_impl="terratorch"), ("pooling", "none", "Terratorch")),
+    (NEWEST, {"architectures": ["ExaoneMoeMTP"]}, Asked(), ("generate", "none", "ExaoneMoeMTP")),
+    (NEWEST, {"architectures": ["NoSuch"]}, Asked(model_impl="terratorch"), ("generate", "none", "Terratorch")),
+]
+
+
+@pytest.mark.parametrize(("release", "document", "asked", "expected"), CASES)
+def test_the_runner_type_follows_from_the_class(release: str, document: Document, asked: Asked, expected: tuple[str, str, str]) -> None:
+    found = resolve(release, document, asked)
+    assert (found.runner_type, found.convert_type, found.model.class_name) == expected
+
+
+BACKEND: list[tuple[Document, Asked, str]] = [
+    (QWEN, Asked(model_impl="transformers"), "TransformersForCausalLM"),
+    ({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"}, Asked(model_impl="transformers"), "TransformersMoEForCausalLM"),
+    ({"architectures": ["Qwen3Model"], "model_type": "qwen3"}, Asked(model_impl="transformers", runner="pooling"), "TransformersEmbeddingModel"),
+    (QWEN, Asked(model_impl="transformers", runner="pooling"), "TransformersForCausalLM"),
+    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, Asked(), "TransformersForCausalLM"),
+    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, Asked(convert="embed"), "TransformersForCausalLM"),
+    (
+        {"architectures": ["AyaVisionForConditionalGeneration"], "model_type": "aya_vision"},
+        Asked(model_impl="transformers"),
+        "TransformersMultiModalForCausalLM",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "asked", "expected"), BACKEND)
+def test_the_transformers_backend_is_taken_for_its_own_name(document: Document, asked: Asked, expected: str) -> None:
+    assert resolve(NEWEST, document, asked).architecture == expected
+
+
+REFUSED: list[tuple[str, Document, Asked, str]] = [
+    (NEWEST, {}, Asked(), "No model architectures are specified"),
+    (NEWEST, {"architectures": [7, None]}, Asked(), "No model architectures are specified"),
+    (NEWEST, {"architectures": "LlamaForCausalLM"}, Asked(), "No model architectures are specified"),
+    (
+        NEWEST,
+        {"architectures": ["Phi3SmallForCausalLM"], "model_type": "phi3small"},
+        Asked(),
+        "Model architecture Phi3SmallForCausalLM was supported in vLLM until v0.9.2, and is not supported anymore.",
+    ),
+    (
+        "0.23.0",
+        {"architectures": ["BartModel"]},
+        Asked(),
+        "Model architecture BartModel is not supported in-tree anymore. Please install the plugin at https://github.com/vllm-project/bart-plugin",
+    ),
+    (NEWEST, {"architectures": ["NoSuch"]}, Asked(), "Model architectures ['NoSuch'] are not supported for now."),
+    ("0.20.0", {"architectures": ["NoSuch"]}, Asked(model_impl="transformers"), "The Transformers implementation of 'NoSuch' is not compatible with vLLM."),
+    (NEWEST, {"architectures": ["NoSuch"], "auto_map": {}}, Asked(model_impl="transformers"), "Model architectures ['NoSuch'] are not supported for now."),
+]
+
+
+@pytest.mark.parametrize(("release", "document", "asked", "reason"), REFUSED)
+def test_a_model_that_a_release_refuses_is_refused_in_its_words(release: str, document: Document, asked: Asked, reason: str) -> None:
+    with pytest.raises(Unsupported) as refused:
+        resolve(release, document, asked)
+    assert str(refused.value) == reason
+
+
+def test_a_class_that_no_release_registers_is_refused() -> None:
+    found = tables(NEWEST)
+    bare = type(found)(**{name: getattr(found, name) for name in found.__struct_fields__} | {"models": {}, "other_platforms": {}, "resolutions": {}})
+    with pytest.raises(Unsupported, match="are not supported for now"):
+        resolved(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], Asked(model_impl="terratorch"))
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert resolve(NEWEST, QWEN) is resolve(NEWEST, {**QWEN, "num_hidden_layers": 2})
+    assert resolve(NEWEST, QWEN, Asked(platform="rocm")) == resolve(NEWEST, QWEN, Asked(platform="rocm"))
+
+
+def test_architectures_beyond_any_model_are_not_looked_at() -> None:
+    names = ["NoSuch"] * MOST + ["Qwen3ForCausalLM"]
+    with pytest.raises(Unsupported):
+        resolve(NEWEST, {**QWEN, "architectures": names})
+
+
+REWRITTEN: list[tuple[str, Document, frozenset[str], list[str]]] = [
+    (NEWEST, {"model_type": "mimo_v2", "architectures": ["MiMoV2ForCausalLM"]}, frozenset(), ["MiMoV2ForCausalLM"]),
+    (NEWEST, {"model_type": "mimo_v2", "architectures": ["MiMoV2ForCausalLM"], "vision_config": {"depth": 1}}, frozenset(), ["MiMoV2OmniForCausalLM"]),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": 2},
+        frozenset(),
+        ["DeepseekV4ForConditionalGeneration"],
+    ),
+    (NEWEST, {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": "two"}, frozenset(), ["DeepseekV4ForCausalLM"]),
+    ("0.29.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": 2}, frozenset(), ["DeepseekV4ForCausalLM"]),
+    (NEWEST, {"model_type": "qwen3_5", "architectures": ["Qwen3_5Model"]}, frozenset(), ["Qwen3_5Model"]),
+    (NEWEST, {"model_type": "qwen3_5", "architectures": ["Qwen3_5Model"]}, frozenset({"decision_config.json"}), ["D3ForSequenceClassification"]),
+    (NEWEST, {"model_type": "llama", "architectures": ["A", 1, "B"]}, frozenset(), ["A", "B"]),
+    (NEWEST, {"model_type": "llama", "architectures": []}, frozenset(), ["LlamaModel"]),
+    (NEWEST, {"model_type": "llama", "architectures": None}, frozenset(), ["LlamaModel"]),
+    (NEWEST, {"model_type": "llama", "architectures": [7]}, frozenset(), []),
+    (NEWEST, {}, frozenset(), []),
+]
+
+
+@pytest.mark.parametrize(("release", "document", "files", "expected"), REWRITTEN)
+def test_architectures_are_those_that_vllm_sees(release: str, document: Document, files: frozenset[str], expected: list[str]) -> None:
+    assert architectures_of(Configuration(document, tables(release)), files) == expected
+
+
+EXPERTS: list[tuple[Document, bool]] = [
+    ({"model_type": "jamba"}, True),
+    ({"model_type": "nemotron_h"}, True),
+    ({"model_type": "qwen3"}, False),
+    ({"model_type": "qwen3_moe"}, True),
+    ({"model_type": "dbrx"}, False),
+    ({"model_type": "qwen3", "num_experts": 8}, True),
+    ({"model_type": "qwen3", "num_experts": 0, "n_routed_experts": 8}, False),
+    ({"model_type": "x", "num_experts": [4, 2]}, True),
+    ({"model_type": "x", "num_experts": []}, False),
+    ({"model_type": "x", "num_experts": "8"}, False),
+    ({"model_type": "x", "num_experts": float("nan")}, False),
+    ({"model_type": "x", "block_configs": [1, {"block_type": "moe", "n_routed_experts": 2}]}, True),
+    ({"model_type": "x", "block_configs": [{"block_type": "moe"}, {"block_type": "dense", "n_routed_experts": 2}]}, False),
+    ({"model_type": "x", "block_configs": 3}, False),
+]
+
+
+@pytest.mark.parametrize(("document", "expected"), EXPERTS)
+def test_experts_come_from_configuration_classes_too(document: Document, *, expected: bool) -> None:
+    assert is_moe(Configuration(document, tables(NEWEST))) is expected
+
+
+@pytest.mark.parametrize(("release", "expected"), [("0.28.0", True), ("0.33.0", False)])
+def test_a_hybrid_class_with_attention_layers_only_is_not_hybrid(release: str, *, expected: bool) -> None:
+    model = lookup(release, "GraniteMoeHybridForCausalLM")
+    assert model is not None
+    document = {"model_type": "granitemoehybrid", "layer_types": ["full_attention"] * 4}
+    assert is_hybrid(model, Configuration(document, tables(release))) is expected
+
+
+def test_a_class_that_is_not_hybrid_stays_so() -> None:
+    model = lookup(NEWEST, "LlamaForCausalLM")
+    assert model is not None
+    assert is_hybrid(model, Configuration({"model_type": "llama", "layer_types": ["mamba"]}, tables(NEWEST))) is False
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [({"model_type": "whisper"}, True), ({"model_type": "x", "text_config": {"is_encoder_decoder": True}}, True), ({"model_type": "llama"}, False)],
+)
+def test_an_encoder_may_stand_in_the_language_model(document: Document, *, expected: bool) -> None:
+    assert is_encoder_decoder(Configuration(document, tables(NEWEST))) is expected
+
+
+LATENT: list[tuple[str, Document, Asked, bool]] = [
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, Asked(), True),
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": None}, Asked(), False),
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, Asked(), False),
+    ("0.28.0", {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, Asked(), True),
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, Asked(model_impl="transformers"), True),
+    (NEWEST, {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, Asked(), False),
+    (NEWEST, {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, Asked(), True),
+    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4], "head_dim": 512}, Asked(), True),
+    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4]}, Asked(), False),
+    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, Asked(), False),
+]
+
+
+@pytest.mark.parametrize(("release", "document", "asked", "expected"), LATENT)
+def test_latent_attention_follows_from_the_language_model(release: str, document: Document, asked: Asked, *, expected: bool) -> None:
+    configuration = Configuration(document, tables(release))
+    assert use_mla(resolve(release, document, asked), configuration) is expected
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.sampled_from([10**400, "moe", "Qwen3ForCausalLM", "LlamaModel"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["model_type", "architectures", "block_type"]) | st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+MEMBERS = (
+    "architectures", "auto_map", "block_configs", "compress_ratios", "head_dim", "is_causal", "kv_lora_rank", "layer_types", "n_routed_experts", "num_experts",
+    "speculators_config", "text_config", "thinker_config", "vision_config", "vision_n_layers",
+)  # fmt: skip
+NAMES = st.sampled_from(sorted(tables(NEWEST).models)) | st.text(max_size=5)
+WORDS = {
+    "runner": ("auto", "generate", "pooling", "draft"),
+    "convert": ("auto", "none", "embed", "classify", "reward"),
+    "model_impl": ("auto", "vllm", "transformers", "terratorch"),
+}
+ASKED = st.builds(Asked, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans())
+
+
+@given(
+    document=st.dictionaries(st.sampled_from(MEMBERS), JUNK, max_size=6),
+    names=JUNK | st.lists(NAMES, max_size=3),
+    model_type=st.sampled_from(sorted(tables(NEWEST).configs)) | JUNK,
+    asked=ASKED,
+    release=st.sampled_from(releases()),
+)
+def test_whatever_a_document_holds_it_is_resolved_or_refused(document: Document, names: Any, model_type: Any, asked: Asked, release: str) -> None:
+    configuration = Configuration({**document, "architectures": names, "model_type": model_type}, tables(release))
+    is_moe(configuration)
+    is_encoder_decoder(configuration)
+    try:
+        found = resolved(configuration.tables, configuration, architectures_of(configuration), asked)
+    except Unsupported:
+        return
+    is_hybrid(found.model, configuration)
+    use_mla(found, configuration)

@@ -1,0 +1,140 @@
+"""A shell's text becomes words as a shell would make them, and nothing is run."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.intake.shell import MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
+
+ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("vllm serve m -tp 2", ["vllm", "serve", "m", "-tp", "2"]),
+        ("a \\\n  b\\\r\n c", ["a", "b", "c"]),
+        ("a # b c", ["a"]),
+        ("a b#c", ["a", "b#c"]),
+        ("a 'b c' \"d e\" f\\ g ''", ["a", "b c", "d e", "f g", ""]),
+        ("""a '{"k": "v w"}' "{\\"k\\": \\$1}" """, ["a", '{"k": "v w"}', '{"k": $1}']),
+        ('a "b\\\nc" "d\\e"', ["a", "bc", "d\\e"]),
+        ("a 'b'\"c\"d", ["a", "bcd"]),
+        ("a $TP ${TP} x${TP}y \"$TP\" '$TP' \\$TP", ["a", "4", "4", "x4y", "4", "$TP", "$TP"]),
+        ("a ${NO:-7} ${NO-8} ${NO:=9} ${TP:-7} ${EMPTY:-7} ${EMPTY-7}", ["a", "7", "8", "9", "4", "7"]),
+        ("a ${TP:+yes} ${NO:+yes} ${EMPTY+yes} ${TP:?gone} ${NO:-'b'}", ["a", "yes", "yes", "4", "b"]),
+        ("a $MANY b", ["a", "-tp", "2", "--enforce-eager", "b"]),
+        ('a "$MANY"', ["a", " -tp  2 --enforce-eager "]),
+        ("a $EMPTY b", ["a", "b"]),
+        ("a $ b$", ["a", "$", "b$"]),
+        ("a $'b c'", ["a", "b c"]),
+        ("a >log 2>&1 </dev/null 2> 'e r' b &", ["a", "b"]),
+        ("a b2>log", ["a", "b2"]),
+        ("a <<<here", ["a"]),
+        ("a b\\", ["a", "b\\"]),
+        ("{ a; }", ["a"]),
+    ],
+)
+def test_a_text_parts_into_words_as_a_shell_parts_it(text: str, words: list[str]) -> None:
+    assert split(text, ENV)[0].words == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$(cat x)", "`cat x`", "$NOBODY", "${NOBODY}", "${TP%x}", "${NO:-$(cat x)}", "$HIDDEN", "${HIDDEN:-2}", "${#TP}", "${NO:?gone}", "$9", "$?", "$(a $(b))"],
+)
+def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> None:
+    for written in (f"a {text}", f'a "{text}"'):
+        word = split(written, ENV)[0].words[1]
+        assert (type(word), word) == (Unknown, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("a && b || c; d | e & f\ng", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]]),
+        ("if true; then a; fi", [["true"], ["a"], ["fi"]]),
+        ("(a; b)", [["a"], ["b"]]),
+        ("", []),
+        ("A=b", []),
+    ],
+)
+def test_separators_part_commands(text: str, commands: list[list[str]]) -> None:
+    assert [command.words for command in split(text, {})] == commands
+
+
+@pytest.mark.parametrize(
+    ("text", "env"),
+    [
+        ("A=b run", {"A": "b"}),
+        ("export A=b C; run", {"A": "b"}),
+        ("A=b; run", {}),
+        ("A=b; export A; run", {"A": "b"}),
+        ("TP=8; run", {"TP": "8"}),
+        ("set -a; A=b; run", {"A": "b"}),
+        ("A=$(cat x) run", {"A": None}),
+        ("export A=$(cat x); run", {"A": None}),
+        ("declare -x A=b; run", {"A": "b"}),
+        ("declare A=b; run", {}),
+        ("'A'=b run", {}),
+        ("A=1; export B=$A$TP; run", {"B": "14"}),
+    ],
+)
+def test_a_command_gets_the_variables_that_the_text_passes_on(text: str, env: dict[str, str | None]) -> None:
+    assert split(text, ENV)[-1].env == env
+
+
+def test_the_arguments_of_a_script_are_its_numbers_and_all_of_them() -> None:
+    assert split('run "$@" $1 $0', {}, ["sh", "a b", "c"])[0].words == ["run", "a b", "c", "a", "b", "sh"]
+    assert split('run "$@" x', {})[0].words == ["run", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a 'b", "the quote `'` at character 3 is not closed; close it"),
+        ('a "b', 'the quote `"` at character 3 is not closed; close it'),
+        ("a $(b", "the bracket `(` at character 4 is not closed; close it"),
+        ("a ${b", "the bracket `{` at character 4 is not closed; close it"),
+        ("a `b", "the backtick at character 3 is not closed; close it"),
+        ("a <<EOF\nb\nEOF", "the here-document at character 3 is not read; write the command without it"),
+        ("a " * (MAX_WORDS + 1), f"more than the {MAX_WORDS} words that are read"),
+        ("a" * (MAX_TEXT + 1), f"{MAX_TEXT + 1} characters are more than the {MAX_TEXT} that are read"),
+        ("$A" * 11, f"with its variables filled in, the text is longer than the {MAX_TEXT} characters that are read"),
+        ("$@" * 11, f"with its variables filled in, the text is longer than the {MAX_TEXT} characters that are read"),
+    ],
+)
+def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
+    with pytest.raises(BadShell) as caught:
+        split(text, {"A": "x" * 100_000}, ["sh", "x" * 100_000])
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("word", "filled", "kind"),
+    [
+        ("plain", "plain", str),
+        ("$(TP)", "4", str),
+        ("a$(TP)b$(TP)", "a4b4", str),
+        ("$$(TP)", "$(TP)", str),
+        ("$$$(TP)", "$4", str),
+        ("$(NOBODY)", "$(NOBODY)", str),
+        ("$TP", "$TP", str),
+        ("$(HIDDEN)", "$(HIDDEN)", Unknown),
+        (Unknown("$(TP)"), "4", Unknown),
+    ],
+)
+def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled: str, kind: type) -> None:
+    found = known(word, ENV)
+    assert (found, type(found)) == (filled, kind)
+
+
+@given(st.text(alphabet="aA1 =$(){}`'\"\\\n#;&|<>:-+?@*!~\x00é", max_size=60))
+def test_any_text_gives_commands_or_says_what_is_wrong(text: str) -> None:
+    try:
+        commands = split(text, ENV, ["sh", "one"])
+    except BadShell:
+        return
+    assert all(command.words for command in commands)
