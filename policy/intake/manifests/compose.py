@@ -1,0 +1,102 @@
+"""Docker Compose files (the Compose Specification).
+
+Owns how a service's ``entrypoint`` and ``command`` become words (a text is split as a shell would, but no shell runs), how ``environment``
+is written as a map or a list, and ``${NAME:-default}``: the value that Compose takes when nobody sets the variable; one without a
+default stays as it is written, with a note, because only the shell or the ``.env`` file beside it knows it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import quoted
+from policy.intake.manifests.draft import Draft
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+MAX_COMMAND: Final = 32 * 1024
+VARIABLE: Final = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<text>[^{}]*))?\})", re.ASCII)
+
+
+def is_compose(document: Node) -> bool:
+    """Whether a document without a kind has the shape of a Compose file."""
+    return isinstance(document.value, dict) and isinstance(document.value.get("services"), dict)
+
+
+def read_compose(document: Node) -> None:
+    """Every service that starts vLLM."""
+    for _, service in document.get("services").members():
+        if not service.is_object():
+            continue
+        draft = Draft(service)
+        draft.image = _interpolated(service.get("image").text(), draft)
+        _add_words(draft, service.get("entrypoint"), "entrypoint")
+        draft.has_command = bool(draft.words)
+        _add_words(draft, service.get("command"), "command")
+        _read_environment(service.get("environment"), draft)
+        if service.get("env_file").value:
+            draft.note("`env_file` sets variables that the manifest does not show")
+        if service.get("extends").value:
+            draft.note("`extends` takes members from another service, which is not read here")
+        if draft.starts_vllm():
+            draft.take()
+
+
+def _add_words(draft: Draft, node: Node, name: str) -> None:
+    if isinstance(node.value, list):
+        for place, item in enumerate(node.items()):
+            word = _interpolated(item.text(), draft)
+            if word is not None:
+                draft.add(f"{name}[{place}]", word)
+        return
+    text = node.text()
+    if text is None:
+        return
+    if len(text) > MAX_COMMAND:
+        node.fault(f"a command of more than {MAX_COMMAND} characters; no such command is read")
+        return
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        node.fault(f"the quotes in {quoted(text)} do not close")
+        return
+    for word in words:
+        draft.add(name, _interpolated(word, draft) or "")
+
+
+def _read_environment(node: Node, draft: Draft) -> None:
+    """A variable without a value is the one of whoever starts Compose, so it is not known."""
+    if isinstance(node.value, list):
+        for item in node.items():
+            name, equals, value = (item.text() or "").partition("=")
+            if name:
+                draft.env[name] = _interpolated(value, draft) if equals else None
+        return
+    for name, item in node.members():
+        if isinstance(item.value, bool):
+            item.fault(f"{quoted(item.value)} is no text; put it in quotes, Compose refuses a boolean")
+        else:
+            draft.env[name] = _interpolated(item.scalar(), draft)
+
+
+def _interpolated(text: str | None, draft: Draft) -> str | None:
+    """A text with its variables as Compose sets them when nobody else does."""
+    if text is None or "$" not in text:
+        return text
+
+    def value(found: re.Match[str]) -> str:
+        if found["escaped"]:
+            return "$"
+        name, how = found["name"] or found["bare"], found["how"] or ""
+        if how.endswith("-"):
+            draft.note(f"`${{{name}}}` is taken to be its default; the shell or `.env` of whoever starts Compose may set another")
+            return str(found["text"])
+        if how.endswith("+"):
+            return ""
+        draft.note(f"`${{{name}}}` is set by the shell or `.env` of whoever starts Compose; its value is not known")
+        return found[0]
+
+    return VARIABLE.sub(value, text)

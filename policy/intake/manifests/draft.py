@@ -1,0 +1,119 @@
+"""One engine while it is put together: words with places, variables, notes.
+
+Owns the order in which a controller's words and the user's come together, and what is said of a word that is not final.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import quoted
+from policy.intake import launcher, shell
+from policy.intake.commandline import Container
+from policy.intake.manifests import images
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policy.intake.manifests.reading import Node
+
+MAX_NOTES: Final = 100
+TEMPLATE: Final = "{{"
+COMMAND: Final = "vllm"
+
+
+class Draft:
+    """An engine at a place of the manifest; ``pending`` until it is taken or dropped."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.words: list[str] = []
+        self.places: list[str] = []
+        self.env: dict[str, str | None] = {}
+        self.image: str | None = None
+        self.has_command = False
+        self.models: dict[str, str] = {}
+        self.files: dict[str, str] = {}
+        self.notes: dict[str, None] = {}
+
+    def add(self, place: str, *words: str) -> None:
+        """Append words that all stand at one place, or that one party adds."""
+        self.words.extend(words)
+        self.places.extend([place] * len(words))
+
+    def add_list(self, node: Node, name: str) -> None:
+        """Append the texts of a list, each with its own place ``name[i]``."""
+        for place, item in enumerate(node.items()):
+            word = item.text()
+            if word is not None:
+                self.add(f"{name}[{place}]", word)
+
+    def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Append texts as a shell reads them once more, as arguments: blanks part words, quotes are taken away, variables are filled in."""
+        for place, text in texts:
+            if not self._is_short():
+                return
+            try:
+                first, *others = shell.split(f"{COMMAND} {text}", self.env)
+            except shell.BadShell as error:
+                self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
+                self.add(place, *text.split())
+                continue
+            self.add(place, *first.words[1:])
+            if others:
+                self.note(f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it")
+            if any(isinstance(word, shell.Unknown) for word in first.words):
+                self.note(f"{place}: only a running shell knows all of {quoted(text)}")
+
+    def note(self, message: str) -> None:
+        """Say something to the user, once; a hundred things at most."""
+        if len(self.notes) < MAX_NOTES:
+            self.notes[message] = None
+
+    def starts_vllm(self) -> bool:
+        """Whether what is here so far starts vLLM: its command does, or it leaves the command to a known image and states arguments."""
+        if not self.words or not self._is_short():
+            return False
+        if self.has_command:
+            return launcher.starts_vllm(self.words)
+        if images.starts_vllm(self.image):
+            return self.words[0].startswith("-") or _is_model(self.words[0]) or launcher.starts_vllm(self.words)
+        return not self.words[0].startswith("-") and any("vllm" in word for word in self.words) and launcher.starts_vllm(self.words)
+
+    def take(self, installed: str | None = None) -> None:
+        """Add the finished engine to the manifest's; ``installed`` is vLLM's version where something else than the image tells it."""
+        if not self._is_short():
+            return
+        version, note = (installed, None) if installed is not None else images.release(self.image)
+        if note is not None:
+            self.note(note)
+        for place, word in zip(self.places, self.words, strict=True):
+            if TEMPLATE in word:
+                self.note(f"{place}: {quoted(word)} is a template; only the rendered output tells its value")
+        for name, value in self.env.items():
+            if value is not None and TEMPLATE in value:
+                self.note(f"env.{name}: the value is a template; only the rendered output tells it")
+        container = Container(
+            path=self.node.path,
+            words=self.words,
+            places=self.places,
+            env=self.env,
+            image=self.image,
+            vllm_version=version,
+            models=self.models,
+            files=self.files,
+            notes=list(self.notes),
+        )
+        self.node.reading.add(container, self.node.pointer)
+
+    def _is_short(self) -> bool:
+        """Whether the command can be read at all; a longer one is a fault."""
+        if len(self.words) <= shell.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
+            return True
+        self.node.fault(f"more than {shell.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; no such command is read")
+        return False
+
+
+def _is_model(word: str) -> bool:
+    """Whether a first word can be the model that an image's own ``vllm serve`` takes: an organisation and a name, or a path; one word only."""
+    return "/" in word and " " not in word and not word.startswith(("/bin/", "/usr/", "/opt/", "./"))

@@ -1,0 +1,138 @@
+"""NVIDIA Dynamo's DynamoGraphDeployment and DynamoComponentDeployment (``nvidia.com`` v1alpha1 and v1beta1, read at the main branch, 2026).
+
+Owns where a graph keeps its containers, and what ``dynamo.vllm`` itself makes of its arguments before vLLM has them: its own flags are taken
+away, prefix caching is on where nothing is said of it, and ``--connector`` (of older releases; newer ones refuse it) becomes a
+``--kv-transfer-config``. What the operator adds for several nodes depends on its version and is only noted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import listed, nearest, quoted
+from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.draft import Draft
+    from policy.intake.manifests.reading import Node
+
+ADDED: Final = "added by Dynamo"
+MODULE: Final = "dynamo.vllm"
+CONNECTORS: Final[dict[str, dict[str, Any]]] = {
+    "lmcache": {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
+    "nixl": {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
+    "kvbm": {"kv_connector": "DynamoConnector", "kv_connector_module_path": "kvbm.vllm_integration.connector", "kv_role": "kv_both"},
+}
+NONE: Final = ("none", "null")
+CONNECTOR: Final = "--connector"
+SWITCHES: Final = frozenset(
+    {
+        *("--is-prefill-worker", "--is-decode-worker", "--use-vllm-tokenizer", "--route-to-encoder", "--multimodal-encode-worker", "--multimodal-worker"),
+        *("--multimodal-decode-worker", "--enable-multimodal", "--frontend-decoding", "--fpm-trace", "--exclude-tools-when-tool-choice-none"),
+        *("--enable-local-indexer", "--embedding-worker", "--gms-shadow-mode", "--dyn-enable-structural-tag"),
+    }
+)
+VALUES: Final = frozenset(
+    {
+        *("--namespace", "--endpoint", "--kv-state-endpoint", "--discovery-backend", "--request-plane", "--response-plane", "--event-plane"),
+        *("--dyn-tool-call-parser", "--dyn-reasoning-parser", "--dyn-default-thinking-mode", "--dyn-structural-tag", "--custom-jinja-template"),
+        *("--endpoint-types", "--dump-config-to", "--disaggregation-mode", "--sleep-mode-level", "--mm-prompt-template", "--model-express-url"),
+        *("--migration-limit", "--engine-request-limit", "--benchmark-mode"),
+    }
+)
+
+
+def read_graph(document: Node) -> None:
+    """Every service (v1alpha1) and component (v1beta1) of a graph that runs vLLM."""
+    spec = document.get("spec")
+    for _, service in spec.get("services").members():
+        _read_service(service, spec)
+    for component in spec.get("components").items():
+        _read_component(component, spec)
+
+
+def read_component(document: Node) -> None:
+    """A single component, deployed by itself."""
+    spec = document.get("spec")
+    _read_service(spec, spec)
+    _read_component(spec, spec)
+
+
+def _read_service(service: Node, graph: Node) -> None:
+    pod = service.get("extraPodSpec")
+    if pod.get("mainContainer").is_object():
+        draft = read_container(pod.get("mainContainer"), pod)
+        own = draft.env
+        draft.env = {}
+        read_shared_env(graph.get("envs"), draft)
+        read_env(service.get("envs"), draft)
+        draft.env.update(own)
+        secret = service.get("envFromSecret").text()
+        if secret:
+            draft.note(f"`envFromSecret` takes variables from {quoted(secret)}, which the manifest does not show")
+        _finish(draft, service)
+    read_pod(pod)
+
+
+def _read_component(component: Node, graph: Node) -> None:
+    pod = component.get("podTemplate", "spec")
+    for container in pod_containers(pod):
+        draft = read_container(container, pod)
+        own = draft.env
+        draft.env = {}
+        read_shared_env(graph.get("env"), draft)
+        draft.env.update(own)
+        _finish(draft, component)
+
+
+def _finish(draft: Draft, service: Node) -> None:
+    if not draft.starts_vllm():
+        return
+    nodes = service.get("multinode", "nodeCount").count()
+    if nodes is not None and nodes > 1:
+        draft.note(f"for {nodes} nodes Dynamo's operator adds `--distributed-executor-backend`, `--nnodes` or `--data-parallel-…` by itself; they are not seen")
+    if MODULE in draft.words:
+        _take_own(draft)
+        if not any(word.partition("=")[0].replace("_", "-") in {"--enable-prefix-caching", "--no-enable-prefix-caching"} for word in draft.words):
+            draft.add(ADDED, "--enable-prefix-caching")
+    elif any(MODULE in word for word in draft.words):
+        draft.note(
+            "Dynamo turns prefix caching on where nothing is said of it, and makes a `--kv-transfer-config` of `--connector`; in a script this is not seen"
+        )
+    draft.take()
+
+
+def _take_own(draft: Draft) -> None:
+    """Take away Dynamo's own flags, which vLLM never sees, and put what Dynamo makes of ``--connector NAME …`` in its place."""
+    words, places, names = [], [], []
+    connecting = value = False
+    where = ADDED
+    for word, place in zip(draft.words, draft.places, strict=True):
+        flag, equals, text = word.partition("=")
+        if word.startswith("--"):
+            value = False
+            connecting = flag == CONNECTOR
+        if flag == CONNECTOR:
+            where = place
+            names += [text.lower()] if equals else []
+        elif connecting:
+            names.append(word.lower())
+        elif value:
+            value = False
+        elif flag.replace("--no-", "--", 1) in SWITCHES or flag in VALUES:
+            value = flag in VALUES and not equals
+        else:
+            words.append(word)
+            places.append(place)
+    draft.words, draft.places = words, places
+    for name in names:
+        if name not in CONNECTORS and name not in NONE:
+            legal = [*CONNECTORS, *NONE]
+            draft.note(f"{quoted(name)} is no connector of Dynamo's; legal: {listed(legal)}{nearest(name, legal)}")
+    chosen = [CONNECTORS[name] for name in names if name in CONNECTORS]
+    if chosen:
+        module = "kvbm.vllm_integration.connector"
+        many = {"kv_connector": "PdConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": chosen}, "kv_connector_module_path": module}
+        draft.add(where, "--kv-transfer-config", json.dumps(chosen[0] if len(chosen) == 1 else many, separators=(",", ":")))
+        draft.note("newer releases of Dynamo refuse `--connector`; write the `--kv-transfer-config` itself")

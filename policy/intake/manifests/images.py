@@ -1,0 +1,48 @@
+"""What a container image's name says: whether it starts vLLM by itself, and which release of vLLM is in it.
+
+Owns the names of images that are known to run vLLM, and the one family whose tags are vLLM's versions: ``vllm/vllm-openai`` and its builds
+for other hardware, from whichever registry or mirror. Tags of every other image (llm-d, LMCache, Dynamo, ROCm, AIBrix …) count their own releases.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+OFFICIAL: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?:-[a-z0-9]+)*")
+STARTS: Final = re.compile(
+    r"vllm-openai(?:-[a-z0-9]+)*|vllm|vllm-(?:cpu|gpu|tpu|xpu|rocm|hpu|neuron)(?:-[a-z0-9-]+)?|llm-d(?:-(?:cuda|cpu|rocm|xpu|hpu|aws|gb200)(?:-dev)?)?"
+)
+RELEASE: Final = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?:[-_.][\w.-]*)?")
+MAX_NAME: Final = 1024
+
+
+def parts(image: str) -> tuple[str, str | None, str | None]:
+    """The repository, tag and digest of an image's name; nothing for a part that is not there."""
+    name, _, digest = image.partition("@")
+    repository, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        repository, tag = name, ""
+    return repository, tag or None, digest or None
+
+
+def starts_vllm(image: str | None) -> bool:
+    """Whether a container of this image is vLLM's even where the manifest states no command."""
+    if image is None or len(image) > MAX_NAME:
+        return False
+    return STARTS.fullmatch(parts(image)[0].rpartition("/")[2].lower()) is not None
+
+
+def release(image: str | None) -> tuple[str | None, str | None]:
+    """The version of vLLM in an image as its tag names it, and a note for the user where the image's name does not tell it."""
+    if image is None or len(image) > MAX_NAME:
+        return None, None
+    repository, tag, digest = parts(image)
+    if digest is not None:
+        return None, f"the image `{image}` is named by its digest, which says nothing of vLLM's version; state `vllm_version`"
+    if OFFICIAL.fullmatch(repository.lower()) is None:
+        return None, f"the tag of the image `{image}` does not name vLLM's version; state `vllm_version`"
+    found = RELEASE.fullmatch(tag or "")
+    if found is None:
+        return None, f"the tag of the image `{image}` names no release of vLLM; state `vllm_version`"
+    return found[1], None

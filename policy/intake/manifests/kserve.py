@@ -1,0 +1,115 @@
+"""KServe's InferenceService, ServingRuntime and ClusterServingRuntime (``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August 2026).
+
+Owns what KServe makes of a predictor: the runtime's command and arguments, then the predictor's (appended, never replaced), variables merged
+by name, the model mounted at ``/mnt/models``. A runtime is taken from the same manifest, else from what KServe ships for the model formats
+``vLLM`` and ``huggingface``. Of a shipped runtime, flags that only concern the web server are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import quoted
+from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.pods import pod_containers, read_container, read_pod
+from policy.intake.manifests.storage import hub_name, mount
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+ADDED: Final = "added by KServe"
+MODEL_PATH: Final = "/mnt/models"
+SERVER: Final = ("python", "-m", "vllm.entrypoints.openai.api_server")
+SERVER_ENV: Final = {"HF_HOME": "/tmp", "VLLM_CONFIG_ROOT": "/tmp", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}  # noqa: S108 - what KServe sets
+OWN_FLAGS: Final = frozenset({"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"})
+
+
+def runtime_container(document: Node) -> Node | None:
+    """The container of a runtime that a predictor's model is put into."""
+    return next((item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None)
+
+
+def read_runtime(document: Node) -> None:
+    """The containers of a ServingRuntime, as far as they start vLLM by themselves."""
+    read_pod(document.get("spec"))
+    read_pod(document.get("spec", "workerSpec"))
+
+
+def read_inference_service(document: Node) -> None:
+    """The predictor's model, and vLLM containers that stand in any of the service's three parts."""
+    for part in ("predictor", "transformer", "explainer"):
+        read_pod(document.get("spec", part))
+    model = document.get("spec", "predictor", "model")
+    if model.is_object():
+        _read_model(model)
+
+
+def _read_model(model: Node) -> None:
+    wanted = (model.get("modelFormat", "name").text() or "").lower()
+    name = model.get("runtime").text()
+    base = model.reading.runtimes.get(name or "")
+    draft = read_container(model)
+    own = Draft(model)
+    if base is not None:
+        if not model.reading.affords_entries(model.pointer, *(base.get(each).value for each in ("command", "args", "env"))):
+            return
+        own = read_container(base)
+        own.node, own.places = model, [f"runtime.{place}" for place in own.places]
+    elif wanted == "vllm":
+        own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
+        own.env, own.has_command = dict(SERVER_ENV), True
+        asked = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
+        if not any("gpu" in resource for resource, _ in asked):
+            own.note("no GPU is asked for, so KServe takes the `-cpu` build of the image; state `environment.platform` as `cpu`")
+        if name is not None:
+            own.note(f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed")
+    elif wanted == "huggingface":
+        if not _huggingface(draft, own, model):
+            return
+    elif not draft.words:
+        return
+    if draft.has_command:
+        own.words, own.places, own.has_command = draft.words, draft.places, True
+    else:
+        own.words, own.places = own.words + draft.words, own.places + draft.places
+    own.env.update(draft.env)
+    own.image = draft.image or own.image
+    own.files.update(draft.files)
+    for note in draft.notes:
+        own.note(note)
+    uri = model.get("storageUri").text()
+    if uri is not None:
+        mount(own, uri, MODEL_PATH)
+    if own.starts_vllm():
+        own.take()
+
+
+def _huggingface(draft: Draft, own: Draft, model: Node) -> bool:
+    """Turn the arguments of KServe's Hugging Face server into vLLM's; false where it is told to use another backend."""
+    if draft.has_command:
+        return True
+    values: dict[str, tuple[str, str]] = {}
+    words, places = [], []
+    waiting = ""
+    for place, word in zip(draft.places, draft.words, strict=True):
+        flag, equals, value = word.partition("=")
+        if waiting:
+            values[waiting], waiting = (place, word), ""
+        elif flag in OWN_FLAGS:
+            values[flag], waiting = (place, value), "" if equals else flag
+        else:
+            words.append(word)
+            places.append(place)
+    backend = values.get("--backend", ("", "auto"))[1]
+    if backend == "huggingface":
+        return False
+    draft.words, draft.places = words, places
+    source = model.get("storageUri").text()
+    own.add(ADDED, "vllm", "serve")
+    own.add(*values.get("--model_id", (ADDED, MODEL_PATH)) if source is None else (ADDED, MODEL_PATH))
+    own.has_command = True
+    if backend != "vllm":
+        own.note("KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it")
+    if source and hub_name(source) is None and "--model_id" in values:
+        own.note("`--model_id` yields to `storageUri`")
+    return True

@@ -1,0 +1,143 @@
+"""KServe's LLMInferenceService (``serving.kserve.io`` v1alpha1 and v1alpha2, read at KServe 0.20, August 2026).
+
+Owns what KServe's own configurations make of it: ``vllm serve /mnt/models`` with the flags of ``spec.parallelism``, of KV-cache offloading
+and of LoRA adapters, then ``VLLM_ADDITIONAL_ARGS`` and the container's ``args``, which a shell reads once more. Served names, ports, TLS and
+access logs are left out: nothing that is decided depends on them. A container with a ``command`` of its own gets none of this.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import Version
+
+from policy.errors import quoted
+from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.images import release
+from policy.intake.manifests.kserve import ADDED, MODEL_PATH
+from policy.intake.manifests.pods import pod_containers, read_container
+from policy.intake.manifests.quantities import whole
+from policy.intake.manifests.storage import mount
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+MAIN: Final = "main"
+EXTRA: Final = "VLLM_ADDITIONAL_ARGS"
+OFFLOADS_FROM: Final = Version("0.22")
+ENV: Final = {"HOME": "/home", "VLLM_LOGGING_LEVEL": "INFO", "HF_HUB_CACHE": "/models"}
+WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
+
+
+def read_llm_inference_service(document: Node) -> None:
+    """The engines of the service: decode and, where it is there, prefill; each with its workers."""
+    spec = document.get("spec")
+    _read_workload(spec, spec)
+    if spec.get("prefill").is_object():
+        _read_workload(spec.get("prefill"), spec)
+
+
+def _read_workload(workload: Node, spec: Node) -> None:
+    parallelism = workload.get("parallelism")
+    spread = bool(parallelism.get("data").count() or parallelism.get("dataLocal").count())
+    with_workers = workload.get("worker").is_object()
+    for role in ("template", "worker") if with_workers else ("template",):
+        pod = workload.get(role)
+        main = next((item for item in pod_containers(pod) if item.get("name").value == MAIN), None)
+        draft = read_container(main, pod) if main is not None else Draft(workload)
+        user = draft.words, draft.places
+        if not draft.has_command and (spread or not with_workers):
+            draft.words, draft.places, draft.has_command = [], [], True
+            draft.env = {**ENV, **(WORKER_ENV if role == "worker" else {}), **draft.env}
+            draft.add(ADDED, "vllm", "serve", MODEL_PATH)
+            _add_parallelism(draft, parallelism, with_workers=with_workers, worker=role == "worker")
+            _add_offloading(draft, workload, user[0])
+            _add_extra(draft)
+            draft.add_shell(zip(user[1], user[0], strict=True))
+            if role == "template":
+                _add_adapters(draft, spec.get("model", "lora"), user[0])
+        elif not draft.has_command:
+            (main or pod).fault("with `worker`, KServe has a configuration for data parallelism only; state a `command` in the container `main`")
+        if any(item.get("name").text() for item in spec.get("baseRefs").items()):
+            draft.note("`baseRefs` merges other objects into this one, which the manifest does not show")
+        uri = spec.get("model", "uri").text()
+        if uri is not None:
+            mount(draft, uri, MODEL_PATH)
+        if draft.starts_vllm():
+            draft.take()
+
+
+def _add_parallelism(draft: Draft, parallelism: Node, *, with_workers: bool, worker: bool) -> None:
+    def add(flag: str, member: str) -> None:
+        value = parallelism.get(member).count()
+        if value is not None:
+            draft.add(parallelism.get(member).path, flag, str(value))
+
+    if with_workers and parallelism.get("expert").flag():
+        draft.add(parallelism.get("expert").path, "--enable-expert-parallel")
+    add("--tensor-parallel-size", "tensor")
+    if not with_workers:
+        for member in ("data", "dataLocal", "expert", "pipeline"):
+            if parallelism.get(member).value:
+                draft.note(f"`{parallelism.get(member).path}` has no effect without `worker`: KServe's configuration for one node has no flag for it")
+        return
+    for flag, member in (("--data-parallel-size", "data"), ("--data-parallel-size-local", "dataLocal")):
+        if parallelism.get(member).value is None:
+            draft.add(ADDED, flag, "1")
+        add(flag, member)
+    if worker:
+        draft.add(ADDED, "--headless")
+
+
+def _add_offloading(draft: Draft, workload: Node, user: list[str]) -> None:
+    """``--kv-transfer-config`` for ``kvCacheOffloading``, where the user gives none and vLLM has what it needs."""
+    if workload.get("workload", "kvCacheOffloading").value is not None:
+        draft.note(f"`{workload.get('workload').path}` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher")
+    offloading = workload.get("kvCacheOffloading")
+    given = " ".join([draft.env.get(EXTRA) or "", *user])
+    if not offloading.is_object() or "--kv-transfer-config" in given or "--kv_transfer_config" in given:
+        return
+    version, _ = release(draft.image)
+    if version is not None and Version(version) < OFFLOADS_FROM:
+        draft.note(f"`{offloading.path}` has no effect before vLLM {OFFLOADS_FROM}")
+        return
+    extra: dict[str, Any] = {"cpu_bytes_to_use": whole(offloading.get("cpu"))}
+    policy = offloading.get("evictionPolicy").text()
+    if policy:
+        extra["eviction_policy"] = policy
+    tiers = [place for place, tier in enumerate(offloading.get("secondary").items()) if tier.get("fileSystem").value is not None]
+    if tiers:
+        extra["secondary_tiers"] = [{"root_dir": f"/mnt/kv-cache-{place}", "type": "fs"} for place in tiers]
+    extra["spec_name"] = "TieringOffloadingSpec"
+    config = {"kv_connector": "OffloadingConnector", "kv_connector_extra_config": extra, "kv_role": "kv_both"}
+    draft.add(offloading.path, "--kv-transfer-config", json.dumps(config, separators=(",", ":")))
+    if version is None:
+        draft.note(f"`{offloading.path}` takes effect from vLLM {OFFLOADS_FROM}; KServe asks the image for its version")
+
+
+def _add_extra(draft: Draft) -> None:
+    extra = draft.env.get(EXTRA, "")
+    if extra is None:
+        draft.note(f"the value of `{EXTRA}` stands elsewhere; its arguments are not seen")
+    elif extra:
+        draft.add_shell([(f"env.{EXTRA}", extra)])
+
+
+def _add_adapters(draft: Draft, lora: Node, user: list[str]) -> None:
+    """The flags of ``spec.model.lora``, unless the user gives ``--lora-modules``."""
+    adapters = lora.get("adapters").items()
+    if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA) or "", *user]):
+        return
+    draft.add(lora.get("adapters").path, "--enable-lora")
+    for flag, member in (("--max-lora-rank", "maxRank"), ("--max-loras", "maxAdapters"), ("--max-cpu-loras", "maxCpuAdapters")):
+        value = lora.get(member).count()
+        if value is not None:
+            draft.add(lora.get(member).path, f"{flag}={value}")
+    draft.add(lora.get("adapters").path, "--lora-modules")
+    for adapter in sorted(adapters, key=lambda item: str(item.get("name").value)):
+        name = adapter.get("name").text()
+        if name is None:
+            draft.note(f"an adapter without a name at {quoted(adapter.path)} is left out")
+        else:
+            draft.add(adapter.path, json.dumps({"name": name, "path": f"/mnt/lora/{name}"}, separators=(",", ":")))

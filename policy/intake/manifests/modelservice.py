@@ -1,0 +1,109 @@
+"""Values of the llm-d-modelservice Helm chart (read at chart 0.4.12, April 2026).
+
+Owns what the chart's templates make of them: the model's argument from ``modelArtifacts.uri``, the parallel sizes above one, and the variables
+of parallelism, of the model cache and of the accelerator. ``modelCommand`` is ``custom`` where it is absent. The chart has a default for each
+role, a simulator that is not vLLM; so only roles that the values write count. Served names, ports and tracing are left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import listed, nearest, quoted
+from policy.intake.manifests.pods import read_container
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.draft import Draft
+    from policy.intake.manifests.reading import Node
+
+ADDED: Final = "added by llm-d-modelservice"
+COMMANDS: Final = ("vllmServe", "imageDefault", "custom")
+ROLES: Final = ("decode", "prefill")
+MAX_URI: Final = 2048
+OWN_NAME: Final = "{{ .Values.modelArtifacts.name }}"
+SIMULATOR: Final = "llm-d-inference-sim"
+ACCELERATOR_ENV: Final = {
+    "intel-i915": {"VLLM_USE_V1": "1", "TORCH_LLM_ALLREDUCE": "1", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
+    "intel-xe": {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
+}
+
+
+def is_values(document: Node) -> bool:
+    """Whether a document without a kind has the shape of these values."""
+    return isinstance(document.value, dict) and "modelArtifacts" in document.value and any(role in document.value for role in ROLES)
+
+
+def read_values(document: Node) -> None:
+    """The containers of both roles, unless a role is not created."""
+    for name in ROLES:
+        role = document.get(name)
+        if role.get("create").flag(default=True):
+            for container in role.get("containers").items():
+                _read_container(container, role, document)
+
+
+def _read_container(container: Node, role: Node, document: Node) -> None:
+    draft = read_container(container)
+    if SIMULATOR in (draft.image or ""):
+        return
+    command = container.get("modelCommand").text() or "custom"
+    if command not in COMMANDS:
+        container.get("modelCommand").fault(f"{quoted(command)} is no command of the chart; legal: {listed(COMMANDS)}{nearest(command, COMMANDS)}")
+        return
+    if command != "custom":
+        draft.words, draft.places, draft.has_command = [], [], command == "vllmServe"
+        if command == "vllmServe":
+            draft.add("modelCommand", "vllm", "serve")
+        _add_model(draft, document.get("modelArtifacts"), flag=command == "imageDefault")
+        _add_parallelism(draft, role.get("parallelism"))
+        draft.add_list(container.get("args"), "args")
+    _add_env(draft, role, document, mounted=container.get("mountModelVolume").flag())
+    if draft.starts_vllm() or command == "vllmServe":
+        draft.take()
+
+
+def _add_model(draft: Draft, artifacts: Node, *, flag: bool) -> None:
+    name = artifacts.get("name").text() or ""
+    uri = artifacts.get("uri").text() or f"hf://{OWN_NAME}"
+    if len(uri) > MAX_URI or len(name) > MAX_URI:
+        artifacts.fault(f"a model's name or URI of more than {MAX_URI} characters; no such model is read")
+        return
+    uri = uri.replace(OWN_NAME, name)
+    protocol, _, rest = uri.partition("://")
+    mounted = artifacts.get("mountPath").text() or "/model-cache"
+    match protocol:
+        case "hf":
+            model = rest
+        case "pvc":
+            model = f"{mounted}/{rest.partition('/')[2] or rest}"
+        case "pvc+hf":
+            model = "/".join(rest.split("/")[-2:])
+        case _:
+            draft.note(f"the chart makes no model's argument of {quoted(uri)}; legal: `hf://`, `pvc://`, `pvc+hf://`")
+            return
+    draft.add(artifacts.get("uri").path if artifacts.get("uri").value is not None else artifacts.get("name").path, *(["--model"] if flag else []), model)
+
+
+def _sizes(parallelism: Node) -> tuple[int, int, int]:
+    """Tensor, data and local data size. The chart's defaults of one stand wherever the values write nothing, so no size follows from another."""
+    tensor, data, local = (parallelism.get(name).count() or 1 for name in ("tensor", "data", "dataLocal"))
+    return tensor, data, local
+
+
+def _add_parallelism(draft: Draft, parallelism: Node) -> None:
+    flags = ("--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local")
+    for flag, name, size in zip(flags, ("tensor", "data", "dataLocal"), _sizes(parallelism), strict=True):
+        if size > 1:
+            draft.add(parallelism.get(name).path, flag, str(size))
+
+
+def _add_env(draft: Draft, role: Node, document: Node, *, mounted: bool) -> None:
+    tensor, data, local = _sizes(role.get("parallelism"))
+    draft.env |= {"DP_SIZE": str(data), "TP_SIZE": str(tensor), "DP_SIZE_LOCAL": str(local)}
+    artifacts = document.get("modelArtifacts")
+    if mounted and (artifacts.get("uri").text() or "hf://").startswith("hf://"):
+        draft.env["HF_HOME"] = artifacts.get("mountPath").text() or "/model-cache"
+    if artifacts.get("authSecretName").text():
+        draft.env["HF_TOKEN"] = None
+    kind = role.get("accelerator", "type").text() or document.get("accelerator", "type").text() or ""
+    draft.env |= ACCELERATOR_ENV.get(kind, {})

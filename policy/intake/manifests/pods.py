@@ -1,0 +1,133 @@
+"""Pods of any workload: which containers start vLLM, with which words, variables and files.
+
+Owns the container of Kubernetes' core/v1: ``command`` and ``args`` are one command line,
+a later variable of the same name wins and may use earlier ones as ``$(NAME)``, ``valueFrom`` and ``envFrom`` are known only from a ConfigMap
+that is in the same manifest. An init container counts only with ``restartPolicy: Always``, as it then runs beside the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import quoted
+from policy.intake.manifests.draft import Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.intake.manifests.reading import Node
+
+REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
+
+
+def read_pod(pod: Node, added: dict[str, str | None] | None = None) -> None:
+    """Take every container of a pod's spec that starts vLLM; ``added`` are variables that its controller sets in each."""
+    for container in pod_containers(pod):
+        draft = read_container(container, pod)
+        if draft.starts_vllm():
+            draft.env = {**draft.env, **(added or {})}
+            draft.take()
+
+
+def pod_containers(pod: Node) -> Iterator[Node]:
+    """The containers of a pod that run side by side."""
+    yield from pod.get("containers").items()
+    for container in pod.get("initContainers").items():
+        if container.get("restartPolicy").value == "Always":
+            yield container
+
+
+def read_container(container: Node, pod: Node | None = None) -> Draft:
+    """What one container states; ``pod`` has the volumes that it mounts."""
+    draft = Draft(container)
+    draft.add_list(container.get("command"), "command")
+    draft.has_command = bool(draft.words)
+    draft.add_list(container.get("args"), "args")
+    draft.image = container.get("image").text()
+    read_env_from(container.get("envFrom"), draft)
+    read_env(container.get("env"), draft)
+    if pod is not None:
+        read_files(container, pod, draft)
+    return draft
+
+
+def read_env(env: Node, draft: Draft) -> None:
+    """Add a list of variables; one whose value stands elsewhere is ``None``."""
+    for item in env.items():
+        name = item.get("name").text()
+        if name is None:
+            continue
+        if item.get("valueFrom").is_object():
+            draft.env[name] = _from_config_map(item.get("valueFrom", "configMapKeyRef"))
+        else:
+            value = item.get("value").text()
+            if value is not None or item.get("value").value is None:
+                draft.env[name] = expanded(value or "", draft.env, item)
+
+
+def read_shared_env(env: Node, draft: Draft) -> None:
+    """The same for a list that several containers take their variables from."""
+    if env.reading.affords_entries(env.pointer, env.value):
+        read_env(env, draft)
+
+
+def expanded(value: str, known: dict[str, str | None], node: Node) -> str | None:
+    """A value with ``$(NAME)`` replaced as Kubernetes does, from the variables before it; ``None`` where one of them is not known."""
+    if "$" not in value:
+        return value
+    used = [known[found["name"]] for found in REFERENCE.finditer(value) if found["name"] in known]
+    if None in used or not node.reading.affords(sum(len(text or "") for text in used), node.pointer):
+        return None
+    return REFERENCE.sub(lambda found: "$" if found[1] == "$" else str(known.get(found["name"], found[0])), value)
+
+
+def read_env_from(env_from: Node, draft: Draft) -> None:
+    """Add the variables of whole ConfigMaps that are in the manifest; a note for each other source."""
+    for item in env_from.items():
+        name = item.get("configMapRef", "name").text()
+        prefix = item.get("prefix").text() or ""
+        data = item.reading.config_maps.get(name or "")
+        if data is not None and item.reading.affords_entries(item.pointer, data):
+            draft.env.update({prefix + key: value for key, value in data.items()})
+        elif data is None:
+            source = name or item.get("secretRef", "name").text() or "?"
+            draft.note(f"`envFrom` takes variables from {quoted(source)}, which the manifest does not show")
+
+
+def read_files(container: Node, pod: Node, draft: Draft) -> None:
+    """Add the files of mounted ConfigMaps that are in the manifest, by their path in the container."""
+    mounts = container.get("volumeMounts").items()
+    volumes = _volumes(pod) if mounts else {}
+    for mount in mounts:
+        name, path = mount.get("name").text(), mount.get("mountPath").text()
+        volume = volumes.get(name or "")
+        if volume is None or path is None or volume.get("configMap").value is None:
+            continue
+        data = container.reading.config_maps.get(volume.get("configMap", "name").text() or "", {})
+        items = volume.get("configMap", "items")
+        if not data or not mount.reading.affords_entries(mount.pointer, data, items.value):
+            continue
+        chosen = {item.get("key").text(): item.get("path").text() for item in items.items()} or {key: key for key in data}
+        files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
+        sub_path = mount.get("subPath").text()
+        if sub_path is None:
+            draft.files.update({f"{path.rstrip('/')}/{file}": text for file, text in files.items()})
+        elif sub_path in files:
+            draft.files[path] = files[sub_path]
+
+
+def _volumes(pod: Node) -> dict[str, Node]:
+    """The volumes of a pod by name, looked through once for all its containers."""
+    known = pod.reading.volumes
+    if pod.pointer not in known:
+        named = ((volume.get("name").value, volume) for volume in pod.get("volumes").items())
+        known[pod.pointer] = {name: volume for name, volume in named if isinstance(name, str)}
+    return known[pod.pointer]
+
+
+def _from_config_map(reference: Node) -> str | None:
+    if reference.value is None:
+        return None
+    data = reference.reading.config_maps.get(reference.get("name").text() or "", {})
+    return data.get(reference.get("key").text() or "")

@@ -1,0 +1,120 @@
+"""Values of the vLLM production-stack Helm chart (read at chart 0.1.12, August 2026).
+
+Owns what the chart's templates make of ``servingEngineSpec.modelSpec``: flags of ``vllmConfig``, of LoRA, of LMCache, for one node and for a Ray
+cluster. Where ``vllmConfig`` is written and leaves out ``enablePrefixCaching``, the one-node template turns prefix caching off. Hosts, ports and
+chat templates are left out. ``vllmConfig.v0`` and ``v1`` choose an engine generation of long ago, not a model runner.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.pods import read_env, read_shared_env
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+ADDED: Final = "added by production-stack"
+VALUES: Final = {
+    "maxModelLen": "--max-model-len",
+    "dtype": "--dtype",
+    "tensorParallelSize": "--tensor-parallel-size",
+    "pipelineParallelSize": "--pipeline-parallel-size",
+    "maxNumSeqs": "--max-num-seqs",
+    "gpuMemoryUtilization": "--gpu-memory-utilization",
+    "maxLoras": "--max-loras",
+    "runner": "--runner",
+    "convert": "--convert",
+}
+ONE_NODE_ONLY: Final = ("runner", "convert")
+RAY_ONLY: Final = ("pipelineParallelSize",)
+
+
+def is_values(document: Node) -> bool:
+    """Whether a document without a kind has the shape of these values."""
+    return isinstance(document.value, dict) and "servingEngineSpec" in document.value
+
+
+def read_values(document: Node) -> None:
+    """One engine for each entry of ``modelSpec`` that is not switched off."""
+    serving = document.get("servingEngineSpec")
+    if serving.get("enableEngine").flag(default=True):
+        for spec in serving.get("modelSpec").items():
+            if spec.get("enabled").flag(default=True):
+                _read_spec(spec, serving)
+
+
+def _read_spec(spec: Node, serving: Node) -> None:
+    draft, config = Draft(spec), spec.get("vllmConfig")
+    ray = spec.get("raySpec", "enabled").flag()
+    repository, tag, url = (spec.get(name).scalar() for name in ("repository", "tag", "modelURL"))
+    draft.image = f"{repository}:{tag}" if repository and tag else repository
+    draft.add(ADDED, "vllm", "serve")
+    draft.has_command = True
+    if url is not None:
+        draft.add("modelURL", url)
+    if ray:
+        draft.add(ADDED, "--distributed-executor-backend", "ray")
+    if spec.get("enableLoRA").flag():
+        draft.add("enableLoRA", "--enable-lora")
+    if config.value:
+        _add_config(draft, config, ray=ray)
+    revision = spec.get("modelRevision").scalar()
+    if revision:
+        draft.add("modelRevision", "--revision", revision)
+    cache = spec.get("lmcacheConfig")
+    if cache.get("enabled").flag():
+        _add_cache(draft, cache, config, ray=ray)
+    _add_env(draft, spec, serving, config)
+    draft.take()
+
+
+def _add_config(draft: Draft, config: Node, *, ray: bool) -> None:
+    for member, positive, negative in (
+        ("enableChunkedPrefill", "--enable-chunked-prefill", "--no-enable-chunked-prefill"),
+        ("enablePrefixCaching", "--enable-prefix-caching", None if ray else "--no-enable-prefix-caching"),
+    ):
+        stated = config.get(member).value is not None
+        if config.get(member).flag():
+            draft.add(f"vllmConfig.{member}", positive)
+        elif negative is not None and (stated or member == "enablePrefixCaching"):
+            draft.add(f"vllmConfig.{member}" if stated else ADDED, negative)
+    for member, flag in VALUES.items():
+        value = config.get(member).scalar()
+        if value is not None and member not in (ONE_NODE_ONLY if ray else RAY_ONLY):
+            draft.add(f"vllmConfig.{member}", flag, value)
+        elif value is not None:
+            draft.note(f"`vllmConfig.{member}` has no effect {'with' if ray else 'without'} `raySpec`")
+    for place, item in enumerate(config.get("extraArgs").items()):
+        word = item.scalar()
+        if word is not None:
+            draft.add(f"vllmConfig.extraArgs[{place}]", word)
+
+
+def _add_cache(draft: Draft, cache: Node, config: Node, *, ray: bool) -> None:
+    """``--kv-transfer-config`` for LMCache; the presence of ``enablePD`` counts, not its value."""
+    role = "kv_both" if ray else cache.get("kvRole").scalar() or "kv_both"
+    first = config.get("v1").scalar() == "1" if ray else "enablePD" in cache.value or config.get("v0").scalar() != "1"
+    transfer: dict[str, Any] = {"kv_connector": "LMCacheConnectorV1" if first else "LMCacheConnector", "kv_role": role}
+    if not ray and "enablePD" in cache.value:
+        port = cache.get("nixlRole").scalar()
+        transfer["kv_connector_extra_config"] = {"discard_partial_chunks": False, "lmcache_rpc_port": port}
+        if port is None:
+            draft.note("without `lmcacheConfig.nixlRole` the chart writes a `--kv-transfer-config` that is no JSON; vLLM refuses it")
+    draft.add("lmcacheConfig", "--kv-transfer-config", json.dumps(transfer, separators=(",", ":")))
+
+
+def _add_env(draft: Draft, spec: Node, serving: Node, config: Node) -> None:
+    draft.env = {"PYTHONHASHSEED": "123"}
+    if config.get("v0").scalar() == "1":
+        draft.env["VLLM_USE_V1"] = "0"
+    if serving.get("vllmApiKey").value:
+        draft.env["VLLM_API_KEY"] = None
+    read_shared_env(serving.get("env"), draft)
+    read_env(spec.get("env"), draft)
+    if spec.get("lmcacheConfig", "enabled").flag():
+        draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
+    if serving.get("configs").value or spec.get("envFromSecret").value:
+        draft.note("`configs` and `envFromSecret` set variables that the values do not show")

@@ -1,0 +1,178 @@
+"""Which adapter reads which document: by API group and kind, or by shape where a document has no kind.
+
+Owns lists of documents, Kubernetes ``List`` objects, what is passed over (objects that never hold a container) and what is refused (kinds
+that nobody here knows). ConfigMaps and KServe runtimes are looked through first, as other documents refer to them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import listed, nearest, quoted
+from policy.intake.manifests import compose, dynamo, kserve, llmisvc, modelservice, productionstack, rayserve, skypilot, vllmruntime, workloads
+from policy.intake.manifests.reading import MAX_DOCUMENTS, Node, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policy.errors import Misfit
+    from policy.intake.commandline import Container
+
+    Adapter = Callable[[Node], None]
+
+MAX_NESTED: Final = 8
+KSERVE: Final = "serving.kserve.io"
+AIBRIX: Final = "orchestration.aibrix.ai"
+CONFIG_MAP: Final = ("", "ConfigMap")
+RUNTIMES: Final = ((KSERVE, "ServingRuntime"), (KSERVE, "ClusterServingRuntime"))
+
+ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
+    ("", "Pod"): workloads.read_one_pod,
+    ("", "ReplicationController"): workloads.read_template,
+    ("apps", "Deployment"): workloads.read_template,
+    ("apps", "StatefulSet"): workloads.read_template,
+    ("apps", "DaemonSet"): workloads.read_template,
+    ("apps", "ReplicaSet"): workloads.read_template,
+    ("batch", "Job"): workloads.read_template,
+    ("batch", "CronJob"): workloads.read_cron_job,
+    ("", "PodTemplate"): workloads.read_pod_template,
+    ("argoproj.io", "Rollout"): workloads.read_template,
+    ("jobset.x-k8s.io", "JobSet"): workloads.read_job_set,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): workloads.read_leader_worker_set,
+    ("disaggregatedset.x-k8s.io", "DisaggregatedSet"): workloads.read_disaggregated_set,
+    (AIBRIX, "StormService"): workloads.read_storm_service,
+    (AIBRIX, "RoleSet"): workloads.read_role_set,
+    (KSERVE, "InferenceService"): kserve.read_inference_service,
+    (KSERVE, "ServingRuntime"): kserve.read_runtime,
+    (KSERVE, "ClusterServingRuntime"): kserve.read_runtime,
+    (KSERVE, "LLMInferenceService"): llmisvc.read_llm_inference_service,
+    ("production-stack.vllm.ai", "VLLMRuntime"): vllmruntime.read_vllm_runtime,
+    ("nvidia.com", "DynamoGraphDeployment"): dynamo.read_graph,
+    ("nvidia.com", "DynamoComponentDeployment"): dynamo.read_component,
+    ("ray.io", "RayService"): rayserve.read_service,
+    ("ray.io", "RayCluster"): rayserve.read_cluster,
+}
+SHAPES: Final[tuple[tuple[str, Callable[[Node], bool], Adapter], ...]] = (
+    ("llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`)", modelservice.is_values, modelservice.read_values),
+    ("production-stack values (`servingEngineSpec`)", productionstack.is_values, productionstack.read_values),
+    ("a Ray Serve config (`applications` or `llm_configs`)", rayserve.is_config, rayserve.read_config),
+    ("a Compose file (`services`)", compose.is_compose, compose.read_compose),
+    ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
+)
+PASSED_OVER: Final = frozenset(
+    {
+        *("", "apps", "batch", "autoscaling", "policy", "extensions"),
+        *("monitoring.coreos.com", "keda.sh", "cert-manager.io", "traefik.io", "networking.istio.io", "security.istio.io", "external-secrets.io"),
+        *("gateway.envoyproxy.io", "aigateway.envoyproxy.io", "gateway.kgateway.dev", "argoproj.io", "kustomize.toolkit.fluxcd.io", "route.openshift.io"),
+        *("production-stack.vllm.ai", "autoscaling.aibrix.ai", "model.aibrix.ai", KSERVE, AIBRIX, "nvidia.com", "resource.nvidia.com"),
+    }
+)
+PASSED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
+KINDS: Final = tuple(dict.fromkeys(kind for _, kind in ADAPTERS))
+
+
+def is_manifest(document: object) -> bool:
+    """Whether a document is a manifest by itself: an object with a ``kind``, the values of a chart that is known here, or a list that begins so."""
+    if type(document) is list and document:
+        document = document[0]
+    if type(document) is not dict:
+        return False
+    node = Node(Reading([]), document, "", "")
+    return "kind" in document or "apiVersion" in document or any(fits(node) for _, fits, _ in SHAPES)
+
+
+def read_manifest(document: object, pointer: str, faults: list[Misfit]) -> list[Container]:
+    """The vLLM engines that a manifest would start, in the order in which they stand there; what is wrong with it is in ``faults``.
+
+    ``document`` is one object, a list of them, or a chart's values, as JSON or YAML gives them; ``pointer`` is where it stands in the request.
+    A known object without vLLM gives nothing. The paths start at the document.
+    """
+    reading = Reading(faults)
+    documents = list(_documents(Node(reading, document, "", pointer)))
+    for node in documents:
+        _note_referred(node)
+    for node in documents:
+        _read(node)
+    return reading.containers
+
+
+def _documents(node: Node, depth: int = 0) -> Iterator[Node]:
+    """Each object of a list, of a ``List``, or the one that is there."""
+    reading = node.reading
+    if depth > MAX_NESTED:
+        node.fault(f"lists stand more than {MAX_NESTED} deep in one another; write the objects side by side")
+    elif isinstance(node.value, list):
+        for item in node.items():
+            if reading.documents > MAX_DOCUMENTS:
+                break
+            yield from _documents(item, depth + 1)
+    elif isinstance(node.value, dict) and _is_list(node.value):
+        yield from _documents(node.get("items"), depth + 1)
+    elif node.value is None and depth:
+        return
+    else:
+        reading.documents += 1
+        if reading.documents > MAX_DOCUMENTS:
+            reading.fault_once(node.pointer, f"more than {MAX_DOCUMENTS} documents; send fewer at a time")
+            return
+        yield node
+
+
+def _is_list(value: dict[str, object]) -> bool:
+    kind = value.get("kind")
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list)
+
+
+def _identity(node: Node) -> tuple[str, str] | None:
+    """The API group and kind of an object; nothing where it has no kind."""
+    if not isinstance(node.value, dict) or not isinstance(node.value.get("kind"), str):
+        return None
+    version = node.value.get("apiVersion")
+    group, slash, _ = version.partition("/") if isinstance(version, str) else ("", "", "")
+    return (group if slash else ""), node.value["kind"]
+
+
+def _note_referred(node: Node) -> None:
+    identity = _identity(node)
+    if identity == CONFIG_MAP:
+        name = node.get("metadata", "name").text()
+        data = {key: item.value for key, item in node.get("data").members() if isinstance(item.value, str)}
+        if name is not None:
+            same = node.reading.config_maps.get(name, data) == data
+            node.reading.config_maps[name] = data if same else {}
+    elif identity in RUNTIMES:
+        name = node.get("metadata", "name").text()
+        container = kserve.runtime_container(node)
+        if name is not None and container is not None:
+            node.reading.runtimes[name] = container
+
+
+def _read(node: Node) -> None:
+    identity = _identity(node)
+    if identity is not None:
+        adapter = ADAPTERS.get(identity)
+        if adapter is not None:
+            adapter(node)
+        else:
+            _unknown_kind(node, *identity)
+        return
+    for _, fits, adapter in SHAPES:
+        if fits(node):
+            adapter(node)
+            return
+    if not isinstance(node.value, dict):
+        node.fault(f"{quoted(node.value)} is no manifest; write a Kubernetes object, a list of them, or a chart's values")
+    elif "kind" in node.value:
+        node.get("kind").fault(f"{quoted(node.value['kind'])} is no kind; legal: {listed(KINDS)}")
+    else:
+        node.fault(f"no `kind`, and none of the shapes that are known without one: {'; '.join(name for name, _, _ in SHAPES)}")
+
+
+def _unknown_kind(node: Node, group: str, kind: str) -> None:
+    """A fault, unless the object is of a group whose other kinds never hold containers."""
+    known = sorted({owner for owner, name in ADAPTERS if name == kind})
+    if known:
+        legal = listed(owner or "v1" for owner in known)
+        node.get("apiVersion").fault(f"{quoted(node.value.get('apiVersion'))} has no `{kind}` that is known here; its API group is {legal}")
+    elif (group not in PASSED_OVER and not group.endswith(PASSED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
+        node.get("kind").fault(f"{quoted(kind)} is not known; legal: {listed(KINDS)}{nearest(kind, KINDS)}")

@@ -1,0 +1,45 @@
+"""SkyPilot tasks (read at the project's examples, 2026).
+
+Owns ``run`` as a bash script with the variables of ``envs``, and vLLM's version from ``pip install vllm==`` in ``setup``.
+Variables that SkyPilot sets on each node are not known before it has chosen one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.manifests.draft import Draft
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+BESIDE: Final = frozenset({"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"})
+NODE_VARIABLES: Final = ("SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
+INSTALLS: Final = re.compile(r"\bvllm(?:\[[\w,-]{1,80}\])?==(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?![\w.*])")
+
+
+def is_task(document: Node) -> bool:
+    """Whether a document without a kind has the shape of a task."""
+    return isinstance(document.value, dict) and "run" in document.value and not BESIDE.isdisjoint(document.value)
+
+
+def read_task(document: Node) -> None:
+    """The engine that ``run`` starts, if it starts one."""
+    script = document.get("run").text()
+    if script is None:
+        return
+    draft = Draft(document)
+    draft.add("run", "bash", "-c", script)
+    draft.has_command = True
+    nodes = document.get("num_nodes").count()
+    draft.env = dict.fromkeys(NODE_VARIABLES) | {"SKYPILOT_NUM_NODES": str(1 if nodes is None else nodes)}
+    for members in ("envs", "secrets"):
+        for name, value in document.get(members).members():
+            draft.env[name] = value.scalar()
+    image = document.get("resources", "image_id").value
+    if isinstance(image, str) and image.startswith("docker:"):
+        draft.image = image.removeprefix("docker:")
+    found = INSTALLS.search(document.get("setup").text() or "")
+    if draft.starts_vllm():
+        draft.take(installed=found[1] if found else None)

@@ -1,0 +1,57 @@
+"""production-stack's VLLMRuntime (``production-stack.vllm.ai/v1alpha1``, read at the project's main branch, August 2026).
+
+Owns the arguments and variables that its operator makes of ``spec``: a switch that is off becomes its ``--no-`` form, a number counts above
+zero, LMCache becomes a connector. Hosts, ports and chat templates are left out. ``v1`` chooses an engine generation, not a model runner.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.pods import read_env
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+ADDED: Final = "added by production-stack"
+
+
+def read_vllm_runtime(document: Node) -> None:
+    """The one engine of a VLLMRuntime."""
+    spec = document.get("spec")
+    draft, model, config = Draft(spec), spec.get("model"), spec.get("vllmConfig")
+    registry, name = (spec.get("deploymentConfig", "image", part).text() for part in ("registry", "name"))
+    draft.image = f"{registry}/{name}" if registry and name else name
+    draft.add(ADDED, "/opt/venv/bin/vllm", "serve")
+    url = model.get("modelURL").text()
+    if url is not None:
+        draft.add("model.modelURL", url)
+    lora = model.get("enableLoRA").flag()
+    if lora:
+        draft.add("model.enableLoRA", "--enable-lora")
+    for member, flag in (("enableChunkedPrefill", "enable-chunked-prefill"), ("enablePrefixCaching", "enable-prefix-caching")):
+        place = ADDED if config.get(member).value is None else f"vllmConfig.{member}"
+        draft.add(place, f"--{flag}" if config.get(member).flag() else f"--no-{flag}")
+    for node, word in (
+        (model.get("maxModelLen"), "--max-model-len"),
+        (model.get("dtype"), "--dtype"),
+        (config.get("tensorParallelSize"), "--tensor-parallel-size"),
+        (model.get("maxNumSeqs"), "--max-num-seqs"),
+        (config.get("gpuMemoryUtilization"), "--gpu-memory-utilization"),
+        (config.get("maxLoras"), "--max-loras"),
+    ):
+        value = node.text() if word in {"--dtype", "--gpu-memory-utilization"} else node.count()
+        if value and not (isinstance(value, int) and value < 0):
+            draft.add(node.path[len(spec.path) + 1 :], word, str(value))
+    draft.add_list(config.get("extraArgs"), "vllmConfig.extraArgs")
+    draft.env["VLLM_USE_V1"] = "1" if config.get("v1").flag() else "0"
+    if lora:
+        draft.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    if spec.get("lmCacheConfig", "enabled").flag():
+        connector = "LMCacheConnectorV1" if config.get("v1").flag() else "LMCacheConnector"
+        draft.add("lmCacheConfig", "--kv-transfer-config", json.dumps({"kv_connector": connector, "kv_role": "kv_both"}, separators=(",", ":")))
+        draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
+    read_env(config.get("env"), draft)
+    draft.take()

@@ -1,0 +1,67 @@
+"""Workloads of Kubernetes and its siblings that hold whole pods: which pods an object has.
+
+Owns the places of pod templates in Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob of Kubernetes,
+JobSet v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August 2026), AIBrix's
+StormService and RoleSet v1alpha1 (read at AIBrix's main branch, August 2026). LWS tells each pod its group by variables; AIBrix adds none that vLLM reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policy.intake.manifests.pods import read_pod
+
+if TYPE_CHECKING:
+    from policy.intake.manifests.reading import Node
+
+
+def read_one_pod(document: Node) -> None:
+    """A Pod."""
+    read_pod(document.get("spec"))
+
+
+def read_template(document: Node) -> None:
+    """An object with one pod template, such as a Deployment."""
+    read_pod(document.get("spec", "template", "spec"))
+
+
+def read_pod_template(document: Node) -> None:
+    """A PodTemplate."""
+    read_pod(document.get("template", "spec"))
+
+
+def read_cron_job(document: Node) -> None:
+    """A CronJob."""
+    read_template(document.get("spec", "jobTemplate"))
+
+
+def read_job_set(document: Node) -> None:
+    """A JobSet: a Job for each of its parts."""
+    for part in document.get("spec", "replicatedJobs").items():
+        read_template(part.get("template"))
+
+
+def read_leader_worker_set(document: Node) -> None:
+    """A LeaderWorkerSet; without a leader's template its leader runs the workers'."""
+    template = document.get("spec", "leaderWorkerTemplate")
+    size = template.get("size").count()
+    group = {"LWS_GROUP_SIZE": str(1 if size is None else size), "LWS_LEADER_ADDRESS": None}
+    read_pod(template.get("leaderTemplate", "spec"), {**group, "LWS_WORKER_INDEX": "0"})
+    read_pod(template.get("workerTemplate", "spec"), {**group, "LWS_WORKER_INDEX": None})
+
+
+def read_disaggregated_set(document: Node) -> None:
+    """A DisaggregatedSet: a LeaderWorkerSet for each role."""
+    for role in document.get("spec", "roles").items():
+        read_leader_worker_set(role)
+
+
+def read_storm_service(document: Node) -> None:
+    """AIBrix's StormService: a RoleSet's template."""
+    read_role_set(document.get("spec", "template"))
+
+
+def read_role_set(document: Node) -> None:
+    """AIBrix's RoleSet: a pod template for each role."""
+    for role in document.get("spec", "roles").items():
+        read_pod(role.get("template", "spec"))

@@ -1,0 +1,681 @@
+"""Manifests: what each controller's own examples give, what is refused, and that no input does harm.
+
+Beside each fixture stands what it must give: ``gives/<fixture>``, whole, each word with its place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy.errors import MAX_FAULTS, Misfit
+from policy.intake.commandline import Container
+from policy.intake.manifests import images, is_manifest, read_manifest
+from policy.intake.manifests.reading import MAX_CONTAINERS, MAX_COPIED, MAX_DOCUMENTS
+from policy.source import read_yaml
+
+HERE = Path(__file__).parent
+FIXTURES = sorted((HERE / "fixtures").glob("*.yaml"))
+
+
+def content(path: Path) -> Any:
+    return read_yaml(path.read_text(), path.name).plain()
+
+
+SERVING = {"command": ["vllm", "serve", "a/b"]}
+
+
+def taken(document: object) -> tuple[list[Container], list[Misfit]]:
+    faults: list[Misfit] = []
+    return read_manifest(document, "/manifest", faults), faults
+
+
+def shown(container: Container) -> dict[str, Any]:
+    """A container as the expectation files write it: words with their places, and nothing that is empty."""
+    members = msgspec.structs.asdict(container)
+    members["words"] = [list(pair) for pair in zip(members["words"], members.pop("places"), strict=True)]
+    return {name: value for name, value in members.items() if value or name == "path"}
+
+
+def pod(**container: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
+
+
+def llm(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "spec": {"model": {"uri": "hf://Qwen/Qwen3-8B"}, **spec}}
+
+
+def predictor(**model: Any) -> dict[str, Any]:
+    return {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "spec": {"predictor": {"model": model}}}
+
+
+def stack(**spec: Any) -> dict[str, Any]:
+    return {"servingEngineSpec": {"modelSpec": [{"repository": "vllm/vllm-openai", "tag": "v0.23.0", "modelURL": "m/m", **spec}]}}
+
+
+def graph(*args: str) -> dict[str, Any]:
+    main = {"image": "dynamo", "command": ["python3", "-m", "dynamo.vllm"], "args": list(args)}
+    services = {"Worker": {"extraPodSpec": {"mainContainer": main}}}
+    return {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "spec": {"services": services}}
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_a_manifest_gives_these_engines(path: Path) -> None:
+    containers, faults = taken(content(path))
+    assert faults == []
+    assert [shown(container) for container in containers] == content(HERE / "gives" / path.name)
+
+
+@pytest.mark.parametrize(
+    ("image", "version", "noted"),
+    [
+        ("vllm/vllm-openai:v0.23.0", "0.23.0", False),
+        ("docker.io/vllm/vllm-openai:0.23.0", "0.23.0", False),
+        ("mirror.example.com:5000/hub/vllm/vllm-openai:v0.11.2-x86_64", "0.11.2", False),
+        ("vllm/vllm-openai-rocm:v0.25.1", "0.25.1", False),
+        ("vllm/vllm-openai:v0.24.0rc2", "0.24.0rc2", False),
+        ("vllm/vllm-openai:v0.21.0.post1-cu129", "0.21.0.post1", False),
+        ("vllm/vllm-openai", None, True),
+        ("vllm/vllm-openai:latest", None, True),
+        ("vllm/vllm-openai:nightly-0123456", None, True),
+        ("vllm/vllm-openai:v0.23.0@sha256:00", None, True),
+        ("localhost:5000/vllm/vllm-openai", None, True),
+        ("rocm/vllm:rocm6.4.1_vllm_0.10.1", None, True),
+        ("ghcr.io/llm-d/llm-d-cuda:v0.9.0", None, True),
+        ("vllm/vllm-openai:" + "1" * 2000, None, False),
+        (None, None, False),
+    ],
+)
+def test_only_the_official_images_tag_names_the_version_of_vllm(image: str | None, version: str | None, noted: bool) -> None:  # noqa: FBT001
+    found, note = images.release(image)
+    assert (found, note is not None) == (version, noted)
+
+
+@pytest.mark.parametrize(
+    ("container", "counts"),
+    [
+        ({"image": "vllm/vllm-openai:v0.23.0", "args": ["Qwen/Qwen3-8B"]}, True),
+        ({"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=Qwen/Qwen3-8B"]}, True),
+        ({"image": "vllm/vllm-openai:v0.23.0"}, False),
+        ({"image": "vllm/vllm-openai:v0.23.0", "command": ["sleep", "infinity"]}, False),
+        ({"image": "rocm/vllm:latest", "args": ["vllm", "serve", "Qwen/Qwen3-8B"]}, True),
+        ({"image": "public.ecr.aws/deep-learning-containers/vllm:0.17-gpu", "args": ["--model", "x"]}, True),
+        ({"image": "lmcache/vllm-openai:latest", "args": ["--model", "x"]}, True),
+        ({"image": "ghcr.io/llm-d/llm-d-cuda:v0.9.0", "args": ["--model", "x"]}, True),
+        ({"image": "ghcr.io/llm-d/llm-d-routing-sidecar:v0.9.0", "args": ["--vllm-port=8200"]}, False),
+        ({"image": "ghcr.io/llm-d/llm-d-inference-sim:latest", "args": ["--model", "x"]}, False),
+        ({"image": "example.com/own:1", "args": ["vllm", "serve", "Qwen/Qwen3-8B"]}, True),
+        ({"image": "example.com/own:1", "command": ["vllm", "serve", "Qwen/Qwen3-8B"]}, True),
+        ({"image": "nginx:1.29", "args": ["-g", "daemon off;"]}, False),
+        ({"image": "v" * 2000, "args": ["--model", "x"]}, False),
+        ({"args": ["--model", "x"]}, False),
+    ],
+)
+def test_a_container_counts_by_its_command_or_by_its_image(container: dict[str, Any], counts: bool) -> None:  # noqa: FBT001
+    containers, faults = taken(pod(**container))
+    assert (bool(containers), faults) == (counts, [])
+
+
+KINDS = (
+    "`Pod`, `ReplicationController`, `Deployment`, `StatefulSet`, `DaemonSet`, `ReplicaSet`, `Job`, `CronJob`, "
+    "`PodTemplate`, `Rollout`, `JobSet`, `LeaderWorkerSet`, `DisaggregatedSet`, "
+    "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, `LLMInferenceService`, `VLLMRuntime`, "
+    "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `RayService`, `RayCluster`"
+)
+SHAPES = (
+    "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values (`servingEngineSpec`); "
+    "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` beside `resources`, `setup` or `envs`)"
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer", "message"),
+    [
+        ({"apiVersion": "apps.example.com/v1", "kind": "Zoo"}, "/kind", f"`Zoo` is not known; legal: {KINDS}"),
+        ({"apiVersion": "apps/v1", "kind": "Deploymnt"}, "/kind", f"`Deploymnt` is not known; legal: {KINDS}; did you mean `Deployment`?"),
+        (
+            {"apiVersion": "v1", "kind": "Deployment"},
+            "/apiVersion",
+            "`v1` has no `Deployment` that is known here; its API group is `apps`",
+        ),
+        ({"apiVersion": "x/v1", "kind": "Pod"}, "/apiVersion", "`x/v1` has no `Pod` that is known here; its API group is `v1`"),
+        ({"kind": 7}, "/kind", f"`7` is no kind; legal: {KINDS}"),
+        ({"a": 1}, "", f"no `kind`, and none of the shapes that are known without one: {SHAPES}"),
+        ("text", "", "`text` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
+        (None, "", "`null` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
+        ([None, 3], "/1", "`3` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
+        (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "`8000` is no text; put it in quotes"),
+        (pod(args="--port"), "/spec/containers/0/args", "`--port` is no list; write a list here"),
+        ({"kind": "Pod", "apiVersion": "v1", "spec": 5}, "/spec", "`5` is no object; write a map of members here"),
+        (pod(env=[{"name": "A", "value": True}]), "/spec/containers/0/env/0/value", "`true` is no text; put it in quotes"),
+        (llm(parallelism={"tensor": "2"}), "/spec/parallelism/tensor", "`2` is no whole number"),
+        (llm(kvCacheOffloading={"cpu": "ten"}), "/spec/kvCacheOffloading/cpu", "`ten` is no quantity; write for example `10Gi`"),
+        (
+            llm(worker={}, template={"containers": [{"name": "main", **SERVING}]}, parallelism={"pipeline": 2}),
+            "/spec/worker",
+            "with `worker`, KServe has a configuration for data parallelism only; state a `command` in the container `main`",
+        ),
+        (stack(enabled="no"), "/servingEngineSpec/modelSpec/0/enabled", "`no` is neither `true` nor `false`"),
+        (
+            stack(modelURL=["m"]),
+            "/servingEngineSpec/modelSpec/0/modelURL",
+            '`["m"]` is no single value; write a text, a number, `true` or `false`',
+        ),
+        (
+            {"modelArtifacts": {}, "decode": {"containers": [{"modelCommand": "vllmserve"}]}},
+            "/decode/containers/0/modelCommand",
+            "`vllmserve` is no command of the chart; legal: `vllmServe`, `imageDefault`, `custom`; did you mean `vllmServe`?",
+        ),
+        ({"llm_configs": ["qwen.yaml"]}, "/llm_configs/0", "`qwen.yaml` is the name of a file; write its content here"),
+        (
+            {"llm_configs": [{"engine_kwargs": {"model": "a/b"}}]},
+            "/llm_configs/0/engine_kwargs/model",
+            "`model` is not allowed in `engine_kwargs`; write `model_loading_config`",
+        ),
+        (
+            {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "a: [1"}},
+            "/spec/serveConfigV2",
+            "line 2, column 1: not YAML: while parsing a flow sequence did not find expected ',' or ']'",
+        ),
+        (
+            {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "llm_configs: 3"}},
+            "/spec/serveConfigV2",
+            "`3` is no list; write a list here",
+        ),
+        ({"services": {"a": {"command": "vllm 'serve"}}}, "/services/a/command", "the quotes in `vllm 'serve` do not close"),
+        (
+            {"services": {"a": {"environment": {"A": True}}}},
+            "/services/a/environment/A",
+            "`true` is no text; put it in quotes, Compose refuses a boolean",
+        ),
+        (
+            {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": {"vllmConfig": {"maxLoras": 1.5}}},
+            "/spec/vllmConfig/maxLoras",
+            "`1.5` is no whole number",
+        ),
+        (
+            {"services": {"a": {"command": "x" * 40_000}}},
+            "/services/a/command",
+            "a command of more than 32768 characters; no such command is read",
+        ),
+        (
+            {"modelArtifacts": {"uri": "hf://" + "x" * 3000}, "decode": {"containers": [{"modelCommand": "vllmServe"}]}},
+            "/modelArtifacts",
+            "a model's name or URI of more than 2048 characters; no such model is read",
+        ),
+        (llm(kvCacheOffloading={"cpu": None}, worker=[]), "/spec/worker", "`[]` is no object; write a map of members here"),
+        (
+            {"llm_configs": [{"engine_kwargs": {"logits_processors": [1, {"a": 2}]}, "model_loading_config": []}]},
+            "/llm_configs/0/model_loading_config",
+            "`[]` is no object; write a map of members here",
+        ),
+        ({"services": {"a": 1}}, "/services/a", "`1` is no object; write a map of members here"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_stands(document: object, pointer: str, message: str) -> None:
+    assert taken(document)[1] == [Misfit(f"/manifest{pointer}", message)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute"},
+        {"apiVersion": "inference.networking.x-k8s.io/v1alpha2", "kind": "InferencePool"},
+        {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "InferenceGraph"},
+        {"apiVersion": "v1", "kind": "PodList", "items": []},
+        [],
+        {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}]},
+        {"run": "echo vllm", "resources": {}},
+        {"run": None, "resources": {}},
+        {"servingEngineSpec": {"enableEngine": False, "modelSpec": [{"modelURL": "a/b"}]}},
+        {"modelArtifacts": {}, "decode": {"create": False, "containers": [{"modelCommand": "vllmServe"}]}},
+        {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {}},
+        predictor(modelFormat={"name": "sklearn"}, storageUri="gs://bucket/model"),
+        predictor(modelFormat={"name": "huggingface"}, args=["--backend=huggingface"]),
+    ],
+)
+def test_a_known_document_without_vllm_gives_nothing(document: object) -> None:
+    assert taken(document) == ([], [])
+
+
+def words(document: object) -> list[list[str]]:
+    containers, faults = taken(document)
+    assert faults == []
+    return [container.words for container in containers]
+
+
+def notes(document: object) -> list[str]:
+    return taken(document)[0][0].notes
+
+
+SERVE = ["vllm", "serve", "/mnt/models"]
+PD_CONNECTOR = (
+    '{"kv_connector":"PdConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},'
+    '{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"}]},'
+    '"kv_connector_module_path":"kvbm.vllm_integration.connector"}'
+)
+API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        pytest.param(
+            llm(kvCacheOffloading={}),
+            [
+                [
+                    *(*SERVE, "--kv-transfer-config"),
+                    '{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"cpu_bytes_to_use":null,"spec_name":"TieringOffloadingSpec"},"kv_role":"kv_both"}',
+                ]
+            ],
+            id="offloading without a size",
+        ),
+        pytest.param(llm(), [SERVE], id="KServe starts a service that says nothing of its container"),
+        pytest.param(llm(parallelism={"data": 2, "tensor": 4}), [[*SERVE, "--tensor-parallel-size", "4"]], id="data parallelism needs workers"),
+        pytest.param(
+            llm(parallelism={"dataLocal": 8}, worker={}),
+            [[*SERVE, "--data-parallel-size", "1", "--data-parallel-size-local", "8", *tail] for tail in ([], ["--headless"])],
+            id="the size itself is one where only the local one is written",
+        ),
+        pytest.param(
+            llm(kvCacheOffloading={"cpu": "1500m"}, template={"containers": [{"name": "main", "args": ["--kv-transfer-config", "'{}'"]}]}),
+            [[*SERVE, "--kv-transfer-config", "{}"]],
+            id="a connector of the user's own keeps KServe's away",
+        ),
+        pytest.param(
+            llm(model={"uri": "hf://a/b", "lora": {"adapters": [{"name": "x"}]}}, template={"containers": [{"name": "main", "args": ["--lora-modules x=y"]}]}),
+            [[*SERVE, "--lora-modules", "x=y"]],
+            id="adapters of the user's own keep KServe's away",
+        ),
+        pytest.param(
+            llm(template={"containers": [{"name": "main", "args": ["it's"]}]}),
+            [[*SERVE, "it's"]],
+            id="a quote that does not close stays as it is",
+        ),
+        pytest.param(
+            llm(template={"containers": [{"name": "main", "args": ["--max-model-len $LEN"], "env": [{"name": "LEN", "value": "8"}]}]}),
+            [[*SERVE, "--max-model-len", "8"]],
+            id="KServe's shell fills in variables",
+        ),
+        pytest.param(
+            predictor(modelFormat={"name": "vLLM"}, command=["vllm", "serve"], args=["a/b"]),
+            [["vllm", "serve", "a/b"]],
+            id="a predictor's own command takes the place of the runtime's",
+        ),
+        pytest.param(
+            predictor(modelFormat={"name": "huggingface"}, storageUri="s3://bucket/model", args=["--model_id=a/b"]),
+            [SERVE],
+            id="a stored model goes before the one that is named",
+        ),
+        pytest.param(
+            predictor(modelFormat={"name": "huggingface"}, command=["vllm", "serve"]),
+            [["vllm", "serve"]],
+            id="a command of its own is not KServe's server",
+        ),
+        pytest.param(predictor(modelFormat={"name": "vLLM"}, command=["sleep", "1"]), [], id="a predictor's own command may not be vLLM's"),
+        pytest.param(
+            {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": {"lmCacheConfig": {"enabled": True}}},
+            [
+                [
+                    *("/opt/venv/bin/vllm", "serve", "--no-enable-chunked-prefill", "--no-enable-prefix-caching", "--kv-transfer-config"),
+                    '{"kv_connector":"LMCacheConnector","kv_role":"kv_both"}',
+                ]
+            ],
+            id="a VLLMRuntime that says nothing has everything off",
+        ),
+        pytest.param(predictor(runtime="own", image="vllm/vllm-openai", args=["--model=a/b"]), [["--model=a/b"]], id="any other format: the arguments alone"),
+        pytest.param(
+            [
+                {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "metadata": {"name": "r"}, "spec": {"containers": [{"name": "other"}]}},
+                predictor(runtime="r", args=["--model=a/b"]),
+            ],
+            [],
+            id="a runtime without KServe's container runs nothing",
+        ),
+        pytest.param(
+            stack(lmcacheConfig={"enabled": True, "enablePD": False, "kvRole": "kv_producer"}, modelRevision="abc", vllmConfig={"enablePrefixCaching": False}),
+            [
+                [
+                    *("vllm", "serve", "m/m", "--no-enable-prefix-caching", "--revision", "abc", "--kv-transfer-config"),
+                    '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_producer","kv_connector_extra_config":{"discard_partial_chunks":false,"lmcache_rpc_port":null}}',
+                ]
+            ],
+            id="the chart asks whether enablePD is there, not whether it is true",
+        ),
+        pytest.param(
+            stack(vllmConfig={"v0": 1, "enableChunkedPrefill": True, "pipelineParallelSize": 2}, lmcacheConfig={"enabled": True}),
+            [
+                [
+                    *("vllm", "serve", "m/m", "--enable-chunked-prefill", "--no-enable-prefix-caching", "--kv-transfer-config"),
+                    '{"kv_connector":"LMCacheConnector","kv_role":"kv_both"}',
+                ]
+            ],
+            id="the old engine generation has the old connector",
+        ),
+        pytest.param(
+            {"modelArtifacts": {"uri": "pvc://claim/a/b", "name": "n"}, "prefill": {"containers": [{"modelCommand": "vllmServe", "mountModelVolume": True}]}},
+            [["vllm", "serve", "/model-cache/a/b"]],
+            id="a claim's path stands below the mount",
+        ),
+        pytest.param(
+            {"modelArtifacts": {"uri": "pvc+hf://claim/cache/org/name", "mountPath": "/m"}, "prefill": {"containers": [{"modelCommand": "vllmServe"}]}},
+            [["vllm", "serve", "org/name"]],
+            id="a claim with a Hub cache keeps the model's name",
+        ),
+        pytest.param(
+            {"modelArtifacts": {"uri": "oci://image"}, "prefill": {"containers": [{"modelCommand": "vllmServe"}]}},
+            [["vllm", "serve"]],
+            id="the chart knows no argument for an OCI model",
+        ),
+        pytest.param(
+            graph("--connector=LMCache"),
+            [
+                [
+                    *("python3", "-m", "dynamo.vllm", "--kv-transfer-config", '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'),
+                    "--enable-prefix-caching",
+                ]
+            ],
+            id="Dynamo's connector",
+        ),
+        pytest.param(
+            graph("--is-prefill-worker", "--endpoint", "dyn://a.b.c", "--no-fpm-trace", "--request-plane=tcp", "--model", "a/b", "--enforce-eager"),
+            [["python3", "-m", "dynamo.vllm", "--model", "a/b", "--enforce-eager", "--enable-prefix-caching"]],
+            id="Dynamo keeps its own flags",
+        ),
+        pytest.param(
+            graph("--connector", "nixl", "--connector", "kvbm", "--namespace", "--seed", "1", "--enable-prefix-caching"),
+            [
+                [
+                    *("python3", "-m", "dynamo.vllm", "--seed", "1", "--enable-prefix-caching", "--kv-transfer-config"),
+                    PD_CONNECTOR,
+                ]
+            ],
+            id="two connectors are one of Dynamo's",
+        ),
+        pytest.param(graph("--connector", "none"), [["python3", "-m", "dynamo.vllm", "--enable-prefix-caching"]], id="no connector"),
+        pytest.param(
+            {
+                "apiVersion": "nvidia.com/v1alpha1",
+                "kind": "DynamoComponentDeployment",
+                "spec": {"extraPodSpec": {"mainContainer": {"command": ["vllm", "serve"]}}},
+            },
+            [["vllm", "serve"]],
+            id="a component by itself",
+        ),
+        pytest.param(
+            {"applications": [{"args": {"prefill_config": {"engine_kwargs": {"enable_lora": True}}}}]},
+            [["vllm", "serve", "--enable-lora", "--distributed-executor-backend", "ray"]],
+            id="Ray's prefill and decode stand alone",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "ray.io/v1",
+                "kind": "RayCluster",
+                "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"command": ["vllm", "serve", "a/b"]}]}}}},
+            },
+            [["vllm", "serve", "a/b"]],
+            id="a Ray cluster's own command",
+        ),
+        pytest.param(
+            {"services": {"a": {"entrypoint": "vllm serve", "command": ["$$A", "${A:+b}c", "$A", "${A?no}"]}}},
+            [["vllm", "serve", "$A", "c", "$A", "${A?no}"]],
+            id="Compose's variables",
+        ),
+    ],
+)
+def test_a_controller_adds_its_own(document: object, expected: list[list[str]]) -> None:
+    assert words(document) == expected
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({"apiVersion": "v1", "kind": "PodTemplate", "template": {"spec": {"containers": [SERVING]}}}, "template.spec.containers[0]"),
+        (
+            {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "spec": {"template": {"spec": {"containers": [SERVING]}}}},
+            "spec.template.spec.containers[0]",
+        ),
+        (
+            {
+                "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                "kind": "JobSet",
+                "spec": {"replicatedJobs": [{"template": {"spec": {"template": {"spec": {"containers": [SERVING]}}}}}]},
+            },
+            "spec.replicatedJobs[0].template.spec.template.spec.containers[0]",
+        ),
+        (
+            {"apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "RoleSet", "spec": {"roles": [{"template": {"spec": {"containers": [SERVING]}}}]}},
+            "spec.roles[0].template.spec.containers[0]",
+        ),
+        ([{"apiVersion": "v1", "kind": "PodList", "items": [pod(**SERVING)]}], "[0].items[0].spec.containers[0]"),
+    ],
+)
+def test_pods_stand_in_other_objects_too(document: object, path: str) -> None:
+    containers, faults = taken(document)
+    assert ([container.path for container in containers], faults) == ([path], [])
+
+
+@pytest.mark.parametrize(
+    ("document", "known"),
+    [
+        ([], False),
+        ([{"kind": "Anything"}, {}], True),
+        ([{"facts": {}}], False),
+        ({"kind": "Anything"}, True),
+        ({"servingEngineSpec": {}}, True),
+        ({"services": {}}, True),
+        ({"deployment": {}}, False),
+        ({"facts": {}}, False),
+        ("text", False),
+    ],
+)
+def test_a_manifest_is_known_by_its_kind_or_its_shape(document: object, known: bool) -> None:  # noqa: FBT001
+    assert is_manifest(document) is known
+
+
+OFFLOADING = {"cpu": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("document", "note"),
+    [
+        (llm(parallelism={"data": 2}), "`spec.parallelism.data` has no effect without `worker`: KServe's configuration for one node has no flag for it"),
+        (
+            llm(workload={"kvCacheOffloading": OFFLOADING}),
+            "`spec.workload` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher",
+        ),
+        (
+            llm(template={"containers": [{"name": "main", "args": ["--seed 1; echo"]}]}),
+            "args[0]: a shell ends the command within `--seed 1; echo`; put quotes around what belongs to it",
+        ),
+        (llm(template={"containers": [{"name": "main", "args": ["--seed $S"]}]}), "args[0]: only a running shell knows all of `--seed $S`"),
+        (
+            llm(template={"containers": [{"name": "main", "args": ["it's"]}]}),
+            "args[0]: a shell refuses `it's`: the quote `'` at character 8 is not closed; close it",
+        ),
+        (llm(model={"lora": {"adapters": [{"uri": "hf://a/b"}]}}), "an adapter without a name at `spec.model.lora.adapters[0]` is left out"),
+        (
+            predictor(modelFormat={"name": "vLLM"}, runtime="mine", resources={"limits": {"nvidia.com/gpu": "1"}}),
+            "the runtime `mine` is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed",
+        ),
+        (
+            predictor(modelFormat={"name": "vLLM"}),
+            "no GPU is asked for, so KServe takes the `-cpu` build of the image; state `environment.platform` as `cpu`",
+        ),
+        (
+            predictor(modelFormat={"name": "huggingface"}),
+            "KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it",
+        ),
+        (predictor(modelFormat={"name": "huggingface"}, storageUri="s3://b", args=["--model_id=a/b", "--backend=vllm"]), "`--model_id` yields to `storageUri`"),
+        (graph("--connector", "nixle"), "`nixle` is no connector of Dynamo's; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?"),
+        (stack(envFromSecret={"name": "s"}), "`configs` and `envFromSecret` set variables that the values do not show"),
+        (stack(env=[{"name": "A", "value": "{{ .Values.a }}"}]), "env.A: the value is a template; only the rendered output tells it"),
+        (
+            {"services": {"a": {"entrypoint": "vllm serve", "extends": {"service": "b"}}}},
+            "`extends` takes members from another service, which is not read here",
+        ),
+    ],
+)
+def test_what_the_manifest_does_not_show_is_noted(document: object, note: str) -> None:
+    assert note in notes(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "name", "value"),
+    [
+        (stack(vllmConfig={"v0": "1"}), "VLLM_USE_V1", "0"),
+        ({"servingEngineSpec": {"vllmApiKey": "k", "modelSpec": [{"modelURL": "a/b"}]}}, "VLLM_API_KEY", None),
+        ({"run": "vllm serve a/b", "envs": {"A": 1}}, "A", "1"),
+        ({"run": "vllm serve a/b", "num_nodes": 2}, "SKYPILOT_NUM_NODES", "2"),
+        (pod(command=["vllm", "serve"], env=[{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}]), "A", "12"),
+    ],
+)
+def test_a_variable_has_this_value(document: object, name: str, value: str | None) -> None:
+    assert taken(document)[0][0].env[name] == value
+
+
+def test_a_task_in_an_image_of_its_own_has_that_image() -> None:
+    containers, _ = taken({"run": "vllm serve a/b", "resources": {"image_id": "docker:vllm/vllm-openai:v0.23.0"}})
+    assert [(container.image, container.vllm_version) for container in containers] == [("vllm/vllm-openai:v0.23.0", "0.23.0")]
+
+
+def test_config_maps_of_one_name_and_two_contents_are_not_known() -> None:
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"A": value}} for value in "12"]
+    reference = {"configMapKeyRef": {"name": "c", "key": "A"}}
+    containers, _ = taken([*maps, pod(command=["vllm", "serve"], env=[{"name": "A", "valueFrom": reference}])])
+    assert containers[0].env == {"A": None}
+
+
+def test_a_manifest_holds_so_many_engines_and_no_more() -> None:
+    containers, faults = taken({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [SERVING] * (MAX_CONTAINERS + 1)}})
+    assert len(containers) == MAX_CONTAINERS
+    assert faults == [Misfit(f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; send fewer at a time")]
+
+
+def test_a_manifest_holds_so_many_documents_and_no_more() -> None:
+    service = {"apiVersion": "v1", "kind": "Service"}
+    assert taken([service] * MAX_DOCUMENTS) == ([], [])
+    assert taken([service] * (MAX_DOCUMENTS + 2)) == ([], [Misfit(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; send fewer at a time")])
+
+
+def test_lists_do_not_nest_without_end() -> None:
+    document: Any = []
+    for _ in range(20):
+        document = [document]
+    assert [fault.message for fault in taken(document)[1]] == ["lists stand more than 8 deep in one another; write the objects side by side"]
+
+
+def test_a_command_has_so_many_words_and_no_more() -> None:
+    containers, faults = taken(pod(command=["vllm", "serve", *["x"] * 5000]))
+    assert (containers, [fault.message for fault in faults]) == ([], ["more than 4096 words or 1000000 characters in one command; no such command is read"])
+
+
+def test_faults_end_at_some_point() -> None:
+    assert len(taken(pod(args=[0] * 500))[1]) == MAX_FAULTS
+
+
+def test_variables_that_double_each_other_do_not_grow_without_end() -> None:
+    env = [{"name": "V0", "value": "x" * 64}, *({"name": f"V{i}", "value": f"$(V{i - 1})$(V{i - 1})"} for i in range(1, 64))]
+    containers, faults = taken(pod(command=["vllm", "serve"], env=env))
+    assert sum(len(value or "") for value in containers[0].env.values()) <= MAX_COPIED + 64
+    assert [fault.message for fault in faults] == [f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"]
+
+
+def test_a_config_map_is_not_copied_without_end() -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {f"K{i}": "x" for i in range(2000)}}
+    container = {**SERVING, "envFrom": [{"configMapRef": {"name": "c"}}], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    spec = {"volumes": [{"name": "v", "configMap": {"name": "c"}}], "containers": [container] * 40}
+    containers, faults = taken([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
+    assert sum(len(each.env) + len(each.files) for each in containers) <= MAX_COPIED
+    assert [fault.message for fault in faults] == [f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"]
+
+
+def test_shared_variables_and_runtimes_are_not_copied_without_end() -> None:
+    env = [{"name": f"K{i}", "value": "x"} for i in range(2000)]
+    runtime = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ServingRuntime",
+        "metadata": {"name": "r"},
+        "spec": {"containers": [{"name": "kserve-container", "command": ["vllm", "serve"], "env": env}]},
+    }
+    stacks = {"servingEngineSpec": {"env": env, "modelSpec": [{"modelURL": "a/b"}] * 40}}
+    for document in (stacks, [runtime, *[predictor(runtime="r")] * 40]):
+        assert [fault.message for fault in taken(document)[1]] == [
+            f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+        ]
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | st.sampled_from(["vllm serve", "{{", "$(A)"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+DOCUMENTS = {path.stem: content(path) for path in FIXTURES}
+
+
+def places(value: Any, here: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [here, *(place for key, child in children for place in places(child, (*here, key)))]
+
+
+def with_junk(value: Any, place: tuple[str | int, ...], junk: object) -> Any:
+    if not place:
+        return junk
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = with_junk(value[place[0]], place[1:], junk)
+    return copy
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    document = DOCUMENTS[draw(st.sampled_from(sorted(DOCUMENTS)))]
+    for _ in range(draw(st.integers(1, 4))):
+        document = with_junk(document, draw(st.sampled_from(places(document))), draw(JUNK))
+    return document
+
+
+def resolves(document: Any, pointer: str) -> bool:
+    """Whether a pointer leads to a value of the document, or to a member that the document leaves out."""
+    for token in pointer.removeprefix("/manifest").split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, list):
+            if not key.isdecimal() or int(key) >= len(document):
+                return False
+            document = document[int(key)]
+        elif isinstance(document, dict):
+            document = document.get(key)
+        else:
+            return document is None
+    return True
+
+
+@settings(max_examples=400, deadline=None)
+@given(mutated())
+def test_no_manifest_gives_an_exception(document: Any) -> None:
+    containers, faults = taken(document)
+    for fault in faults:
+        assert fault.pointer.startswith("/manifest")
+        assert resolves(document, fault.pointer)
+        assert fault.message
+    for container in containers:
+        assert len(container.words) == len(container.places)
+        assert msgspec.convert(msgspec.to_builtins(container), Container) == container
+
+
+@settings(max_examples=200, deadline=None)
+@given(JUNK)
+def test_junk_is_refused_or_gives_nothing(document: object) -> None:
+    containers, faults = taken(document)
+    assert containers == []
+    assert faults or isinstance(document, list | dict)
