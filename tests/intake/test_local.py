@@ -1,0 +1,142 @@
+"""A model's folder gives its configuration and what stands beside it, or every reason why not."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.intake.local import MAX_BYTES, FileInvalid, FolderInvalid, read_config, read_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+
+
+def saved(folder: Path, **files: str | bytes) -> Path:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_json", ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def faults(folder: Path | str) -> list[str]:
+    with pytest.raises(FolderInvalid) as caught:
+        read_folder(folder)
+    assert str(caught.value) == "\n".join(caught.value.faults)
+    return [fault.replace(f"{folder}/", "").replace(str(folder), "FOLDER") for fault in caught.value.faults]
+
+
+def test_a_folder_with_a_configuration_alone_has_no_other_files(tmp_path: Path) -> None:
+    assert read_folder(saved(tmp_path, config_json=json.dumps(CONFIG))) == (CONFIG, {})
+
+
+def test_what_stands_beside_the_configuration_is_given_as_text(tmp_path: Path) -> None:
+    folder = saved(tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", params_json="{}", weights_bin="…")
+    saved(folder / "1_Pooling", config_json='{"pooling_mode_lasttoken": true}')
+    assert read_folder(str(folder)) == (CONFIG, {"modules.json": "[]", "params.json": "{}", "1_Pooling/config.json": '{"pooling_mode_lasttoken": true}'})
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    blobs = saved(tmp_path / "blobs", abc=json.dumps(CONFIG))
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    (snapshot / "config.json").symlink_to(blobs / "abc")
+    link = tmp_path / "link"
+    link.symlink_to(snapshot)
+    assert read_folder(link) == (CONFIG, {})
+
+
+def test_a_folder_without_a_configuration_is_told(tmp_path: Path) -> None:
+    assert faults(tmp_path) == ["`FOLDER` has no `config.json`; name the folder that the model was saved in"]
+
+
+def test_the_hubs_cache_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "snapshots").mkdir()
+    assert faults(tmp_path) == ["`FOLDER` has no `config.json`; name a folder below its `snapshots`"]
+
+
+def test_a_dangling_link_is_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").symlink_to(tmp_path / "gone")
+    assert faults(tmp_path) == ["`FOLDER` has no `config.json`; name the folder that the model was saved in"]
+
+
+@pytest.mark.parametrize("name", ["no-such-folder", "a\0b", ""])
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path, name: str) -> None:
+    assert len(faults(tmp_path / f"x{name}")) == 1
+
+
+def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
+    saved(tmp_path, config_json="{}")
+    assert faults(tmp_path / "config.json") == ["`FOLDER` is a file; name the folder that it is in"]
+
+
+def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
+    folder = saved(tmp_path, config_json="[1]", modules_json=b" " * (MAX_BYTES + 1), params_json=b"\xff{}")
+    assert faults(folder) == [
+        "`config.json` holds `[1]` and not an object",
+        "`modules.json` has more than the 1048576 bytes that are read",
+        "`params.json` is not UTF-8: byte 0 is not part of a character",
+    ]
+
+
+def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
+    assert read_folder(saved(tmp_path, config_json=b"{}" + b" " * (MAX_BYTES - 2))) == ({}, {})
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    assert faults(tmp_path) == ["`config.json` is no regular file"]
+
+
+def test_what_the_system_does_not_let_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.json").symlink_to(tmp_path / "config.json")
+    assert faults(tmp_path)[0].startswith("`config.json` cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ('{"time_step_limit": [0.0, Infinity]}', {"time_step_limit": [0.0, None]}),
+        ('{"a": -Infinity, "b": NaN, "c": "Infinity"}', {"a": None, "b": None, "c": "Infinity"}),
+        ('{"name": "Infinity"}', {"name": "Infinity"}),
+    ],
+)
+def test_numbers_that_python_writes_and_json_does_not_know_are_null(text: str, document: dict[str, Any]) -> None:
+    assert read_config(text.encode()) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("null", "holds `null` and not an object"),
+        ('"text"', "holds `text` and not an object"),
+        ("Infinity", "holds `null` and not an object"),
+        ('{"a": ', "cannot be read: not JSON: Input data was truncated"),
+        ('{"a": Infinity, ', "cannot be read: not JSON: JSON is malformed: invalid character (byte 6)"),
+        ("<!doctype html>", "cannot be read: not JSON: JSON is malformed: invalid character (byte 0)"),
+        ('{"a": 1e999}', "cannot be read: not JSON: a number that is too large (byte 6)"),
+        ('{"a":' * 65 + "1" + "}" * 65, "cannot be read: nested too deeply to be read; 64 levels are taken"),
+        ('{"a":' * 65 + "NaN" + "}" * 65, "cannot be read: not JSON: JSON is malformed: invalid character (byte 325)"),
+        ('{"a":' * 9999 + "NaN" + "}" * 9999, "cannot be read: nested too deeply to be read; 64 levels are taken"),
+    ],
+)
+def test_what_is_no_object_of_json_is_told(text: str, told: str) -> None:
+    with pytest.raises(FileInvalid) as caught:
+        read_config(text.encode())
+    assert str(caught.value) == told
+
+
+@given(st.binary() | st.text(alphabet='{}[]",:NaInfity0eE-\\u').map(str.encode))
+def test_any_bytes_are_an_object_or_a_reason(raw: bytes) -> None:
+    with suppress(FileInvalid):
+        assert isinstance(read_config(raw), dict)
