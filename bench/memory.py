@@ -18,6 +18,7 @@ from policy.catalogue import load
 from policy.folder import default_folder, read_folder
 from policy.policy import Policy
 from service.answers import Answers
+from service.models import Models
 from service.settings import Settings
 
 WARM_UP: Final = 50_000
@@ -46,7 +47,7 @@ def grown(seed: int, count: int) -> Growth:
 def _decide(seed: int, count: int) -> Growth:
     sources = read_folder(default_folder())
     policy = Policy(load(sources))
-    answer = Answers(policy, sources.rules, "", Settings()).decision
+    answer = Answers(policy, sources.rules, "", Settings(), Models(None)).decision
     stream = documents(seed, (None, *policy.releases.known))
 
     def decide(number: int) -> int:

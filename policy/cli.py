@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,20 +18,25 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from xml.etree import ElementTree as ET
 
 import typer
-from msgspec.structs import replace as with_members
 from rich.console import Console
+from rich.progress import track
 
 from policy import candidate, render
 from policy.cases import read_cases, run_cases
 from policy.catalogue import load, unused_conditions
-from policy.decision import encode
+from policy.containers import name_of, requests_of
+from policy.decision import Decision, encode
 from policy.errors import EngineFailed, Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
 from policy.folder import default_folder, read_folder
+from policy.intake.deployment import Platform
+from policy.intake.intake import found_nowhere
+from policy.intake.lookup import Models
+from policy.intake.manifests import is_manifest
 from policy.jsontext import NotJson, read_json
 from policy.policy import Policy
 from policy.published import rule_document
-from policy.request import read_request
-from policy.source import read_yaml
+from policy.request import Manifest, Request, read_asked, with_explanation
+from policy.source import read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,8 +46,13 @@ if TYPE_CHECKING:
     from policy.cases import Result
     from policy.catalogue import Catalogue
     from policy.folder import Sources
+    from policy.intake.intake import Find
 
 FOUND, USAGE, INVALID = 1, 2, 3
+MAX_FILE = 32 << 20
+MAX_VALUES = 2_000_000
+SLOW = 1 << 19
+"""From so many characters on, reading YAML takes seconds."""
 CANDIDATE_SECONDS = 10.0
 
 app = typer.Typer(
@@ -80,21 +91,50 @@ class Format(StrEnum):
 FormatOption = Annotated[Format, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")]
 
 
+VersionOption = Annotated[str | None, typer.Option("--vllm-version", help="The release to decide for, where the input names none.")]
+PlatformOption = Annotated[Platform | None, typer.Option("--platform", help="Where the engine runs; by itself `cuda` is assumed.")]
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option("--model-config", metavar="NAME=FILE", help="A model's config.json or folder; may be repeated. A local path needs none."),
+]
+HubOption = Annotated[
+    bool, typer.Option("--hub/--no-hub", envvar="RUNNER_POLICY_HUB", help="Look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN).")
+]
+
+
 @app.command()
 def decide(
-    file: FileArgument,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A request, a manifest or a chart's values, as JSON or YAML; `-` reads standard input.")],
     rules: RulesOption = None,
     default_release: DefaultOption = None,
+    vllm_version: VersionOption = None,
+    platform: PlatformOption = None,
+    model_configs: ModelOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # typer's flags
     explain: Annotated[bool, typer.Option("--explain", help="Show every rule with its first condition that failed, and what was assumed.")] = False,  # noqa: FBT002  # typer's flags
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
-    """Decide one deployment.
+    """Decide one deployment, or each vLLM container of a manifest.
 
-    Example: `echo '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}' | runner-policy decide -`
+    Examples: `echo '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}' | runner-policy decide -`,
+    `kubectl get deploy -A -o yaml | runner-policy decide -`
     """
-    _, policy = _policy(rules or default_folder(), default_release)
-    answer = _decided(policy, _document(file), explain=explain)
-    _show(answer, render.decision(answer), as_json=as_json)
+    _, policy = _policy(rules or default_folder(), default_release, _models(model_configs or [], hub=hub).find)
+    asked = _asked(policy, _completed(_document(file), vllm_version, platform), explain=explain)
+    if isinstance(asked, Request):
+        answer = _decided(policy, asked)
+        _show(answer, render.decision(answer), as_json=as_json)
+        return
+    rows = _each(policy, asked)
+    if as_json or not out.is_terminal:
+        for path, found in rows:
+            typer.echo(encode({"path": path, "decision": found} if isinstance(found, Decision) else {"path": path, "problem": _misfits(found)}).decode())
+    else:
+        lines = [(name_of(asked.document, path), found if isinstance(found, Decision) else "; ".join(_misfits(found))) for path, found in rows]
+        Console().print(render.containers(lines))
+    if not rows:
+        err.print("no vLLM container in there", markup=False)
+    raise typer.Exit(FOUND if any(isinstance(found, RequestInvalid) for _, found in rows) else 0)
 
 
 @app.command("dry-run")
@@ -102,17 +142,25 @@ def dry_run(
     file: FileArgument,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
+    model_configs: ModelOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # typer's flags
     candidates: Annotated[list[Path] | None, typer.Option("--candidate", help="A rule file to lay over the rules; may be repeated.")] = None,
     remove: Annotated[list[str] | None, typer.Option("--remove", help="The id of a rule to take away; may be repeated.")] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Explain a decision, and with candidate rules say what they would change."""
-    sources, policy = _policy(rules or default_folder(), default_release)
+    models = _models(model_configs or [], hub=hub)
+    sources, policy = _policy(rules or default_folder(), default_release, models.find)
     document = _document(file)
-    current = _decided(policy, document, explain=True)
+    asked = _asked(policy, document, explain=True)
+    if isinstance(asked, Manifest):
+        _fail(USAGE, f"{file}: a manifest has any number of deployments; `decide --explain` explains each")
+    current = _decided(policy, asked)
     if not candidates and not remove:
         _show(current, render.decision(current), as_json=as_json)
         return
+    if type(document.get("deployment")) is dict:
+        document["deployment"]["model_configs"] = {**models.found, **(document["deployment"].get("model_configs") or {})}
     texts = [_read_text(path) for path in candidates or []]
     today = datetime.now(UTC).date()
     job = candidate.Job(sources.rules, texts, remove or [], {**document, "explain": True}, policy.releases.default, today, int(CANDIDATE_SECONDS))
@@ -275,11 +323,23 @@ def _fail(code: int, *lines: str) -> NoReturn:
     raise typer.Exit(code)
 
 
-def _policy(folder: Path, default_release: str | None) -> tuple[Sources, Policy]:
+def _models(named: list[str], *, hub: bool) -> Models:
+    """Where models are looked for: what the flags name, folders of this machine, the hub where it is switched on."""
+    faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
+    if faults:
+        _fail(USAGE, *faults)
+    places = dict(each.split("=", 1) for each in named)
+    try:
+        return Models({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
+    except PolicyError as error:
+        _fail(USAGE, str(error))
+
+
+def _policy(folder: Path, default_release: str | None, find: Find = found_nowhere) -> tuple[Sources, Policy]:
     """The rules of a folder, ready to decide."""
     try:
         sources = read_folder(folder)
-        return sources, Policy(load(sources), default_release)
+        return sources, Policy(load(sources), default_release, find)
     except RulesInvalid as error:
         _fail(INVALID, str(error.under(folder)))
     except EngineFailed as error:
@@ -304,17 +364,61 @@ def _document(file: str) -> Any:
         if text.lstrip().startswith(("{", "[")):
             _fail(USAGE, f"{file}: {no_json}")
     try:
-        return read_yaml(text, file).plain()
+        with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
+            documents = read_documents(text, file, MAX_FILE, MAX_VALUES)
     except RulesInvalid as error:
         _fail(USAGE, *map(str, error.faults))
+    return documents[0] if len(documents) == 1 else documents
 
 
-def _decided(policy: Policy, document: Any, *, explain: bool) -> Any:
+def _completed(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:
+    """A request's document, or a bare manifest's, with what the flags say besides."""
+    if vllm_version is None and platform is None:
+        return document
+    if is_manifest(document):
+        document = {"manifest": document}
+    if type(document) is not dict:
+        return document
+    whole: dict[str, Any] = {} if vllm_version is None else {"vllm_version": vllm_version}
+    whole |= document
+    if platform is not None:
+        inner = whole.get("deployment")
+        holder: dict[str, Any] = dict(inner) if type(inner) is dict else whole
+        holder["environment"] = {"platform": platform.value, **(holder.get("environment") or {})}
+        if holder is not whole:
+            whole["deployment"] = holder
+    return whole
+
+
+def _asked(policy: Policy, document: Any, *, explain: bool) -> Request | Manifest:
     try:
-        request = read_request(document, policy.releases)
+        asked = read_asked(document, policy.releases)
     except RequestInvalid as error:
         _fail(USAGE, *_misfits(error))
-    return policy.decide(with_members(request, explain=explain or request.explain), datetime.now(UTC).date())
+    return with_explanation(asked) if explain else asked
+
+
+def _decided(policy: Policy, request: Request) -> Decision:
+    try:
+        return policy.decide(request, datetime.now(UTC).date())
+    except RequestInvalid as error:
+        _fail(USAGE, *_misfits(error))
+
+
+def _each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | RequestInvalid]]:
+    """Each container's path, with its decision or why there is none."""
+    try:
+        requests = requests_of(manifest, policy.releases)
+    except RequestInvalid as error:
+        _fail(USAGE, *_misfits(error))
+    today = datetime.now(UTC).date()
+    rows: list[tuple[str, Decision | RequestInvalid]] = []
+    for path, request in track(requests, "deciding", console=err, transient=True, disable=not err.is_terminal):
+        try:
+            rows.append((path, request if isinstance(request, RequestInvalid) else policy.decide(request, today)))
+        except RequestInvalid as error:
+            rows.append((path, error))
+    return rows
 
 
 def _misfits(error: RequestInvalid) -> list[str]:

@@ -91,8 +91,18 @@ class Assumption(Struct, frozen=True, gc=False):
     would_change: dict[str, Otherwise]
 
 
+class Sourced(Struct, frozen=True, gc=False, rename={"from_": "from"}):
+    """A derived fact, and where it came from."""
+
+    value: Any
+    from_: str
+
+
 class Decision(Struct, frozen=True, gc=False):
-    """The answer to one request; ``trace`` and ``assumptions`` are there when it asked to ``explain``."""
+    """The answer to one request.
+
+    ``facts`` and ``ignored_args`` are there for a deployment, ``trace`` and ``assumptions`` when the request asked to ``explain``.
+    """
 
     decision_id: str
     request_id: str | None
@@ -110,6 +120,8 @@ class Decision(Struct, frozen=True, gc=False):
     vllm_version: str
     release: Resolution
     policy: PolicyRef
+    facts: dict[str, Sourced] | UnsetType = UNSET
+    ignored_args: list[str] | UnsetType = UNSET
     trace: list[Traced] | UnsetType = UNSET
     assumptions: list[Assumption] | UnsetType = UNSET
 

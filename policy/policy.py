@@ -14,7 +14,10 @@ from msgspec.structs import replace
 from uuid_utils import uuid7
 
 from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
+from policy.errors import RequestInvalid
 from policy.facts import Facts  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.assumptions import assumed_of
+from policy.intake.intake import found_nowhere, sourced, take_in
 from policy.precedence import Runner
 from policy.releases import series
 from policy.ruleset import NO_LISTS, Ruleset
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from datetime import date
 
     from policy.catalogue import Catalogue, ReleaseRule
+    from policy.intake.deployment import Deployment
+    from policy.intake.intake import Find, Taken
     from policy.request import Request
 
 EXCLUDE_V2: Final = "exclude-v2"
@@ -53,16 +58,18 @@ class Weighed(Struct, frozen=True, gc=False):
 class Policy:
     """A catalogue with its releases compiled into the engine. One thread at a time asks an engine; any thread may call."""
 
-    def __init__(self, catalogue: Catalogue, default_release: str | None = None) -> None:
+    def __init__(self, catalogue: Catalogue, default_release: str | None = None, find: Find = found_nowhere) -> None:
         """Compile every known release; releases with the same rules share a ruleset.
 
-        ``default_release`` decides where a request names none; by itself the catalogue's own does.
+        ``default_release`` decides where a request names none; by itself the catalogue's own does. ``find`` looks for a model whose
+        ``config.json`` a deployment does not bring.
 
         Raises:
             EngineFailed: the engine refuses the rules.
             UnknownRelease, NoVersion: ``default_release`` is no known release.
         """
         self.catalogue = catalogue
+        self.find = find
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
@@ -81,14 +88,49 @@ class Policy:
 
     def answer(self, request: Request, today: date) -> bytes:
         """The decision as JSON, as ``decide`` makes it."""
+        if request.deployment is not None:
+            return encode(self.decide(request, today))
         ruleset = self._rulesets[request.release.decided_as]
         weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
         return self._short.answer(request, ruleset, weighed, today) or encode(self._decided(request, today, ruleset, weighed))
 
     def decide(self, request: Request, today: date) -> Decision:
-        """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of."""
+        """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of.
+
+        Raises:
+            RequestInvalid: the facts cannot be derived of the deployment.
+        """
         ruleset = self._rulesets[request.release.decided_as]
-        return self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
+        if request.deployment is None:
+            return self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
+        taken = self._taken_in(request, request.deployment)
+        request = replace(request, facts=taken.facts)
+        decision = self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
+        return replace(
+            decision,
+            warnings=decision.warnings + taken.warnings,
+            facts=sourced(taken),
+            ignored_args=taken.ignored,
+        )
+
+    def _taken_in(self, request: Request, deployment: Deployment) -> Taken:
+        """A deployment's facts as the release would derive them, whose own rules are asked where it asks itself which runner it will be."""
+        ruleset = self._rulesets[request.release.decided_as]
+
+        def alone(facts: Facts) -> tuple[Runner | None, bool]:
+            upstream = weigh(ruleset, facts, upstream_only=True).upstream
+            return upstream.runner, upstream.starts
+
+        return take_in(deployment, request.release.decided_as, request.pointer, alone, self.find)
+
+    def _otherwise(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
+        """The answer to another deployment; none, not starting, where vLLM refuses it before it comes to the runner."""
+        try:
+            facts = self._taken_in(request, deployment).facts
+        except RequestInvalid:
+            return None, False
+        weighed = weigh(self._rulesets[request.release.decided_as], facts, upstream_only=request.upstream_only)
+        return weighed.ruling.runner, weighed.final.starts
 
     def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Weighed) -> Decision:
         ruling, upstream, final = weighed.ruling, weighed.upstream, weighed.final
@@ -130,7 +172,7 @@ class Policy:
             self._ref,
         )
         if request.explain:
-            decision = _explained(decision, ruleset, weighed, request)
+            decision = self._explained(decision, ruleset, weighed, request)
         return decision
 
     def _warnings(self, request: Request, ruleset: Ruleset, ruling: Ruling, today: date) -> list[str]:
@@ -144,6 +186,24 @@ class Policy:
                 f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}" for rule in rules if rule.is_overdue(today)
             ]
         return found + request.facts.hints()
+
+    def _explained(self, decision: Decision, ruleset: Ruleset, weighed: Weighed, request: Request) -> Decision:
+        answer = (weighed.ruling.runner, weighed.final.starts)
+        if request.deployment is None:
+
+            def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
+                other = weigh(ruleset, weighed.facts.changed(index, value), upstream_only=request.upstream_only)
+                return other.ruling.runner, other.final.starts
+
+            assumed = assumptions(ruleset.rules, request.facts, answer, otherwise)
+        else:
+            assumed = assumed_of(request.deployment, answer, lambda other: self._otherwise(request, other))
+        facts, final_facts = weighed.facts.row, weighed.final_facts.row
+        return replace(
+            decision,
+            trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, facts, weighed.final, final_facts, upstream_only=request.upstream_only),
+            assumptions=assumed,
+        )
 
 
 def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
@@ -163,17 +223,3 @@ def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
     final_facts = facts.changed(VARIABLE_INDEX, variable)
     final, _ = ruleset.both(ruleset.fired(final_facts))
     return Weighed(facts, ruling, upstream, final, final_facts, "1" if variable else "0")
-
-
-def _explained(decision: Decision, ruleset: Ruleset, weighed: Weighed, request: Request) -> Decision:
-    row = weighed.facts.row
-
-    def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
-        other = weigh(ruleset, weighed.facts.changed(index, value), upstream_only=request.upstream_only)
-        return other.ruling.runner, other.final.starts
-
-    return replace(
-        decision,
-        trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, row, weighed.final, weighed.final_facts.row, upstream_only=request.upstream_only),
-        assumptions=assumptions(ruleset.rules, request.facts, (weighed.ruling.runner, weighed.final.starts), otherwise),
-    )

@@ -57,6 +57,20 @@ def decision(answer: Decision) -> RenderableType:
     return Group(*parts)
 
 
+def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
+    """The containers of a manifest, a line each: the path, and the decision or what is wrong."""
+    table = _table("container", "runner", "outcome", "starts", "vLLM", "why")
+    for column in table.columns:
+        column.no_wrap, column.overflow = True, "ellipsis"
+    for path, found in rows:
+        if isinstance(found, str):
+            table.add_row(path, "-", "-", "-", "-", Text(found, BAD))
+        else:
+            starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
+            table.add_row(path, Text(_name(found.runner), STRONG), found.outcome or "-", starts, found.vllm_version, Text(found.summary))
+    return table
+
+
 def _name(runner: str | None) -> str:
     return runner.upper() if runner else "no runner"
 

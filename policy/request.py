@@ -1,4 +1,4 @@
-"""A request as users write it → what is asked: a release, facts, layers.
+"""A request as users write it → what is asked: a release, facts or the deployment that they are to be derived of, layers.
 
 Owns the members of a request and every fault in them, all at once, with JSON pointers.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.errors import Misfit, RequestInvalid, at, listed, nearest, quoted
 from policy.facts import Facts, read_facts
+from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
+from policy.intake.manifests import is_manifest
 from policy.precedence import Layer
 from policy.releases import NoVersion, Resolution, UnknownRelease, series
 
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
 
     from policy.releases import Releases
 
-MEMBERS: Final = ("facts", "vllm_version", "layers", "request_id", "explain", "beyond_verified")
+WAYS: Final = ("facts", "deployment", "manifest")
+"""The ways to say what is to be deployed; a request has one."""
+MEMBERS: Final = (*WAYS, "model_configs", "environment", "vllm_version", "layers", "request_id", "explain", "beyond_verified")
 MAX_REQUEST_ID: Final = 256
 MAX_UNKNOWN: Final = 32
 NEAREST: Final = "nearest"
@@ -28,7 +33,10 @@ UNKNOWN_RELEASE: Final = "unknown-release"
 
 
 class Request(Struct, frozen=True, gc=False):
-    """One deployment to decide; ``vllm_version`` is the text that was asked for, or the default release."""
+    """One deployment to decide; ``vllm_version`` is the text that was asked for, or the default release.
+
+    Of a ``deployment`` the facts are still to be derived; ``pointer`` is its place in the body.
+    """
 
     facts: Facts
     vllm_version: str
@@ -36,14 +44,48 @@ class Request(Struct, frozen=True, gc=False):
     upstream_only: bool
     request_id: str | None
     explain: bool
+    deployment: Deployment | None = None
+    pointer: str = ""
+
+
+class Manifest(Struct, frozen=True):
+    """A manifest to be decided container by container.
+
+    ``models_at`` is where the request states configurations, ``request`` what is asked of each container, ``stated`` whether that says a
+    version, and ``nearest`` whether one that is not known may stand for the nearest.
+    """
+
+    document: Any
+    model_configs: dict[str, dict[str, Any]]
+    environment: Environment
+    models_at: str
+    request: Request
+    stated: bool
+    nearest: bool
 
 
 def read_request(document: object, releases: Releases, pointer: str = "") -> Request:
-    """What a request's document asks; ``pointer`` is the document's place in the body.
+    """What a request for one deployment asks; ``pointer`` is the document's place in the body.
 
     Raises:
         RequestInvalid: with every fault; of the kind ``unknown-release`` where the version is no known one.
     """
+    asked = read_asked(document, releases, pointer)
+    if isinstance(asked, Manifest):
+        raise RequestInvalid([Misfit(pointer, "a manifest has any number of deployments; one is asked for here")])
+    return asked
+
+
+def read_asked(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
+    """What a request's document asks, for one deployment or for those of a manifest; a bare manifest is one too.
+
+    Raises:
+        RequestInvalid: with every fault; of the kind ``unknown-release`` where the version is no known one.
+    """
+    if is_manifest(document):
+        document, at_manifest = {"manifest": document}, pointer
+    else:
+        at_manifest = f"{pointer}/manifest"
     if type(document) is not dict:
         raise RequestInvalid([Misfit(pointer, f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`')])
     faults: list[Misfit] = []
@@ -56,15 +98,43 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
     explain = document.get("explain", False)
     if explain is not True and explain is not False:
         faults.append(Misfit(at(pointer, "explain"), f"{quoted(explain)} is neither `true` nor `false`"))
-    if "facts" in document:
+    way = _read_way(document, pointer, faults)
+    facts, deployment = Facts([]), None
+    if way == "facts":
         facts = read_facts(document["facts"], series(release.decided_as), f"{pointer}/facts", faults)
-    else:
-        facts = Facts([])
-        faults.append(Misfit(pointer, 'no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults'))
+    elif way == "deployment":
+        deployment = read_deployment(document["deployment"], f"{pointer}/deployment", faults)
+    configs = read_model_configs(document.get("model_configs"), f"{pointer}/model_configs", faults)
+    environment = read_environment(document.get("environment"), f"{pointer}/environment", faults)
     upstream_only = _read_layers(document, pointer, faults)
     if faults:
         raise RequestInvalid(faults, problem)
-    return Request(facts, document.get("vllm_version") or release.decided_as, release, upstream_only, request_id, bool(explain))
+    version = document.get("vllm_version")
+    place = at_manifest if way == "manifest" else f"{pointer}/deployment"
+    request = Request(facts, version or release.decided_as, release, upstream_only, request_id, bool(explain), deployment, place)
+    if way == "manifest":
+        return Manifest(
+            document["manifest"], configs, environment, f"{pointer}/model_configs", request, version is not None, document.get("beyond_verified") == NEAREST
+        )
+    return request
+
+
+def with_explanation(asked: Request | Manifest) -> Request | Manifest:
+    """The same, with an explanation asked for."""
+    return replace(asked, explain=True) if isinstance(asked, Request) else replace(asked, request=replace(asked.request, explain=True))
+
+
+def _read_way(document: Mapping[str, Any], pointer: str, faults: list[Misfit]) -> str:
+    """The one way in which a request says what is to be deployed; the first of several, after a fault."""
+    ways = [way for way in WAYS if way in document]
+    if not ways:
+        faults.append(Misfit(pointer, f'none of {listed(WAYS)}; say what is to be deployed, or write `"facts": {{}}` for the defaults'))
+        return ""
+    faults.extend(Misfit(at(pointer, way), f"a request has one of {listed(WAYS)}, and this one has `{ways[0]}` already") for way in ways[1:])
+    if ways[0] != "manifest":
+        of = "in `deployment`" if ways[0] == "deployment" else "beside a `manifest`"
+        faults.extend(Misfit(at(pointer, name), f"`{name}` stands {of}") for name in ("model_configs", "environment") if name in document)
+    return ways[0]
 
 
 def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[Misfit]:

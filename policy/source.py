@@ -1,8 +1,9 @@
 """YAML text → a tree that knows where each thing stands.
 
-Owns the safe reading of YAML, for rule files and for request bodies alike: bounded in size, depth and
-number of nodes, without anchors and aliases, duplicate keys, tags of its own, dates or numbers that
-JSON cannot hold. The events of PyYAML's scanner are taken one by one, because its own composer
+Owns the safe reading of YAML, for rule files, request bodies and manifests alike: bounded in size, depth and
+number of nodes, without duplicate keys, tags of its own, dates or numbers that JSON cannot hold. A rule
+file is one document without aliases; a body or a manifest may have several and aliases, each counted
+as what it stands for. The events of PyYAML's scanner are taken one by one, because its own composer
 recurses in C and ends the process on deep input.
 """
 
@@ -10,18 +11,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import yaml
 
 from policy.errors import Fault, RulesInvalid, quoted
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 20_000
 MAX_NUMBER: Final = 64
+MERGE: Final = "<<"
+EMPTY: Final = "empty; there is no document"
 
 Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+T = TypeVar("T")
 
 Content: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
 
@@ -50,10 +58,26 @@ def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> Node:
     Raises:
         RulesInvalid: with one fault: where the text stops being what is read here.
     """
+    return _composed(text, path, max_bytes, lambda: _Composer(text, path).document())
+
+
+def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: int = MAX_NODES) -> list[Any]:
+    """The documents in ``text``, aliases and merge keys resolved; empty ones are left out.
+
+    Raises:
+        RulesInvalid: with one fault: where the text stops being what is read here.
+    """
+    found = _composed(text, path, max_bytes, lambda: [document.plain() for document in _Stream(text, path, max_nodes).documents()])
+    if not found:
+        raise _refusal(path, 1, 1, EMPTY)
+    return found
+
+
+def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
     if len(text) > max_bytes:
         raise _refusal(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
     try:
-        return _Composer(text, path).document()
+        return compose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -80,42 +104,69 @@ def _place(event: yaml.Event) -> tuple[int, int]:
 class _Composer:
     """One pass over the scanner's events; the stack holds what is still open."""
 
-    def __init__(self, text: str, path: str) -> None:
+    def __init__(self, text: str, path: str, max_nodes: int = MAX_NODES) -> None:
         self.events = yaml.parse(text, Loader=Loader)
         self.path = path
         self.nodes = 0
+        self.begun = 0
+        self.max_nodes = max_nodes
         self.scalars = yaml.SafeLoader("")
 
     def document(self) -> Node:
-        root: Node | None = None
-        documents = 0
+        roots = list(self.roots())
+        if not roots:
+            raise _refusal(self.path, 1, 1, EMPTY)
+        return roots[0]
+
+    def roots(self) -> Iterator[Node]:
+        """The documents, one after the other."""
         open_nodes: list[Node] = []
         keys: list[Node | None] = []
         for event in self.events:
             match event:
                 case yaml.DocumentStartEvent():
-                    documents += 1
-                    if documents > 1:
-                        raise self.refusal(event, "a second document; write one document a file")
+                    self.begin(event)
                 case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                    open_nodes.pop()
+                    ended = open_nodes.pop()
                     keys.pop()
-                case yaml.AliasEvent():
-                    raise self.refusal(event, f"aliases such as `*{event.anchor}` are not read; write the value out")
-                case yaml.NodeEvent():
-                    node = self.node(event)
+                    self.end(ended, event)
+                    if not open_nodes:
+                        yield ended
+                case yaml.AliasEvent() | yaml.NodeEvent():
+                    is_alias = isinstance(event, yaml.AliasEvent)
+                    node = self.alias(event, open_nodes) if is_alias else self.node(event)
                     if open_nodes:
                         self.place(open_nodes[-1], keys, node, event)
-                    else:
-                        root = node
-                    if isinstance(node.value, dict | list):
+                    if isinstance(node.value, dict | list) and not is_alias:
                         if len(open_nodes) == MAX_DEPTH:
                             raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
                         open_nodes.append(node)
                         keys.append(None)
-        if root is None:
-            raise _refusal(self.path, 1, 1, "empty; there is no document")
-        return root
+                    elif not open_nodes:
+                        yield node
+
+    def begin(self, event: yaml.Event) -> None:
+        """A document begins; there may be one."""
+        self.begun += 1
+        if self.begun > 1:
+            raise self.refusal(event, "a second document; write one document a file")
+
+    def count(self, event: yaml.NodeEvent, nodes: int) -> None:
+        """Note so many more values."""
+        self.nodes += nodes
+        if self.nodes > self.max_nodes:
+            raise self.refusal(event, f"more than {self.max_nodes} values")
+
+    def anchor(self, event: yaml.NodeEvent) -> None:
+        """What an anchor does: nothing that is read here."""
+        raise self.refusal(event, f"anchors such as `&{event.anchor}` are not read; write the value out")
+
+    def alias(self, event: yaml.NodeEvent, open_nodes: list[Node]) -> Node:  # noqa: ARG002  # a stream of documents looks at them
+        """What an alias stands for: nothing that is read here."""
+        raise self.refusal(event, f"aliases such as `*{event.anchor}` are not read; write the value out")
+
+    def end(self, node: Node, event: yaml.Event) -> None:
+        """A map or list is complete."""
 
     def place(self, parent: Node, keys: list[Node | None], node: Node, event: yaml.NodeEvent) -> None:
         """Put a finished or just opened node where it belongs: an item, a key that waits, or a key's value."""
@@ -137,11 +188,9 @@ class _Composer:
         keys[-1] = None
 
     def node(self, event: yaml.NodeEvent) -> Node:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise self.refusal(event, f"more than {MAX_NODES} values")
+        self.count(event, 1)
         if event.anchor is not None:
-            raise self.refusal(event, f"anchors such as `&{event.anchor}` are not read; write the value out")
+            self.anchor(event)
         line, column = _place(event)
         match event:
             case yaml.SequenceStartEvent():
@@ -175,3 +224,71 @@ class _Composer:
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
         return _refusal(self.path, *_place(event), message)
+
+
+class _Stream(_Composer):
+    """Documents with aliases. One stands for the node itself, and counts as all that is in it, so that what is made of it is bounded too.
+
+    ``sizes`` has of each map and list (nodes in it, levels of it), by the identity of its content.
+    """
+
+    def __init__(self, text: str, path: str, max_nodes: int) -> None:
+        super().__init__(text, path, max_nodes)
+        self.waiting: str | None = None
+        self.anchored: dict[str | None, Node] = {}
+        self.sizes: dict[int, tuple[int, int]] = {}
+
+    def documents(self) -> Iterator[Node]:
+        """The documents that are not empty."""
+        for root in self.roots():
+            if root.value is not None:
+                yield root
+            self.anchored.clear()
+            self.sizes.clear()
+
+    def begin(self, event: yaml.Event) -> None:
+        """A document begins, with no anchors yet."""
+
+    def anchor(self, event: yaml.NodeEvent) -> None:
+        self.waiting = event.anchor
+
+    def node(self, event: yaml.NodeEvent) -> Node:
+        node = super().node(event)
+        if self.waiting is not None:
+            self.anchored[self.waiting] = node
+            self.waiting = None
+        return node
+
+    def alias(self, event: yaml.NodeEvent, open_nodes: list[Node]) -> Node:
+        node = self.anchored.get(event.anchor)
+        if node is None:
+            raise self.refusal(event, f"the alias `*{event.anchor}` has no anchor before it")
+        if any(node is each for each in open_nodes):
+            raise self.refusal(event, f"the alias `*{event.anchor}` stands within what it stands for")
+        size, levels = self.size(node)
+        self.count(event, size)
+        if len(open_nodes) + levels > MAX_DEPTH:
+            raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
+        return Node(node.value, *_place(event))
+
+    def size(self, node: Node) -> tuple[int, int]:
+        """How many nodes a complete node is, and how many levels."""
+        return self.sizes[id(node.value)] if isinstance(node.value, dict | list) else (1, 0)
+
+    def end(self, node: Node, event: yaml.Event) -> None:
+        assert isinstance(node.value, dict | list)
+        if isinstance(node.value, dict) and MERGE in node.value:
+            self.merge(node.value, event)
+        children = node.value.values() if isinstance(node.value, dict) else node.value
+        sizes = [self.size(child) for child in children]
+        keys = len(sizes) if isinstance(node.value, dict) else 0
+        self.sizes[id(node.value)] = 1 + keys + sum(size for size, _ in sizes), 1 + max((levels for _, levels in sizes), default=0)
+
+    def merge(self, content: dict[str, Node], event: yaml.Event) -> None:
+        """Lay the maps under ``<<`` below the map's own keys."""
+        merged = content.pop(MERGE)
+        for source in merged.value if isinstance(merged.value, list) else [merged]:
+            if not isinstance(source.value, dict):
+                raise self.refusal(event, f"`{MERGE}` takes a map, or a list of maps")
+            for key, child in source.value.items():
+                content.setdefault(key, child)

@@ -7,31 +7,36 @@ warnings of overdue house rules depend on the date; a policy brings its own.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, date, datetime
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace
+from msgspec import Struct
 from uuid_utils import uuid7
 
 from policy import render
+from policy.containers import requests_of
 from policy.decision import Decision, encode
-from policy.errors import PolicyError, nearest, quoted
+from policy.errors import PolicyError, RequestInvalid, nearest, quoted
+from policy.intake.intake import ModelConfigNeeded
 from policy.published import facts_document, policy_document, releases_document, rule_document, rules_document
 from policy.recent import Recent
-from policy.request import Request, read_request
+from policy.request import Manifest, Request, read_asked, with_explanation
 from policy.usual import read_usual
 from service.documents import decode
 from service.problems import Problem, Refused, problem_of
 
 if TYPE_CHECKING:
     from policy.policy import Policy
+    from service.models import Models
     from service.settings import Settings
 
 DAY: Final = 86_400  # seconds
 ID_START: Final = len(b'{"decision_id":"')
 ID_END: Final = ID_START + 36
 KEPT_SIZE: Final = 8192
+PAUSE: Final = 32  # items between two looks at other clients
 
 
 def today() -> date:
@@ -39,12 +44,31 @@ def today() -> date:
     return datetime.fromtimestamp(time(), UTC).date()
 
 
+class Item(Struct, frozen=True, omit_defaults=True):
+    """A container of a manifest by its path: its decision, or the problem with it."""
+
+    path: str
+    decision: Decision | None = None
+    problem: Problem | None = None
+
+    def row(self) -> tuple[str, Decision | str]:
+        """The path, with the decision or what is wrong."""
+        return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # one of the two is there
+
+
+class Items(Struct, frozen=True):
+    """The answer to a manifest."""
+
+    items: list[Item]
+
+
 class Answers:
     """What a loaded policy answers."""
 
-    def __init__(self, policy: Policy, texts: dict[str, str], source: str, settings: Settings) -> None:
+    def __init__(self, policy: Policy, texts: dict[str, str], source: str, settings: Settings, models: Models) -> None:
         """``texts`` are the rule files that the policy was loaded from, ``source`` is where they lie."""
         self.policy = policy
+        self.models = models
         self.texts = texts
         self.settings = settings
         catalogue = policy.catalogue
@@ -78,13 +102,21 @@ class Answers:
         kept = self._kept.get(body)
         return None if kept is None else b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
 
-    def decision(self, body: bytes) -> bytes:
-        """The answer to a JSON body.
+    def decision(self, body: bytes) -> bytes | Request | Manifest:
+        """The answer to a JSON body; what takes longer is handed back, for ``later``.
 
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        answer = self.policy.answer(self.request(body), self._today())
+        asked = self.asked(body)
+        if isinstance(asked, Manifest):
+            return asked
+        try:
+            answer = self.policy.answer(asked, self._today())
+        except ModelConfigNeeded:
+            if self.models.fetches:
+                return asked
+            raise
         if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE:
             self._kept.keep(body, answer[ID_END:])
         return answer
@@ -98,40 +130,74 @@ class Answers:
             self._kept.clear()
         return self._day
 
-    def request(self, body: bytes) -> Request:
+    def asked(self, body: bytes) -> Request | Manifest:
         """What a JSON body asks.
 
         Raises:
             PolicyError: the body cannot be read, or what it asks does not fit.
         """
         releases = self.policy.releases
-        return read_usual(body, releases) or read_request(decode(body), releases)
+        return read_usual(body, releases) or read_asked(decode(body), releases)
 
-    def decide(self, document: Any, pointer: str = "", *, explain: bool = False) -> Decision:
-        """The decision on a request's document; ``pointer`` is its place in the body.
+    async def later(self, asked: Request | Manifest) -> Decision | Items:
+        """The answer to a request, once its models were fetched, or to each container of a manifest.
+
+        Raises:
+            PolicyError: it cannot be decided.
+        """
+        if isinstance(asked, Request):
+            return await self.models.ready(lambda: self.policy.decide(asked, today()))
+        items = []
+        for number, (path, request) in enumerate(requests_of(asked, self.policy.releases)):
+            try:
+                items.append(Item(path, await self._container(request)))
+            except PolicyError as error:
+                items.append(Item(path, problem=problem_of(error)))
+            if number % PAUSE == PAUSE - 1:
+                await asyncio.sleep(0)
+        return Items(items)
+
+    async def _container(self, request: Request | RequestInvalid) -> Decision:
+        if isinstance(request, RequestInvalid):
+            raise request
+        return await self.models.ready(lambda: self.policy.decide(request, today()))
+
+    async def decide(self, document: Any, pointer: str = "", *, explain: bool = False) -> Decision | Items:
+        """The answer to a request's document; ``pointer`` is its place in the body.
 
         Raises:
             PolicyError: the document cannot be decided.
         """
-        request = read_request(document, self.policy.releases, pointer)
-        return self.policy.decide(replace(request, explain=explain or request.explain), today())
+        asked = read_asked(document, self.policy.releases, pointer)
+        return await self.later(with_explanation(asked) if explain else asked)
 
-    def item(self, document: Any, pointer: str) -> Decision | Problem:
-        """A batch's item: its decision, or the problem with it."""
+    async def item(self, document: Any, pointer: str) -> Decision | Items | Problem:
+        """A batch's item: its decision, those of its containers, or the problem with it."""
         try:
-            return self.decide(document, pointer)
+            return await self.decide(document, pointer)
         except PolicyError as error:
             return problem_of(error)
 
-    def line(self, body: bytes | PolicyError) -> bytes:
-        """A stream's line: its decision or problem, ending in a newline."""
+    def line(self, body: bytes | PolicyError) -> bytes | Request | Manifest:
+        """A stream's line: its decision or problem, ending in a newline; what takes longer is handed back, for ``later_line``."""
         try:
             if isinstance(body, PolicyError):
                 raise body
-            return self.policy.answer(self.request(body), self._today()) + b"\n"
+            asked = self.asked(body)
+            if isinstance(asked, Manifest) or (asked.deployment is not None and self.models.fetches):
+                return asked
+            return self.policy.answer(asked, self._today()) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 
-    def text(self, decision: Decision) -> bytes:
-        """A decision for a terminal."""
-        return render.as_text(render.decision(decision)).encode()
+    async def later_line(self, asked: Request | Manifest) -> bytes:
+        """The line of what takes longer."""
+        try:
+            return encode(await self.later(asked)) + b"\n"
+        except PolicyError as error:
+            return encode(problem_of(error)) + b"\n"
+
+    def text(self, answer: Decision | Items) -> bytes:
+        """An answer for a terminal."""
+        picture = render.decision(answer) if isinstance(answer, Decision) else render.containers([item.row() for item in answer.items])
+        return render.as_text(picture).encode()

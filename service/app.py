@@ -16,6 +16,7 @@ from policy.policy import Policy
 from service.answers import Answers
 from service.calls import Batch, Decisions, DryRun
 from service.docs import add_docs
+from service.models import Models
 from service.openapi import document
 from service.routes import add_handlers, router
 from service.settings import Settings
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from policy.intake.hub import Hub
 
 
 class Application(FastAPI):
@@ -60,7 +63,8 @@ def create_app(settings: Settings | None = None) -> Application:
     """
     settings = settings or Settings()
     sources = read_folder(settings.rules)
-    answers = Answers(Policy(load(sources), settings.default_release), sources.rules, str(settings.rules), settings)
+    models = Models(_hub(settings))
+    answers = Answers(Policy(load(sources), settings.default_release, models.find), sources.rules, str(settings.rules), settings, models)
     app = Application(
         title="Runner Policy",
         summary="Which vLLM model runner a deployment gets, and why",
@@ -76,3 +80,12 @@ def create_app(settings: Settings | None = None) -> Application:
     add_docs(app)
     add_handlers(app)
     return app
+
+
+def _hub(settings: Settings) -> Hub | None:
+    """The hub, where it is switched on; its library is not even imported otherwise."""
+    if not settings.hub:
+        return None
+    from policy.intake.hub import Hub  # noqa: PLC0415  # only where it is switched on
+
+    return Hub(settings.hub_time)

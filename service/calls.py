@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy import candidate, render
 from policy.decision import encode
 from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, listed, nearest, quoted
-from service.answers import today
+from service.answers import PAUSE, Items, today
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form
 from service.problems import MEDIA_TYPE, Refused, problem_of
@@ -20,13 +20,13 @@ from service.problems import MEDIA_TYPE, Refused, problem_of
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from policy.request import Manifest, Request
     from service.answers import Answers
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
-PAUSE: Final = 32  # items between two looks at other clients
 CANDIDATE_MEMBERS: Final = ("request", "rules", "remove")
 
 
@@ -76,14 +76,14 @@ class Turn:
 
     def __init__(self, answers: Answers) -> None:
         self._decide = answers.decision
-        self._waiting: list[tuple[asyncio.Future[bytes], bytes]] = []
+        self._waiting: list[tuple[asyncio.Future[bytes | Request | Manifest], bytes]] = []
 
-    def decision(self, body: bytes) -> asyncio.Future[bytes]:
+    def decision(self, body: bytes) -> asyncio.Future[bytes | Request | Manifest]:
         """The answer to a JSON body, or the error that there is instead, in this turn's end."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._end)
-        future: asyncio.Future[bytes] = loop.create_future()
+        future: asyncio.Future[bytes | Request | Manifest] = loop.create_future()
         self._waiting.append((future, body))
         return future
 
@@ -115,9 +115,10 @@ class Decisions(Call):
             if len(body) > limit:
                 raise too_large(limit)
             if headers.wants_text or headers.content_type in YAML_TYPES:
-                content_type, answer = self.odd(headers, body)
+                content_type, answer = await self.odd(headers, body)
             else:
-                content_type, answer = JSON, self.answers.kept(body) or await self.turn.decision(body)
+                content_type, found = JSON, self.answers.kept(body) or await self.turn.decision(body)
+                answer = found if type(found) is bytes else encode(await self.answers.later(found))  # type: ignore[arg-type]  # mypy takes bytes' subclasses for possible
         except PolicyError as error:
             await send_problem(send, error)
         except Disconnected:
@@ -126,9 +127,9 @@ class Decisions(Call):
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
             await send({"type": "http.response.body", "body": answer})
 
-    def odd(self, headers: Headers, body: bytes) -> tuple[bytes, bytes]:
+    async def odd(self, headers: Headers, body: bytes) -> tuple[bytes, bytes]:
         """The answer to a body in YAML or for a terminal, and its type."""
-        decision = self.answers.decide(decode(body, headers.content_type))
+        decision = await self.answers.decide(decode(body, headers.content_type))
         return (TEXT, self.answers.text(decision)) if headers.wants_text else (JSON, encode(decision))
 
 
@@ -146,7 +147,7 @@ class Batch(Call):
         items = self.items(decode(await read_body(receive, limit), headers.content_type))
         answers = []
         for number, item in enumerate(items):
-            answers.append(encode(self.answers.item(item, f"/items/{number}")))
+            answers.append(encode(await self.answers.item(item, f"/items/{number}")))
             if number % PAUSE == PAUSE - 1:
                 await asyncio.sleep(0)
         await send_answer(send, 200, JSON, b'{"items":[' + b",".join(answers) + b"]}")
@@ -177,7 +178,9 @@ class Batch(Call):
         line = self.answers.line
         async for lines in read_lines(receive, self.settings.max_body):
             for start in range(0, len(lines), PAUSE):
-                await send({"type": "http.response.body", "body": b"".join(map(line, lines[start : start + PAUSE])), "more_body": True})
+                answers = list(map(line, lines[start : start + PAUSE]))
+                whole = [each if isinstance(each, bytes) else await self.answers.later_line(each) for each in answers]
+                await send({"type": "http.response.body", "body": b"".join(whole), "more_body": True})
                 await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -204,9 +207,11 @@ class DryRun(Call):
             if type(document) is dict and not document.keys().isdisjoint(CANDIDATE_MEMBERS):
                 document, rules, remove = _read_candidate(document)
                 pointer = "/request"
-        current = self.answers.decide(document, pointer, explain=True)
+        current = await self.answers.decide(document, pointer, explain=True)
         if not rules and not remove:
             await self.send(send, headers, current)
+        elif isinstance(current, Items):
+            raise RequestInvalid([Misfit(f"{pointer}/manifest", "candidate rules are tried on one deployment; send `facts` or a `deployment`")])
         else:
             await self.send(send, headers, await self.tried(current, document, rules, remove))
 
@@ -215,8 +220,8 @@ class DryRun(Call):
         if not headers.wants_text:
             await send_answer(send, 200, JSON, encode(answer))
             return
-        picture = render.comparison(answer) if isinstance(answer, candidate.Comparison) else render.decision(answer)
-        await send_answer(send, 200, TEXT, render.as_text(picture).encode())
+        text = render.as_text(render.comparison(answer)).encode() if isinstance(answer, candidate.Comparison) else self.answers.text(answer)
+        await send_answer(send, 200, TEXT, text)
 
     async def tried(self, current: Any, document: Any, rules: list[str], remove: list[str]) -> candidate.Comparison:
         """What the candidate rules would change, tried in a process of its own with bounded time.

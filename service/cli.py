@@ -19,6 +19,7 @@ from policy.errors import EngineFailed, PolicyError, RulesInvalid
 
 HostOption = Annotated[str | None, typer.Option("--host", help="The address to listen on.  [default: 127.0.0.1]")]
 PortOption = Annotated[int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")]
+HubOption = Annotated[bool | None, typer.Option("--hub/--no-hub", help="Look for a model's config.json on the hub.  [default: no-hub]")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Worker processes.  [default: 1]")]
 
 
@@ -29,6 +30,7 @@ def serve(
     workers: WorkersOption = None,
     rules: RulesOption = None,
     default_release: DefaultOption = None,
+    hub: HubOption = None,
 ) -> None:
     """Serve the policy over HTTP.
 
@@ -39,7 +41,7 @@ def serve(
     from service.app import create_app  # noqa: PLC0415  # the other commands need no server
     from service.settings import Settings  # noqa: PLC0415  # the other commands need no server
 
-    flags: dict[str, Any] = {"host": host, "port": port, "workers": workers, "rules": rules, "default_release": default_release}
+    flags: dict[str, Any] = {"host": host, "port": port, "workers": workers, "rules": rules, "default_release": default_release, "hub": hub}
     try:
         settings = Settings(**{name: value for name, value in flags.items() if value is not None})
         application = create_app(settings)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from policy.errors import RulesInvalid
 from policy.jsontext import NotJson, read_json
-from policy.source import MAX_BYTES, read_yaml
+from policy.source import MAX_BYTES, read_documents
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -121,12 +121,13 @@ def _decode_yaml(body: bytes) -> Any:
     if len(body) > MAX_BYTES:
         raise Refused("too-large", f"more than the {MAX_BYTES} bytes that are read of a YAML body; send JSON")
     try:
-        return read_yaml(body.decode(), "body").plain()
+        documents = read_documents(body.decode(), "body")
     except UnicodeDecodeError as error:
         raise Refused("malformed", f"not UTF-8: byte {error.start} is not part of a character") from error
     except RulesInvalid as error:
         fault = error.faults[0]
         raise Refused("malformed", f"line {fault.line}, column {fault.column}: {fault.message}") from error
+    return documents[0] if len(documents) == 1 else documents
 
 
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:

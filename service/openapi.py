@@ -13,8 +13,10 @@ import msgspec
 from policy import render
 from policy.candidate import Comparison
 from policy.decision import Decision
-from policy.request import MAX_REQUEST_ID
+from policy.intake.deployment import PLATFORMS
+from policy.request import MAX_REQUEST_ID, WAYS, read_request
 from policy.schema import facts_schema
+from service.answers import Items, today
 from service.problems import KINDS, MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ REF: Final = "#/components/schemas/{name}"
 QWEN: Final[dict[str, Any]] = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": False}}
 NIXL: Final = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 
+CONFIG: Final = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+ARGS: Final = ["serve", "Qwen/Qwen3-8B", "-tp", "2", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+DEPLOYMENT: Final = {"vllm_version": "0.23.0", "deployment": {"args": ARGS, "model_configs": {"Qwen/Qwen3-8B": CONFIG}}}
+POD: Final = {"containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm"], "args": ARGS}]}
+MANIFEST: Final = {"manifest": {"apiVersion": "v1", "kind": "Pod", "spec": POD}, "model_configs": {"Qwen/Qwen3-8B": CONFIG}}
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "kv-connector": {"summary": "a dense Qwen3 with a KV connector", "value": {"vllm_version": "0.23.0", "facts": {**QWEN, "kv_transfer_config": NIXL}}},
     "default": {"summary": "a dense Qwen3, decided by the default release", "value": {"facts": QWEN}},
@@ -32,19 +39,24 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "value": {"vllm_version": "0.24.0", "facts": {**QWEN, "parallel_config": {"enable_dbo": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}},
     },
     "upstream": {"summary": "what vLLM by itself would do", "value": {"facts": {**QWEN, "kv_transfer_config": NIXL}, "layers": ["upstream"]}},
+    "deployment": {"summary": "a deployment as it is written", "value": DEPLOYMENT},
+    "manifest": {"summary": "a Kubernetes object", "value": MANIFEST},
 }
 BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-connector"]["value"]]}
 CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
 
 
-POSTS_PROBLEMS: Final = ("malformed", "too-large", "unsupported-encoding", "invalid-request", "unknown-release", "engine-failed")
+POSTS_PROBLEMS: Final = (
+    *("malformed", "too-large", "unsupported-encoding", "invalid-request", "unknown-release"),
+    *("model-config-needed", "unsupported-model", "engine-failed"),
+)
 RULE_EXAMPLE: Final = "kv-connector-fallback"
 
 
 def document(base: dict[str, Any], answers: Answers) -> dict[str, Any]:
     """FastAPI's document of the showing calls, completed with the deciding ones, schemas and examples."""
-    (_, components) = msgspec.json.schema_components([Decision, Problem, Comparison], ref_template=REF)
-    base["components"] = {"schemas": {**components, "Facts": facts_schema(), "Request": _request_schema()}}
+    (_, components) = msgspec.json.schema_components([Decision, Problem, Comparison, Items], ref_template=REF)
+    base["components"] = {"schemas": {**components, "Facts": facts_schema(), "Request": _request_schema(), **_deployment_schemas()}}
     base["paths"] = {**_deciding(answers), **{path: {"get": _showing(path, item["get"], answers)} for path, item in base["paths"].items()}}
     return base
 
@@ -52,10 +64,14 @@ def document(base: dict[str, Any], answers: Answers) -> dict[str, Any]:
 def _request_schema() -> dict[str, Any]:
     return {
         "type": "object",
-        "required": ["facts"],
+        "oneOf": [{"required": [way]} for way in WAYS],
         "additionalProperties": False,
         "properties": {
             "facts": {"$ref": REF.format(name="Facts")},
+            "deployment": {"$ref": REF.format(name="Deployment")},
+            "manifest": {"type": ["object", "array"], "description": "a Kubernetes object or list, or a chart's values; each vLLM container is decided"},
+            "model_configs": {"$ref": REF.format(name="ModelConfigs"), "description": "beside a `manifest`"},
+            "environment": {"$ref": REF.format(name="Environment"), "description": "beside a `manifest`"},
             "vllm_version": {"type": ["string", "null"], "description": "any PEP 440 version, with or without `v`; left out, the default release decides"},
             "layers": {
                 "enum": [["upstream"], ["upstream", "house"], ["house", "upstream"], None],
@@ -68,10 +84,37 @@ def _request_schema() -> dict[str, Any]:
     }
 
 
+def _deployment_schemas() -> dict[str, Any]:
+    texts = {"type": ["object", "null"], "additionalProperties": {"type": ["string", "null"]}}
+    plugins = {"type": "object", "additionalProperties": False, "properties": {"logits_processors": {"type": "array", "items": {"type": "string"}}}}
+    environment = {
+        "platform": {"enum": [*PLATFORMS, None]},
+        "has_triton": {"type": ["boolean", "null"]},
+        "plugins": {"anyOf": [plugins, {"type": "null"}]},
+    }
+    deployment = {
+        "args": {"type": ["array", "string"], "items": {"type": "string"}, "description": "a list of words, or one text as typed in a shell"},
+        "env": texts,
+        "model_configs": {"$ref": REF.format(name="ModelConfigs")},
+        "files": {**texts, "description": "what arguments point to, by the name that they give it"},
+        "environment": {"$ref": REF.format(name="Environment")},
+    }
+    return {
+        "Deployment": {"type": "object", "additionalProperties": False, "properties": deployment},
+        "Environment": {"type": ["object", "null"], "additionalProperties": False, "properties": environment, "description": "what no manifest shows"},
+        "ModelConfigs": {"type": ["object", "null"], "additionalProperties": {"type": "object"}, "description": "each model's config.json by its name"},
+    }
+
+
+def _decided(answers: Answers, document: dict[str, Any]) -> Decision:
+    return answers.policy.decide(read_request(document, answers.policy.releases), today())
+
+
 def _deciding(answers: Answers) -> dict[str, Any]:
-    request, decision = {"$ref": REF.format(name="Request")}, {"$ref": REF.format(name="Decision")}
-    decided = answers.decide(EXAMPLES["kv-connector"]["value"])
-    explained = answers.decide(EXAMPLES["kv-connector"]["value"], explain=True)
+    request = {"$ref": REF.format(name="Request")}
+    decision = {"anyOf": [{"$ref": REF.format(name="Decision")}, {"$ref": REF.format(name="Items")}]}
+    decided = _decided(answers, EXAMPLES["kv-connector"]["value"])
+    explained = _decided(answers, {**EXAMPLES["kv-connector"]["value"], "explain": True})
     batch = {"type": "object", "required": ["items"], "additionalProperties": False, "properties": {"items": {"type": "array", "items": request}}}
     either = {
         "type": "object",
@@ -103,7 +146,7 @@ def _deciding(answers: Answers) -> dict[str, Any]:
         "multipart/form-data": {"schema": form},
     }
     compared = {"anyOf": [decision, {"$ref": REF.format(name="Comparison")}]}
-    items = {"items": [answers.decide(item) for item in BATCH_EXAMPLE["items"]]}
+    items = {"items": [_decided(answers, item) for item in BATCH_EXAMPLE["items"]]}
     return {
         "/v1/decisions": _post(
             "Decide one deployment",

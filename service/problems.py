@@ -24,6 +24,8 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "unsupported-encoding": (415, "The body is encoded in a way that is not read here"),
     "invalid-request": (422, "The request does not fit"),
     "unknown-release": (422, "The release is not known"),
+    "model-config-needed": (422, "The config.json of a model is needed"),
+    "unsupported-model": (422, "vLLM refuses the model"),
     "rules-invalid": (422, "The candidate rules cannot be used"),
     "rules-stopped": (422, "The candidate rules were stopped"),
     "too-many": (429, "Too many dry runs with candidate rules at once"),

@@ -29,3 +29,8 @@ class Settings(BaseSettings):
     kept_answers: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are kept")
     candidate_time: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
     candidate_slots: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules go on at once")
+    hub: bool = Field(
+        False,
+        description="look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN, HF_HOME); who may ask the service then learns of private models",
+    )
+    hub_time: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")

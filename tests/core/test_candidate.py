@@ -223,7 +223,7 @@ def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, polic
     decision = current(policy)
     with pytest.raises(RulesInvalid, match=r"^house/new-rule\.yaml:"):
         compare(decision, attempt(job(sources, "id: new-rule")))
-    with pytest.raises(RequestInvalid, match=r"no `facts`"):
+    with pytest.raises(RequestInvalid, match=r"none of `facts`, `deployment`, `manifest`"):
         compare(decision, attempt(job(sources, request={})))
     with pytest.raises(RulesInvalid, match=r"^rules:1:1: the engine refuses the rules: it broke$"):
         compare(decision, Tried(failed="it broke"))

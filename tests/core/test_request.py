@@ -13,7 +13,7 @@ from policy.request import MAX_UNKNOWN, read_request
 if TYPE_CHECKING:
     from policy.policy import Policy
 
-MEMBERS = "`facts`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
+MEMBERS = "`facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
 LAYERS = '`["upstream"]`, `["upstream", "house"]`'
 
 
@@ -59,7 +59,7 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
     [
         ([], [("", '`[]` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
         (None, [("", '`null` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
-        ({}, [("", 'no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults')]),
+        ({}, [("", 'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults')]),
         ({"facts": None}, [("/facts", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
         ({"facts": {}, "fact": {}}, [("/fact", f"unknown member `fact`; legal: {MEMBERS}; did you mean `facts`?")]),
         ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown member `a/b`; legal: {MEMBERS}")]),
@@ -117,7 +117,7 @@ def test_a_flood_of_unknown_members_is_cut(policy: Policy) -> None:
 
 
 def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
-    with pytest.raises(RequestInvalid, match=r"^/explain: `1` is neither `true` nor `false`; /: no `facts`; say what"):
+    with pytest.raises(RequestInvalid, match=r"^/explain: `1` is neither `true` nor `false`; /: none of `facts`, `deployment`, `manifest`; say what"):
         read_request({"explain": 1}, policy.releases)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from policy.errors import EngineFailed, PolicyError
 from service.answers import Answers
+from service.models import Models
 from service.problems import ProblemFault, problem_of
 from service.settings import Settings
 
@@ -33,7 +34,7 @@ BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv
 )
 def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
-    answers = Answers(policy, sources.rules, "rules", Settings())
+    answers = Answers(policy, sources.rules, "rules", Settings(), Models(None))
 
     def warnings() -> list[list[str]]:
         return [json.loads(answer(answers))["warnings"] for _ in range(4)]

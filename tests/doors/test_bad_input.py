@@ -308,7 +308,7 @@ def test_texts_and_lists_have_bounds(client: httpx.Client, name: str, value: Any
 
 
 OBJECTS = "`env`, `platform`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, `speculative_config`, `cache_config`"
-MEMBERS = "legal: `facts`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
+MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ MEMBERS = "legal: `facts`, `vllm_version`, `layers`, `request_id`, `explain`, `b
         ({"fact": {}}, "/fact", "unknown member `fact`; legal: `facts`", "; did you mean `facts`?"),
         ({"facts": {}, "vllm_verison": "0.23.0"}, "/vllm_verison", f"unknown member `vllm_verison`; {MEMBERS}", "; did you mean `vllm_version`?"),
         ({"facts": {}, "requestId": "x"}, "/requestId", "unknown member `requestId`", "; did you mean `request_id`?"),
-        ({"facts": {}, "deployment": {}}, "/deployment", f"unknown member `deployment`; {MEMBERS}", MEMBERS),
+        ({"facts": {}, "deployment": {}}, "/deployment", "a request has one of `facts`, `deployment`, `manifest`", "and this one has `facts` already"),
         ({"facts": {}, "": 1}, "/", f"unknown member ``; {MEMBERS}", MEMBERS),
         ({"facts": {}, "a/b~c": 1}, "/a~1b~0c", "unknown member `a/b~c`", MEMBERS),
         ({"facts": {}, "🦊": 1}, "/🦊", "unknown member `🦊`", MEMBERS),
@@ -366,7 +366,7 @@ MEMBERS = "legal: `facts`, `vllm_version`, `layers`, `request_id`, `explain`, `b
         ("x", "", "`x` is no request; write an object such as", "`"),
         ([], "", "`[]` is no request; write an object such as", "`"),
         ([{"facts": {}}], "", "`[{…}]` is no request; write an object such as", "`"),
-        ({}, "", 'no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults', "defaults"),
+        ({}, "", 'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults', "defaults"),
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
@@ -526,6 +526,7 @@ BLOCK = "".join("  " * depth + "a:\n" for depth in range(300))
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{here}: &{here} [{', '.join([f'*{above}'] * 9)}]\n" for above, here in zip("abcdefgh", "bcdefghi", strict=True)
 )
+LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
 
 
 @pytest.mark.parametrize(
@@ -541,9 +542,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("%YAML 9.9\n---\nfacts: {}\n", "line 1, column 1: not YAML"),
         ("facts: {}\nfacts: {}\n", "line 2, column 1: the key `facts` stands twice in one map; keep one"),
         ("facts:\n  model_config: {is_moe: true, is_moe: false}\n", "line 2, column 32: the key `is_moe` stands twice in one map; keep one"),
-        ("a: &x [1]\nb: *x\n", "line 1, column 4: anchors such as `&x` are not read; write the value out"),
-        (BOMB, "line 1, column 4: anchors such as `&a` are not read; write the value out"),
-        ("facts: *x\n", "line 1, column 8: aliases such as `*x` are not read; write the value out"),
+        ("a: &x [*x]\n", "line 1, column 8: the alias `*x` stands within what it stands for"),
+        (BOMB, "line 5, column 12: more than 20000 values"),
+        (LADDER, "line 2, column 44: nested more than 64 deep"),
+        ("facts: *x\n", "line 1, column 8: the alias `*x` has no anchor before it"),
+        ("facts: {<<: 1}\n", "line 1, column 14: `<<` takes a map, or a list of maps"),
         ("facts: !!python/object/apply:os.system [ls]\n", "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read"),
         ("facts: !mine {}\n", "line 1, column 8: the tag `!mine` is not read; leave it out"),
         ("facts: {}\nrequest_id: !!str 7\n", "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out"),
@@ -551,7 +554,6 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("1: x\n", "line 1, column 1: the key `1` is no text; put it in quotes"),
         ("null: x\n", "line 1, column 1: the key `null` is no text; put it in quotes"),
         ("? [a]\n: x\n", "line 1, column 3: the key `[]` is no text; put it in quotes"),
-        ("facts: {}\n---\nfacts: {}\n", "line 2, column 1: a second document; write one document a file"),
         ("facts: {parallel_config: {tensor_parallel_size: .nan}}", "line 1, column 49: `.nan` is no finite number; put it in quotes"),
         ("facts: {parallel_config: {tensor_parallel_size: -.inf}}", "line 1, column 49: `-.inf` is no finite number; put it in quotes"),
         ("facts: {parallel_config: {tensor_parallel_size: 1.0e+999}}", "line 1, column 49: `1.0e+999` is no finite number; put it in quotes"),

@@ -236,6 +236,7 @@ def test_on_a_terminal_a_dry_run_shows_first_what_changes(on_terminal: Callable[
 
 # exit codes and streams
 
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
 TOO_DEEP = "[" * 100_000
 
 
@@ -253,9 +254,9 @@ TOO_DEEP = "[" * 100_000
         (TOO_DEEP + "]" * 100_000, "{file}: nested too deeply to be read; 64 levels are taken"),
         ('{"facts": {"model_config": {"is_moe": ' + "[" * 800 + "]" * 800 + "}}}", "{file}: nested too deeply to be read; 64 levels are taken"),
         ('{"facts": {"model_config": {"logits_processors": ' + "[" * 960 + "]" * 960 + "}}}", "{file}: nested too deeply to be read; 64 levels are taken"),
-        ("a:\n" + " - x\n" * 30_000, "{file}:19999:4: more than 20000 values"),
+        (BOMB, "{file}:7:20: more than 2000000 values"),
         ("null", '/: `null` is no request; write an object such as `{"facts": {"model_config": {}}}`'),
-        ("{}", '/: no `facts`; say what is to be deployed, or write `"facts": {}` for the defaults'),
+        ("{}", '/: none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults'),
         ('{"facts": {"model_config": {"is_moe": 1}}}', "/facts/model_config/is_moe: `1` is not legal for `model_config.is_moe`; legal: `true`, `false`"),
         ("facts: {}\nvllm_version: 0.23\n", '/vllm_version: `0.23` is no text; write the version in quotes, such as `"0.23.0"`'),
         (
@@ -364,7 +365,7 @@ def test_a_hostile_candidate_is_stopped_with_a_3(call: Callable[..., Done], monk
 COMMANDS = {
     (): "Which vLLM model runner (V1 or V2) a deployment gets, why, and whether vLLM will start.",
     ("serve",): "Serve the policy over HTTP.",
-    ("decide",): "Decide one deployment.",
+    ("decide",): "Decide one deployment, or each vLLM container of a manifest.",
     ("dry-run",): "Explain a decision, and with candidate rules say what they would change.",
     ("rules",): "Check, test and show the rules.",
     ("rules", "check"): "Validate every file and report all faults as file:line:column: message.",
@@ -383,9 +384,9 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
     named = {command: set(re.findall(r"(?<![\w-])--[a-z-]+", call(*command, "--help", COLUMNS="200").out)) - {"--help"} for command in COMMANDS}
     assert named == {
         (): set(),
-        ("serve",): {"--host", "--port", "--workers", "--rules", "--default-release"},
-        ("decide",): {"--rules", "--default-release", "--explain", "--json"},
-        ("dry-run",): {"--rules", "--default-release", "--candidate", "--remove", "--json"},
+        ("serve",): {"--host", "--port", "--workers", "--rules", "--default-release", "--hub", "--no-hub"},
+        ("decide",): {"--rules", "--default-release", "--vllm-version", "--platform", "--model-config", "--hub", "--no-hub", "--explain", "--json"},
+        ("dry-run",): {"--rules", "--default-release", "--model-config", "--hub", "--no-hub", "--candidate", "--remove", "--json"},
         ("rules",): set(),
         ("rules", "check"): {"--rules", "--format"},
         ("rules", "test"): {"--rules", "--format"},

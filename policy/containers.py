@@ -1,0 +1,86 @@
+"""A manifest → a request for each vLLM container in it.
+
+Owns which release a container is decided for: its image's, else the request's, else the default one with a warning.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from policy.errors import Misfit, RequestInvalid
+from policy.intake.deployment import Deployment
+from policy.intake.manifests import read_manifest
+from policy.releases import NoVersion, UnknownRelease
+from policy.request import INVALID, UNKNOWN_RELEASE
+
+if TYPE_CHECKING:
+    from policy.intake.commandline import Container
+    from policy.releases import Releases
+    from policy.request import Manifest, Request
+
+
+def requests_of(manifest: Manifest, releases: Releases) -> list[tuple[str, Request | RequestInvalid]]:
+    """Each container's path in the manifest with the request that it is, or with why it is none.
+
+    Raises:
+        RequestInvalid: the manifest itself cannot be read.
+    """
+    faults: list[Misfit] = []
+    containers = read_manifest(manifest.document, manifest.request.pointer, faults)
+    if faults:
+        raise RequestInvalid(faults)
+    return [(container.path, _request(container, manifest, releases)) for container in containers]
+
+
+def _request(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
+    """The request that a container is; a fault where its image has a release that is not known."""
+    asked = manifest.request
+    pointer = pointer_of(asked.pointer, container.path)
+    notes = list(container.notes)
+    version, release = asked.vllm_version, asked.release
+    if container.vllm_version is not None:
+        version = container.vllm_version
+        if manifest.stated and version != asked.vllm_version:
+            notes.append(f"decided for vLLM {version}, which the image has; the request says {asked.vllm_version}")
+        try:
+            release = releases.resolve(version, nearest=manifest.nearest)
+        except (UnknownRelease, NoVersion) as error:
+            kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
+            return RequestInvalid([Misfit(pointer, f"the image `{container.image}`: {error}")], kind)
+    elif not manifest.stated:
+        notes.append(f"the image does not tell vLLM's version; decided for {version}, the default release")
+    configs, environment = manifest.model_configs, manifest.environment
+    models = (container.models, manifest.models_at)
+    deployment = Deployment(container.words, container.env, configs, container.files, environment, container.places, *models, notes)
+    return replace(asked, vllm_version=version, release=release, deployment=deployment, pointer=pointer)
+
+
+def name_of(document: object, path: str) -> str:
+    """A container as people call it, ``namespace/kind/name/container`` of the object that it stands in; the path where that has no name."""
+    named: list[str] = []
+    for step in (*_steps(path), None):
+        if isinstance(document, dict):
+            metadata = document.get("metadata")
+            if "kind" in document and isinstance(metadata, dict):
+                named = [text for text in (metadata.get("namespace"), document["kind"], metadata.get("name")) if isinstance(text, str)]
+            if step is None and named and isinstance(document.get("name"), str):
+                named.append(document["name"])
+        document = _below(document, step) if step is not None else document
+    return "/".join(named) or path
+
+
+def _below(document: object, step: str) -> object:
+    if isinstance(document, list):
+        return document[int(step)] if step.isdecimal() and int(step) < len(document) else None
+    return document.get(step) if isinstance(document, dict) else None
+
+
+def _steps(path: str) -> list[str]:
+    return [step for part in path.split(".") for step in part.replace("]", "").split("[") if step]
+
+
+def pointer_of(pointer: str, path: str) -> str:
+    """The JSON pointer of a path such as ``items[3].spec``, below ``pointer``."""
+    return "/".join([pointer, *(step.replace("~", "~0").replace("/", "~1") for step in _steps(path))])

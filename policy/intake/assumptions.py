@@ -1,0 +1,62 @@
+"""What a deployment leaves open: the platform, Triton, plugins, variables. Each as it was assumed, with the values that would change the answer.
+
+Owns which other values are tried; each is decided as a deployment that states it, with everything that is derived from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from policy.decision import Assumption, Otherwise
+from policy.intake.deployment import PLATFORMS
+from policy.intake.derivation import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policy.intake.deployment import Deployment, Environment
+
+NOT_STATED: Final = "not stated"
+UNKNOWN: Final = "unknown"
+SOME_PLUGIN: Final = "another"
+RUNNER_VARIABLE: Final = VARIABLES[0]
+
+
+def assumed_of(deployment: Deployment, answer: tuple[str | None, bool], otherwise: Callable[[Deployment], tuple[str | None, bool]]) -> list[Assumption]:
+    """The assumptions of a deployment; ``otherwise`` answers for another one. Both answers are (runner, starts)."""
+    found = []
+    for fact, assumed, why, others in _open(deployment):
+        answers = {label: otherwise(other) for label, other in others.items()}
+        found.append(Assumption(fact, assumed, why, {label: Otherwise(*other) for label, other in answers.items() if other != answer}))
+    return found
+
+
+def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Deployment]]]:
+    """What is open, as (fact, what is assumed, why, the deployments that state another value)."""
+    environment = deployment.environment
+    if "platform" not in environment.stated:
+        others = {platform: _in(deployment, _on(environment, platform)) for platform in PLATFORMS if platform != environment.platform}
+        yield "environment.platform", environment.platform, NOT_STATED, others
+    if "has_triton" not in environment.stated:
+        other = replace(environment, has_triton=not environment.has_triton)
+        yield "platform.has_triton", environment.has_triton, NOT_STATED, {str(other.has_triton).lower(): _in(deployment, other)}
+    if "plugins" not in environment.stated:
+        other = replace(environment, logits_processors=(SOME_PLUGIN,))
+        yield "plugins.logits_processors", [], NOT_STATED, {SOME_PLUGIN: _in(deployment, other)}
+    for name in VARIABLES:
+        unknown = name in deployment.env and deployment.env[name] is None
+        if unknown or (name == RUNNER_VARIABLE and name not in deployment.env):
+            others = {text: replace(deployment, env={**deployment.env, name: text}) for text in ("0", "1")}
+            yield f"env.{name}", None, UNKNOWN if unknown else NOT_STATED, others
+
+
+def _in(deployment: Deployment, environment: Environment) -> Deployment:
+    return replace(deployment, environment=environment)
+
+
+def _on(environment: Environment, platform: str) -> Environment:
+    """The environment on another platform, where Triton is there by default as that platform has it."""
+    triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
+    return replace(environment, platform=platform, has_triton=triton)

@@ -1,0 +1,141 @@
+"""From a deployment to its facts, in the order in which vLLM comes to them.
+
+Owns the order, and the facts that an argument states by itself. What a group of facts takes is in a module of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.caching import derive_cache
+from policy.intake.compilation import derive_compilation, read_compilation, split_graph
+from policy.intake.derived import ASSUMED, Derived
+from policy.intake.parallelism import derive_on_cpu, derive_parallel
+from policy.intake.refusal import refusal
+from policy.intake.scheduling import derive_scheduling
+from policy.intake.speculation import derive_speculation
+from policy.intake.target import derive_model
+from policy.intake.transfer import derive_transfer, is_encode_only
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.commandline import Options
+    from policy.intake.deployment import Environment
+    from policy.intake.speculation import Speculation
+    from policy.intake.tables import Tables
+    from policy.intake.target import Target
+
+FLAGS: Final = (
+    ("model_config.enable_prompt_embeds", "enable_prompt_embeds"),
+    ("model_config.return_sampling_mask", "return_sampling_mask"),
+    ("model_config.enable_trace_replay", "enable_trace_replay"),
+)
+OBJECTS: Final = (("lora_config", "enable_lora"), ("watermark_config", "watermark_config"))
+ROUTED_EXPERTS: Final = "enable_return_routed_experts"
+PLATFORMS: Final = {"rocm": "platform.is_rocm", "unspecified": "platform.is_unspecified", "tpu": "platform.is_tpu", "out-of-tree": "platform.is_out_of_tree"}
+VARIABLES: Final = (
+    "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_MLA_DISABLE",
+    "TORCH_COMPILE_DISABLE",
+    "VLLM_USE_BREAKABLE_CUDAGRAPH",
+    "VLLM_USE_RAY_V2_EXECUTOR_BACKEND",
+    "VLLM_USE_SIMPLE_KV_OFFLOAD",
+    "VLLM_XPU_ENABLE_XPU_GRAPH",
+    "VLLM_ENABLE_V1_MULTIPROCESSING",
+)
+"""The variables of vLLM that facts are derived from; the first is a fact by itself."""
+VARIABLE: Final = VARIABLES[0]
+HISPARSE: Final = "HiSparseConnector"
+HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
+V2_ONLY: Final = ("model_config.return_sampling_mask", "model_config.enable_trace_replay")
+
+
+def derive(
+    target: Target,
+    speculation: Speculation | None,
+    options: Options,
+    env: Mapping[str, str],
+    environment: Environment,
+    draft_config: Callable[[str], Mapping[str, Any] | None],
+    tables: Tables,
+    series: tuple[int, int],
+    rules: Callable[[Derived], tuple[str | None, bool]],
+) -> Derived:
+    """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
+    derived = Derived({}, {}, [], {})
+    platform = environment.platform
+    put = derived.put
+    if VARIABLE in env:
+        put(f"env.{VARIABLE}", env[VARIABLE], f"env.{VARIABLE}")
+    else:
+        derived.origins[f"env.{VARIABLE}"] = ASSUMED
+    _derive_platform(derived, environment)
+    derive_model(derived, target, options, env, series)
+    _derive_stated(derived, target, options, series)
+    derive_parallel(derived, options)
+    if speculation is not None:
+        derive_speculation(derived, speculation, target, draft_config, tables, series)
+    derive_cache(derived, target, options, tables, series)
+    derive_transfer(derived, options, env, series)
+    made = read_compilation(options)
+    made.show(derived)
+
+    def asked() -> tuple[str | None, bool]:
+        return rules(derived)
+
+    def runs_on_v2() -> bool:
+        return asked()[0] == "v2"
+
+    refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables, series)
+    if refused is not None:
+        derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
+    if refused is not None or _is_refused(derived, series, runs_on_v2):
+        put("scheduler_config.async_scheduling", bool(options.get("async_scheduling")), options.place("async_scheduling"))
+        return derived
+    if platform == "cpu":
+        derive_on_cpu(derived, env, series)
+    derive_scheduling(derived, speculation, options, env, platform, tables, runs_on_v2)
+    derive_compilation(derived, made, target, options, env, platform, tables, series, runs_on_v2)
+    split_graph(derived, made, target, options, lambda: asked()[1])
+    return derived
+
+
+def _is_refused(derived: Derived, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
+    """Whether V1 refuses here what only V2 can do; the rules say so in the decision."""
+    wanted = any(derived.values[name] for name in V2_ONLY) and series >= (0, 28)
+    sparse = derived.values[HISPARSE_CONFIG] and series >= (0, 33)
+    return (wanted or sparse) and not runs_on_v2()
+
+
+def _derive_platform(derived: Derived, environment: Environment) -> None:
+    """What no manifest shows."""
+    for platform, name in PLATFORMS.items():
+        derived.put(name, environment.platform == platform, environment.origin("platform"))
+    derived.put("platform.has_triton", environment.has_triton, environment.origin("has_triton"))
+    derived.put("plugins.logits_processors", list(environment.logits_processors), environment.origin("plugins"))
+
+
+def _derive_stated(derived: Derived, target: Target, options: Options, series: tuple[int, int]) -> None:
+    """The facts that an argument states by itself."""
+    put, get, place = derived.put, options.get, options.place
+    for name, option in FLAGS:
+        put(name, bool(get(option)), place(option))
+    for name, option in OBJECTS:
+        put(name, bool(get(option)) if option == "enable_lora" else get(option) is not None, place(option))
+    put("model_config.logits_processors", get("logits_processors"), place("logits_processors"))
+    put("model_config.logprobs_mode", get("logprobs_mode", "raw_logprobs"), place("logprobs_mode"))
+    encoder_only = target.found.model.supports_multimodal and (bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options)))
+    by_role = encoder_only and not get("mm_encoder_only")
+    put("model_config.multimodal_config.mm_encoder_only", encoder_only, place("ec_transfer_config" if by_role else "mm_encoder_only"))
+    aux = get("aux_output_config")
+    routed = bool(get(ROUTED_EXPERTS))
+    put(f"model_config.{ROUTED_EXPERTS}", routed and series < (0, 31), place(ROUTED_EXPERTS))
+    by_config = isinstance(aux, dict) and bool(aux.get(ROUTED_EXPERTS))
+    put("aux_output_config.enabled", routed or by_config, place(ROUTED_EXPERTS if routed else "aux_output_config"))
+    reasoning = "reasoning_parser" if get("reasoning_parser") else "reasoning_config"
+    put("reasoning_config", bool(get("reasoning_parser")) or get("reasoning_config") is not None, place(reasoning))
+    attention, connector = get("attention_config"), get("kv_transfer_config")
+    sparse = isinstance(attention, dict) and attention.get("hisparse_config") is not None
+    by_connector = isinstance(connector, dict) and connector.get("kv_connector") == HISPARSE
+    put(HISPARSE_CONFIG, sparse or by_connector, place("attention_config.hisparse_config" if sparse else "kv_transfer_config"))

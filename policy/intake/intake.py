@@ -1,0 +1,185 @@
+"""A deployment → its facts, with where each came from: the way in for what users and controllers write.
+
+Owns the order: arguments, models' configurations, derivation, facts; and the problem of a model whose ``config.json`` nobody gave.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from policy.decision import Sourced, shown
+from policy.errors import Misfit, RequestInvalid, at, listed
+from policy.facts import Facts  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.arguments import read_options
+from policy.intake.derivation import derive
+from policy.intake.derived import Derived  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.launcher import read_command, read_text
+from policy.intake.resolution import Unsupported
+from policy.intake.row import facts_of
+from policy.intake.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of
+from policy.intake.tables import tables
+from policy.intake.target import read_target
+from policy.releases import series
+from policy.vocabulary import INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.commandline import CommandLine
+    from policy.intake.deployment import Deployment
+    from policy.intake.tables import Tables
+
+MODEL_CONFIG_NEEDED: Final = "model-config-needed"
+UNSUPPORTED_MODEL: Final = "unsupported-model"
+DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
+"""The model that every release serves where nobody names one."""
+
+
+Find: TypeAlias = "Callable[[str], tuple[Mapping[str, Any], Mapping[str, str]] | None]"
+"""A model's ``config.json`` and its other files by their names in its folder, or ``None``."""
+
+
+def found_nowhere(_: str) -> None:
+    """No model is looked for anywhere."""
+
+
+class Taken(Struct, frozen=True):
+    """A deployment taken in: its facts, what is known of each, the arguments that decide nothing, and what the user should know."""
+
+    facts: Facts
+    derived: Derived
+    ignored: list[str]
+    warnings: list[str]
+
+
+class ModelConfigNeeded(RequestInvalid):
+    """A deployment whose models' ``config.json`` nobody gave; ``names`` are the models."""
+
+    def __init__(self, names: list[str], faults: list[Misfit]) -> None:
+        self.names = names
+        super().__init__(faults, MODEL_CONFIG_NEEDED)
+
+
+def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[[Facts], tuple[str | None, bool]], find: Find = found_nowhere) -> Taken:
+    """The facts of a deployment in a release.
+
+    ``rules`` says what the release by itself does with facts: the runner, and whether it starts. ``find`` looks for a model that the deployment
+    does not bring.
+
+    Raises:
+        ModelConfigNeeded: a model's ``config.json`` is not given.
+        RequestInvalid: with every other fault.
+    """
+    faults: list[Misfit] = []
+    known = tables(release)
+    in_series = series(release)
+    command = _command(deployment, faults, f"{pointer}/args")
+    options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
+    if faults:
+        raise RequestInvalid(faults)
+    env = {name: text for name, text in (deployment.env | command.env).items() if text is not None}
+    models = _Models(deployment, find)
+    name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
+    speculation = read_speculation(options)
+    config = models.config(name)
+    found = speculators_of(config, known)
+    if found is not None:
+        speculation = _of_speculators(found[1], name, speculation, in_series)
+        name = found[0]
+        config = models.config(name)
+    if options.get("hf_config_path"):
+        config = models.config(str(options.get("hf_config_path")).rstrip("/"))
+    _ask_for_draft(speculation, name, known, models, in_series)
+    models.check()
+    try:
+        target = read_target(name, config, options, models.files, known, deployment.environment.platform)
+    except Unsupported as error:
+        raise RequestInvalid([Misfit(at(deployment.models_at, name), f"vLLM {release} refuses this model: {error}")], UNSUPPORTED_MODEL) from error
+
+    def asked(derived: Derived) -> tuple[str | None, bool]:
+        return rules(facts_of(derived.values, derived.origins, in_series, []))
+
+    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, in_series, asked)
+    facts = facts_of(derived.values, derived.origins, in_series, faults)
+    if faults:
+        raise RequestInvalid([Misfit(f"{pointer}/{fault.pointer}", fault.message) for fault in faults])
+    return Taken(facts, derived, options.ignored, [*deployment.notes, *options.warnings, *derived.warnings])
+
+
+def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> CommandLine:
+    args = deployment.args
+    if isinstance(args, str):
+        return read_text(args, deployment.env, faults, pointer)
+    places = deployment.places
+    return read_command(args, [f"args[{place}]" for place in range(len(args))] if places is None else places, deployment.env, faults, pointer)
+
+
+def sourced(taken: Taken) -> dict[str, Sourced]:
+    """Every fact of a deployment as an answer shows it, with where it came from; a fact below an object that is absent is not there."""
+    row, later = taken.facts.row, taken.derived.later
+    return {name: Sourced(*later[name]) if name in later else Sourced(shown(row[INDEX[name]]), origin) for name, origin in taken.derived.origins.items()}
+
+
+class _Models:
+    """The models' configurations as given or found, and the names of those that are missing."""
+
+    def __init__(self, deployment: Deployment, find: Find) -> None:
+        self.files: Mapping[str, str] = deployment.files
+        self._configs = deployment.model_configs
+        self._names = deployment.names
+        self._pointer = deployment.models_at
+        self._find = find
+        self._found: dict[str, Mapping[str, Any]] = {}
+        self._missing: list[str] = []
+
+    def config(self, name: str) -> Mapping[str, Any]:
+        """The configuration of a model that is needed; an empty one where it is missing."""
+        found = self.known(name)
+        if found is None:
+            name = self._names.get(name, name)
+            if name not in self._missing:
+                self._missing.append(name)
+            return {}
+        return found
+
+    def known(self, name: str) -> Mapping[str, Any] | None:
+        """The configuration of a model, ``None`` where it is missing."""
+        name = name.rstrip("/")
+        own = self._names.get(name, name)
+        for known in (self._configs, self._found):
+            for each in (name, own):
+                if each in known:
+                    return known[each]
+        found = self._find(own)
+        if found is None:
+            return None
+        self._found[own], files = found
+        self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
+        return self._found[own]
+
+    def check(self) -> None:
+        """Nothing, if all that was asked for is there.
+
+        Raises:
+            ModelConfigNeeded: with the names of the models whose configuration is missing.
+        """
+        if self._missing:
+            given = f"; given: {listed(self._configs)}" if self._configs else ""
+            needed = "the config.json of `{}` is needed, under the name that the arguments give it{}"
+            raise ModelConfigNeeded(self._missing, [Misfit(at(self._pointer, name), needed.format(name, given)) for name in self._missing])
+
+
+def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, in_series: tuple[int, int]) -> Speculation:
+    """What a repository in the format of *speculators* asks; from 0.29 on, what the command line says besides counts too."""
+    said = speculation.keys if speculation is not None and in_series >= (0, 29) else {}
+    return Speculation({**brought, **said, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}")
+
+
+def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _Models, in_series: tuple[int, int]) -> None:
+    if speculation is None or not needs_draft(speculation, known, in_series):
+        return
+    name = draft_model(speculation, target)
+    if name is not None:
+        models.config(name.rstrip("/"))
