@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from policy.intake.intake import Find, Taken
     from policy.request import Request
 
+KEPT_DEPLOYMENTS: Final = 128
+LARGEST_KEPT: Final = 16_384  # bytes
 EXCLUDE_V2: Final = "exclude-v2"
 EXCLUDE_V1: Final = "exclude-v1"
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
@@ -74,6 +76,7 @@ class Policy:
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
         self._short = Short(self._ref)
+        self._taken: dict[bytes, Taken] = {}
         compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known:
@@ -114,7 +117,22 @@ class Policy:
         )
 
     def _taken_in(self, request: Request, deployment: Deployment) -> Taken:
-        """A deployment's facts as the release would derive them, whose own rules are asked where it asks itself which runner it will be."""
+        """A deployment's facts as the release would derive them, whose own rules are asked where it asks itself which runner it will be.
+
+        Those of late are kept by all that they depend on.
+        """
+        release = request.release.decided_as
+        key = encode((release, deployment))
+        taken = self._taken.get(key)
+        if taken is None:
+            taken = self._derived(request, deployment)
+            if len(key) <= LARGEST_KEPT and not taken.found:
+                if len(self._taken) >= KEPT_DEPLOYMENTS:
+                    self._taken.clear()
+                self._taken[key] = taken
+        return taken
+
+    def _derived(self, request: Request, deployment: Deployment) -> Taken:
         ruleset = self._rulesets[request.release.decided_as]
 
         def alone(facts: Facts) -> tuple[Runner | None, bool]:

@@ -22,8 +22,7 @@ HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 
 def derive_cache(derived: Derived, target: Target, options: Options, tables: Tables, series: tuple[int, int]) -> None:
-    """The facts ``cache_config.*``."""
-    derived.put("cache_config.kv_sharing_fast_prefill", bool(options.get("kv_sharing_fast_prefill")), options.place("kv_sharing_fast_prefill"))
+    """The fact of the Mamba cache's mode."""
     asked = "none" if series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
     derived.put(MODE, asked, options.place("mamba_cache_mode"))
     hooks = [tables.hooks.get(target.found.model.architecture), HYBRID_HOOK if target.is_hybrid else None]

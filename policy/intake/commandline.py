@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from policy.intake.derived import DEFAULT
+
 
 class Container(Struct, frozen=True):
     """One vLLM engine that a manifest would start, as the manifest says it.
@@ -63,4 +65,7 @@ class Options(Struct, frozen=True):
 
     def place(self, name: str) -> str:
         """Where an option stands; for ``option.key`` that is not written dotted, where the option stands; ``default`` where nobody wrote it."""
-        return self.places.get(name) or self.places.get(name.partition(".")[0], "default")
+        found = self.places.get(name)
+        if found is None:
+            found = self.places.get(name.partition(".")[0], DEFAULT) if "." in name else DEFAULT
+        return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.caching import derive_cache
 from policy.intake.compilation import derive_compilation, read_compilation, split_graph
-from policy.intake.derived import ASSUMED, Derived
+from policy.intake.derived import ASSUMED, DEFAULT, Derived
 from policy.intake.parallelism import derive_on_cpu, derive_parallel
 from policy.intake.refusal import refusal
 from policy.intake.scheduling import derive_scheduling
@@ -26,12 +26,26 @@ if TYPE_CHECKING:
     from policy.intake.tables import Tables
     from policy.intake.target import Target
 
-FLAGS: Final = (
-    ("model_config.enable_prompt_embeds", "enable_prompt_embeds"),
-    ("model_config.return_sampling_mask", "return_sampling_mask"),
-    ("model_config.enable_trace_replay", "enable_trace_replay"),
-)
-OBJECTS: Final = (("lora_config", "enable_lora"), ("watermark_config", "watermark_config"))
+STATED: Final = {
+    "enable_prompt_embeds": ("model_config.enable_prompt_embeds", False),
+    "return_sampling_mask": ("model_config.return_sampling_mask", False),
+    "enable_trace_replay": ("model_config.enable_trace_replay", False),
+    "logits_processors": ("model_config.logits_processors", None),
+    "logprobs_mode": ("model_config.logprobs_mode", "raw_logprobs"),
+    "tensor_parallel_size": ("parallel_config.tensor_parallel_size", 1),
+    "pipeline_parallel_size": ("parallel_config.pipeline_parallel_size", 1),
+    "prefill_context_parallel_size": ("parallel_config.prefill_context_parallel_size", 1),
+    "decode_context_parallel_size": ("parallel_config.decode_context_parallel_size", 1),
+    "ubatch_size": ("parallel_config.ubatch_size", 0),
+    "enable_dbo": ("parallel_config.enable_dbo", False),
+    "enable_elastic_ep": ("parallel_config.enable_elastic_ep", False),
+    "enable_batch_sharded_sampling": ("parallel_config.enable_batch_sharded_sampling", False),
+    "enable_lora": ("lora_config", False),
+    "kv_sharing_fast_prefill": ("cache_config.kv_sharing_fast_prefill", False),
+}
+"""The options that state a fact by themselves, with what holds where they are not given."""
+UNSTATED: Final = dict(STATED.values())
+UNSTATED_ORIGINS: Final = dict.fromkeys(UNSTATED, DEFAULT)
 ROUTED_EXPERTS: Final = "enable_return_routed_experts"
 PLATFORMS: Final = {"rocm": "platform.is_rocm", "unspecified": "platform.is_unspecified", "tpu": "platform.is_tpu", "out-of-tree": "platform.is_out_of_tree"}
 VARIABLES: Final = (
@@ -63,7 +77,7 @@ def derive(
     rules: Callable[[Derived], tuple[str | None, bool]],
 ) -> Derived:
     """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
-    derived = Derived({}, {}, [], {})
+    derived = Derived(UNSTATED.copy(), UNSTATED_ORIGINS.copy(), [], {})
     platform = environment.platform
     put = derived.put
     if VARIABLE in env:
@@ -119,12 +133,10 @@ def _derive_platform(derived: Derived, environment: Environment) -> None:
 def _derive_stated(derived: Derived, target: Target, options: Options, series: tuple[int, int]) -> None:
     """The facts that an argument states by itself."""
     put, get, place = derived.put, options.get, options.place
-    for name, option in FLAGS:
-        put(name, bool(get(option)), place(option))
-    for name, option in OBJECTS:
-        put(name, bool(get(option)) if option == "enable_lora" else get(option) is not None, place(option))
-    put("model_config.logits_processors", get("logits_processors"), place("logits_processors"))
-    put("model_config.logprobs_mode", get("logprobs_mode", "raw_logprobs"), place("logprobs_mode"))
+    for option, value in options.values.items():
+        if option in STATED:
+            put(STATED[option][0], value, place(option))
+    put("watermark_config", get("watermark_config") is not None, place("watermark_config"))
     encoder_only = target.found.model.supports_multimodal and (bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options)))
     by_role = encoder_only and not get("mm_encoder_only")
     put("model_config.multimodal_config.mm_encoder_only", encoder_only, place("ec_transfer_config" if by_role else "mm_encoder_only"))

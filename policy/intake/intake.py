@@ -46,12 +46,16 @@ def found_nowhere(_: str) -> None:
 
 
 class Taken(Struct, frozen=True):
-    """A deployment taken in: its facts, what is known of each, the arguments that decide nothing, and what the user should know."""
+    """A deployment taken in: its facts, what is known of each, the arguments that decide nothing, and what the user should know.
+
+    ``found`` says that a model was found elsewhere, where it may be another one the next time.
+    """
 
     facts: Facts
     derived: Derived
     ignored: list[str]
     warnings: list[str]
+    found: bool
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -105,7 +109,7 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
     facts = facts_of(derived.values, derived.origins, in_series, faults)
     if faults:
         raise RequestInvalid([Misfit(f"{pointer}/{fault.pointer}", fault.message) for fault in faults])
-    return Taken(facts, derived, options.ignored, [*deployment.notes, *options.warnings, *derived.warnings])
+    return Taken(facts, derived, options.ignored, [*deployment.notes, *options.warnings, *derived.warnings], models.found)
 
 
 def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> CommandLine:
@@ -158,6 +162,11 @@ class _Models:
         self._found[own], files = found
         self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
         return self._found[own]
+
+    @property
+    def found(self) -> bool:
+        """Whether a model was found elsewhere."""
+        return bool(self._found)
 
     def check(self) -> None:
         """Nothing, if all that was asked for is there.

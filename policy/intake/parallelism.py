@@ -1,4 +1,4 @@
-"""How the engine is spread over devices: the facts ``parallel_config.*``.
+"""How the engine is spread over devices: the executor, and what the CPU platform takes away.
 
 Owns what ``ParallelConfig.__post_init__`` makes of the arguments, 0.20 to 0.33.
 """
@@ -13,21 +13,14 @@ if TYPE_CHECKING:
     from policy.intake.commandline import Options
     from policy.intake.derived import Derived
 
-SIZES: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "decode_context_parallel_size")
-FLAGS: Final = ("enable_dbo", "enable_elastic_ep", "enable_batch_sharded_sampling")
 BACKEND: Final = "parallel_config.distributed_executor_backend"
-WORLD: Final = SIZES[:3]
+WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "data_parallel_size")
 PLATFORM: Final = "environment.platform"
 MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 
 
 def derive_parallel(derived: Derived, options: Options) -> None:
-    """The facts ``parallel_config.*``."""
-    for name in SIZES:
-        derived.put(f"parallel_config.{name}", options.get(name, 1), options.place(name))
-    for name in FLAGS:
-        derived.put(f"parallel_config.{name}", bool(options.get(name)), options.place(name))
-    derived.put("parallel_config.ubatch_size", options.get("ubatch_size", 0), options.place("ubatch_size"))
+    """The fact of the executor; the sizes are stated by the options themselves."""
     backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
     if backend is None:
         backend, origin = _backend(options)
@@ -50,7 +43,7 @@ def data_parallel_size(options: Options) -> int:
 
 def _backend(options: Options) -> tuple[str, str]:
     """The executor that vLLM takes by itself: one process for one device, ``ray`` where data parallelism runs on it, else ``mp``."""
-    for name in (*WORLD, "data_parallel_size"):
+    for name in WORLD:
         if options.get(name, 1) != 1:
             by_ray = options.get("data_parallel_backend") == "ray"
             return ("ray", options.place("data_parallel_backend")) if by_ray else ("mp", options.place(name))

@@ -79,19 +79,27 @@ def _alone(tables: Tables, architecture: str, asked: Asked) -> bool:
 
 def is_moe(configuration: Configuration) -> bool:
     """Whether `get_num_experts` finds any: the first expert count that the language model has, or the most of its blocks."""
+    return experts(configuration)[0]
+
+
+def experts(configuration: Configuration) -> tuple[bool, str | None]:
+    """Whether the language model has experts, and the member that says so; no member where none counts them."""
     text = configuration.text()
+    found = None
     for name in configuration.tables.constants["num_experts_names"]:
         if text.has(name):
+            found = name
             count = text.get(name)
             if isinstance(count, list):
-                return bool(count) and _positive(count[0])
+                return bool(count) and _positive(count[0]), name
             if count:
-                return _positive(count)
+                return _positive(count), name
             break
     blocks = text.get("block_configs")
-    return isinstance(blocks, list) and any(
-        isinstance(block, dict) and block.get("block_type") == "moe" and _positive(block.get("n_routed_experts", 0)) for block in blocks
-    )
+    if not isinstance(blocks, list):
+        return False, found
+    of_blocks = any(isinstance(block, dict) and block.get("block_type") == "moe" and _positive(block.get("n_routed_experts", 0)) for block in blocks)
+    return of_blocks, "block_configs" if of_blocks else found
 
 
 def is_hybrid(model: Model, configuration: Configuration) -> bool:

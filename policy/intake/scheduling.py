@@ -5,10 +5,12 @@ Owns what the tables' formula of ``VllmConfig.__post_init__`` asks for, and when
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.derived import DEFAULT
 from policy.intake.formula import Incomputable, compute
+from policy.intake.tables import tables as tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +25,21 @@ EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
 BACKEND: Final = "parallel_config.distributed_executor_backend"
 RAY_V2: Final = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
 """Ray's executor is another one unless this is 0, from 0.21 on; 0.33 has no other."""
+
+
+NAMES: Final = (
+    "model_config.runner_type",
+    "executor_class.supports_async_scheduling",
+    "platform.is_rocm",
+    "parallel_config.enable_dbo",
+    "parallel_config.all2all_backend",
+    "speculative_config",
+    "speculative_config.method",
+    "speculative_config.disable_padded_drafter_batch",
+    "parallel_config.pipeline_parallel_size",
+)
+"""What the formula asks for besides the runner, under vLLM's names."""
+ORIGINS: Final = {NAMES[1]: BACKEND, NAMES[4]: "parallel_config.enable_dbo", NAMES[7]: "speculative_config"}
 
 
 def derive_scheduling(
@@ -41,40 +58,38 @@ def derive_scheduling(
     elif asked is not None:
         derived.put(FACT, asked, options.place("async_scheduling"))
     else:
-        question = _Question(derived, speculation, options, env, platform)
-        formula = tables.constants["async_scheduling"]
-        on_v1, on_v2 = question.answer(formula, v2=False), question.answer(formula, v2=True)
-        chosen = on_v1 if on_v1 == on_v2 or not runs_on_v2() else on_v2
-        derived.put(FACT, *chosen)
+        values = derived.values
+        backend = values[BACKEND]
+        known = (
+            values["model_config.runner_type"],
+            backend in EXECUTORS or (backend == "ray" and env.get(RAY_V2) != "0"),
+            platform == "rocm",
+            values["parallel_config.enable_dbo"],
+            options.get("all2all_backend"),
+            None if speculation is None else True,
+            values.get("speculative_config.method"),
+            speculation is not None and bool(speculation.keys.get("disable_padded_drafter_batch")),
+            values["parallel_config.pipeline_parallel_size"],
+        )
+        chosen, decisive = _chosen(tables.release, known, v2=False)
+        other = _chosen(tables.release, known, v2=True)
+        if other[0] != chosen and runs_on_v2():
+            chosen, decisive = other
+        derived.put(FACT, chosen, DEFAULT if chosen else derived.origins.get(ORIGINS.get(decisive, decisive), DEFAULT))
 
 
-class _Question:
-    """The names that the formula asks for, and the last of them that somebody stated: what kept scheduling synchronous."""
+@lru_cache(maxsize=1024)
+def _chosen(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
+    """What a release chooses on a runner, and the last name that its formula asked for: what kept scheduling synchronous."""
+    values = dict(zip(NAMES, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
+    last = ""
 
-    def __init__(self, derived: Derived, speculation: Speculation | None, options: Options, env: Mapping[str, str], platform: str) -> None:
-        self.derived = derived
-        self.origin = DEFAULT
-        backend = derived.values[BACKEND]
-        self.known = {
-            FACT: None,
-            "executor_class.supports_async_scheduling": backend in EXECUTORS or (backend == "ray" and env.get(RAY_V2) != "0"),
-            "parallel_config.all2all_backend": options.get("all2all_backend"),
-            "platform.is_rocm": platform == "rocm",
-            "speculative_config": None if speculation is None else True,
-            "speculative_config.disable_padded_drafter_batch": speculation is not None and speculation.keys.get("disable_padded_drafter_batch"),
-        }
+    def key(name: str) -> Any:
+        nonlocal last
+        last = name if name in NAMES else last
+        return values.get(name)
 
-    def answer(self, formula: Any, *, v2: bool) -> tuple[bool, str]:
-        """What vLLM chooses on a runner, and by what."""
-        self.known["use_v2_model_runner"] = v2
-        self.origin = DEFAULT
-        try:
-            chosen = bool(compute(formula, self.key))
-        except Incomputable:
-            chosen = True
-        return chosen, DEFAULT if chosen else self.origin
-
-    def key(self, name: str) -> Any:
-        """The value of a name."""
-        self.origin = self.derived.origins.get(BACKEND if name.startswith("executor_class") else name, self.origin)
-        return self.known[name] if name in self.known else self.derived.values.get(name)
+    try:
+        return bool(compute(tables_of(release).constants["async_scheduling"], key)), last
+    except Incomputable:
+        return True, last

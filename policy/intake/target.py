@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.configuration import Configuration
-from policy.intake.derived import DEFAULT, Derived
-from policy.intake.resolution import Asked, Resolved, architectures_of, is_encoder_decoder, is_hybrid, is_moe, resolved, use_mla
+from policy.intake.derived import DEFAULT
+from policy.intake.resolution import Asked, Resolved, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policy.intake.commandline import Options
+    from policy.intake.derived import Derived
     from policy.intake.tables import Tables
 
 SENTENCE_TRANSFORMERS: Final = ("modules.json", "config_sentence_transformers.json")
-EXPERTS: Final = "num_experts_names"
 
 
 class Target(Struct, frozen=True):
@@ -85,7 +85,8 @@ def derive_model(derived: Derived, target: Target, options: Options, env: Mappin
     put("model_config", True, options.place("model"))
     put("model_config.runner_type", target.found.runner_type, _runner_origin(options, by_class))
     put("model_config.architectures", target.architectures, by_class)
-    put("model_config.is_moe", is_moe(configuration), _experts_origin(target, options))
+    has_experts, counted = experts(configuration)
+    put("model_config.is_moe", has_experts, DEFAULT if counted is None else origin_of(target, options, counted))
     put("model_config.is_quantized", *_quantized(target, options, series))
     put("model_config.is_hybrid", target.is_hybrid, by_class)
     put("model_config.has_inner_state", model.has_inner_state, by_class)
@@ -122,14 +123,6 @@ def _quantized(target: Target, options: Options, series: tuple[int, int]) -> tup
             return True, origin_of(target, options, name)
     within = series >= (0, 33) and configuration.text().get("quantization_config") is not None
     return within, origin_of(target, options, "quantization_config")
-
-
-def _experts_origin(target: Target, options: Options) -> str:
-    text = target.configuration.text()
-    for name in text.tables.constants[EXPERTS]:
-        if text.has(name):
-            return origin_of(target, options, name)
-    return DEFAULT
 
 
 def _runner_origin(options: Options, by_class: str) -> str:
