@@ -40,16 +40,16 @@ def as_text(renderable: RenderableType) -> str:
 
 def decision(answer: Decision) -> RenderableType:
     """A decision: what, why, what to do."""
-    parts: list[RenderableType] = [_headline(answer), Text(answer.summary)]
+    parts: list[RenderableType] = [_headline(answer), plainly(answer.summary)]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
     for error in answer.startup_errors:
-        parts.append(Text.assemble(("refuses to start: ", BAD), error))
+        parts.append(Text.assemble(("refuses to start: ", BAD), plainly(error)))
     for name, value in answer.set_env.items():
         parts.append(Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided"))
     up = answer.upstream
     parts.append(Text(f"vLLM by itself: {_name(up.runner)}, {up.outcome or 'no outcome'}, {_starts(up.starts)}", QUIET))
-    parts += [Text.assemble(("warning: ", "yellow"), warning) for warning in answer.warnings]
+    parts += [Text.assemble(("warning: ", "yellow"), plainly(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer)]
     if answer.assumptions is not UNSET:
@@ -60,15 +60,29 @@ def decision(answer: Decision) -> RenderableType:
 def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
     """The containers of a manifest, a line each: the path, and the decision or what is wrong."""
     table = _table("container", "runner", "outcome", "starts", "vLLM", "why")
-    for column in table.columns:
-        column.no_wrap, column.overflow = True, "ellipsis"
+    for column in table.columns[1:-1]:
+        column.no_wrap = True
     for path, found in rows:
         if isinstance(found, str):
-            table.add_row(path, "-", "-", "-", "-", Text(found, BAD))
+            table.add_row(_cut(path), "-", "-", "-", "-", _cut(found, BAD))
         else:
             starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
-            table.add_row(path, Text(_name(found.runner), STRONG), found.outcome or "-", starts, found.vllm_version, Text(found.summary))
+            table.add_row(_cut(path), Text(_name(found.runner), STRONG), found.outcome or "-", starts, found.vllm_version, _cut(found.summary))
     return table
+
+
+def _cut(text: str, style: str = "") -> Text:
+    """A text on one line, cut where its column is too narrow; unlike a column that does not wrap, its column gives way to the others."""
+    return Text("".join(map(_character, text)), style, no_wrap=True, overflow="ellipsis")
+
+
+def plainly(text: str) -> Text:
+    """A text that may hold what users wrote, on as many lines as it has; what a terminal would obey is spelled out."""
+    return Text("\n".join("".join(map(_character, line)) for line in text.split("\n")))
+
+
+def _character(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
 
 
 def _name(runner: str | None) -> str:
@@ -101,7 +115,7 @@ def _reasons(answer: Decision) -> Table:
     table = _table("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
         facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
-        table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, Text(reason.message), Text(facts))
+        table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, plainly(reason.message), plainly(facts))
     return table
 
 
@@ -109,7 +123,7 @@ def _trace(answer: Decision) -> Table:
     table = _table("rule", "effect", "fired", "first condition that failed")
     for item in answer.trace or []:
         failed = " and ".join(f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed)
-        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", Text(failed))
+        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", plainly(failed))
     return table
 
 

@@ -14,8 +14,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from policy.cli import INVALID, USAGE, DefaultOption, RulesOption, app, err
+from policy.cli import app
+from policy.console import INVALID, USAGE, DefaultOption, RulesOption, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
+from policy.releases import NoVersion, UnknownRelease
 
 HostOption = Annotated[str | None, typer.Option("--host", help="The address to listen on.  [default: 127.0.0.1]")]
 PortOption = Annotated[int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")]
@@ -58,7 +60,8 @@ def serve(
         err.print(str(error), markup=False)
         raise typer.Exit(INVALID) from error
     except PolicyError as error:
-        err.print(f"--default-release: {error}", markup=False)
+        flag = "--default-release" if isinstance(error, UnknownRelease | NoVersion) else "--hub"
+        err.print(f"{flag}: {error}", markup=False)
         raise typer.Exit(USAGE) from error
     for name, value in settings.model_dump().items():
         if value is not None:

@@ -1,0 +1,77 @@
+"""What every command shares: exit codes, where output goes, the options for rules, and the loading of a policy.
+
+Owns that results go to standard output, a table on a terminal and JSON in a pipe, and diagnostics to standard error, where nothing that
+users wrote is obeyed by the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from policy.catalogue import load
+from policy.decision import encode
+from policy.errors import EngineFailed, PolicyError, RulesInvalid
+from policy.folder import read_folder
+from policy.intake.intake import found_nowhere
+from policy.policy import Policy
+from policy.render import plainly
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from policy.folder import Sources
+    from policy.intake.intake import Find
+
+FOUND, USAGE, INVALID = 1, 2, 3
+
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+
+RulesOption = Annotated[
+    Path | None, typer.Option("--rules", envvar="RUNNER_POLICY_RULES", help="The rules folder; by default `rules/` here, else the one that came along.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON on a terminal, too.")]
+DefaultOption = Annotated[
+    str | None, typer.Option("--default-release", envvar="RUNNER_POLICY_DEFAULT_RELEASE", help="The release that decides where a request names none.")
+]
+
+
+def show_answer(answer: Any, picture: RenderableType, *, as_json: bool) -> None:
+    """A table on a terminal, JSON in a pipe or on demand."""
+    if as_json or not out.is_terminal:
+        typer.echo(encode(answer).decode())
+    else:
+        Console().print(picture)
+
+
+def fail(code: int, *lines: str) -> NoReturn:
+    """End the command with an exit code and these lines on standard error."""
+    for line in lines:
+        err.print(plainly(line))
+    raise typer.Exit(code)
+
+
+def loaded(folder: Path, default_release: str | None, find: Find = found_nowhere) -> tuple[Sources, Policy]:
+    """The rules of a folder, ready to decide."""
+    try:
+        sources = read_folder(folder)
+        return sources, Policy(load(sources), default_release, find)
+    except RulesInvalid as error:
+        fail(INVALID, str(error.under(folder)))
+    except EngineFailed as error:
+        fail(INVALID, str(error))
+    except PolicyError as error:
+        fail(USAGE, f"--default-release: {error}")
+
+
+def read_text(path: Path | str) -> str:
+    """The text of a file, or of standard input for ``-``; the command ends where it cannot be read."""
+    try:
+        return sys.stdin.buffer.read().decode() if str(path) == "-" else Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(USAGE, f"{path}: cannot be read: {error}")
