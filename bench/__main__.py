@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench import inprocess, servers
+from bench.deployments import derived
 from bench.job import LoadFailed
 from bench.memory import grown
 from bench.report import RESULTS, Results, bars, written
@@ -45,12 +46,14 @@ def run(*, quick: bool) -> Results:
             compared.append(inprocess.compared(policy, release, load.seed, 500 if quick else 10_000, load.rounds))
     else:
         skipped.append("zen-engine is left out: it is not installed")
+    tell("deployments")
+    facts = derived(load.seed, 300 if quick else 5_000, load.rounds)
     tell("starting")
     ready = median(_ready_after() for _ in range(load.rounds))
     tell("memory")
     growth = grown(load.seed, 5_000 if quick else 1_000_000)
     tell("done")
-    return Results(load, measured, compared, growth, ready, skipped)
+    return Results(load, measured, compared, facts, growth, ready, skipped)
 
 
 def _ready_after() -> float:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from itertools import compress
 from statistics import median
 from time import process_time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bench import cores
 from bench.dialects import conditions, facts_read, plain
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from policy.ruleset import Ruleset
 
+T = TypeVar("T")
 Fired = tuple[int, ...]
 TRIAL: Final = 1000
 BATCH: Final = 50
@@ -96,10 +97,10 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
         return (read_usual(encode(document), policy.releases) or read_request(document, policy.releases)).facts
 
     with cores.pinned(cores.SERVER):
-        trial = {name: _timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}
+        trial = {name: timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}
         form = min(trial, key=trial.__getitem__)
         ours, zen, bare = zip(
-            *((_timed(ask_ours, facts_of, found), _timed(ways[form], read, found), _timed(ways[BARE], read, found)) for _ in range(rounds)),
+            *((timed(ask_ours, facts_of, found), timed(ways[form], read, found), timed(ways[BARE], read, found)) for _ in range(rounds)),
             strict=True,
         )
     mean = sum(map(len, expected)) / count
@@ -107,7 +108,7 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
     return Compared(release, len(conditions(ruleset.rules)), count, mean, median(ours), median(zen), ratio, form, median(bare))
 
 
-def _timed(call: Callable[[Any], Any], prepare: Callable[[dict[str, Any]], Any], documents: Sequence[dict[str, Any]]) -> float:
+def timed(call: Callable[[Any], Any], prepare: Callable[[T], Any], documents: Sequence[T]) -> float:
     """Microseconds a call, without the preparing of its argument.
 
     It is processor time, of which other programs take none; both engines work in the calling thread.

@@ -1,0 +1,132 @@
+"""From a deployment as it is written to its facts, in this process: one that is new, one that was seen before, and a whole request.
+
+Owns the deployments that are asked: arguments as controllers write them, with a model's ``config.json``. All of them differ in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from random import Random
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.json import Encoder
+
+from bench import cores
+from bench.inprocess import timed
+from policy.catalogue import load as load_rules
+from policy.folder import default_folder, read_folder
+from policy.jsontext import read_json
+from policy.policy import Policy
+from policy.request import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policy.request import Request
+
+encode: Final = Encoder().encode
+TODAY: Final = date(2026, 1, 1)
+WARM_UP: Final = 100
+SEEN: Final = 100
+"""How many deployments come again and again; fewer than are kept."""
+
+LAYERS: Final = {"num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 4096}
+TEXT: Final = {
+    **LAYERS,
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 151643,
+    "eos_token_id": 151645,
+    "hidden_act": "silu",
+    "use_cache": True,
+    "initializer_range": 0.02,
+    "intermediate_size": 12288,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000,
+    "vocab_size": 151936,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.51.0",
+    "sliding_window": None,
+}
+MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("Qwen/Qwen3-8B", {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", **TEXT}),
+    ("meta-llama/Llama-3.1-8B-Instruct", {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **TEXT}),
+    ("mistralai/Mistral-7B-Instruct-v0.3", {"architectures": ["MistralForCausalLM"], "model_type": "mistral", **TEXT}),
+    ("Qwen/Qwen3-30B-A3B", {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 128, **TEXT}),
+    ("Qwen/Qwen3-Embedding-8B", {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", **TEXT}),
+)
+FLAGS: Final = (
+    ["--enable-prefix-caching"],
+    ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'],
+    ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}'],
+    ["--enable-lora", "--max-loras", "4"],
+    ["--reasoning-parser", "deepseek_r1"],
+    ["-cc.cudagraph_mode=PIECEWISE"],
+    ["--enforce-eager"],
+    ["--no-enable-prefix-caching"],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Microseconds to the facts of a new deployment and of one that was seen, and of whole answers to new and seen requests, from text to text."""
+
+    count: int
+    size: float
+    new: float
+    seen: float
+    whole_new: float
+    whole_seen: float
+
+
+def deployments(seed: int, releases: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Requests without end; their arguments and their models' configurations all differ."""
+    random = Random(seed)
+    number = 0
+    while True:
+        number += 1
+        name, config = random.choice(MODELS)
+        flags = [word for words in random.sample(FLAGS, 2) for word in words]
+        sizes = ["-tp", random.choice("1248"), "--max-model-len", str(8192 + number), "--gpu-memory-utilization", "0.9", "--port", "8000"]
+        deployment = {"args": ["serve", name, *sizes, *flags], "env": {}, "model_configs": {name: {**config, "max_position_embeddings": 32768 + number}}}
+        yield {"vllm_version": random.choice(releases), "deployment": deployment}
+
+
+def derived(seed: int, count: int, rounds: int) -> Derived:
+    """Medians of the rounds, in processor time."""
+    policy = Policy(load_rules(read_folder(default_folder())))
+    stream = deployments(seed, (policy.releases.default, policy.releases.default, policy.releases.known[-1]))
+    found = [encode(document) for document in islice(stream, count)]
+    again = (found[:SEEN] * (count // SEEN + 1))[:count]
+
+    def request(body: bytes) -> Request:
+        return read_request(read_json(body), policy.releases)
+
+    def take_in(asked: Request) -> object:
+        return policy.taken_in(asked)
+
+    def answer(body: bytes) -> object:
+        return policy.answer(request(body), TODAY)
+
+    def as_it_is(body: bytes) -> bytes:
+        return body
+
+    for body in found[:WARM_UP]:
+        answer(body)
+    figures: list[list[float]] = [[], [], [], []]
+    ways: tuple[tuple[Callable[[Any], object], Callable[[bytes], object], Sequence[bytes]], ...] = (
+        (take_in, request, found[WARM_UP:]),
+        (take_in, request, again),
+        (answer, as_it_is, found[WARM_UP:]),
+        (answer, as_it_is, again),
+    )
+    with cores.pinned(cores.SERVER):
+        for _ in range(rounds):
+            for figure, (call, prepare, bodies) in zip(figures, ways, strict=True):
+                figure.append(timed(call, prepare, bodies))
+    return Derived(count, sum(map(len, found)) / count, *map(median, figures))
