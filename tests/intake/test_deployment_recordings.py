@@ -1,0 +1,106 @@
+"""What vLLM itself derived and decided of deployments as users write them, line by line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.releases import series
+from policy.request import read_request
+from policy.vocabulary import FACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.decision import Decision
+    from policy.policy import Policy
+
+FILES = [
+    "0.22.0",
+    "0.23.0",
+    "0.24.0",
+    "0.25.1",
+    "0.26.0",
+    "0.27.1",
+    "0.28.0",
+    "0.29.0",
+    "0.30.0",
+    "0.31.0",
+    "0.32.0",
+    "0.32.0-cpuplatform",
+    "0.33.0",
+]
+FOLDER = Path(__file__).resolve().parent.parent / "recordings" / "deployments"
+TODAY = date(2026, 1, 1)
+ARGUMENT = re.compile(r"args\[(\d+)\]")
+
+Line = dict[str, Any]
+
+
+def recorded(name: str) -> list[Line]:
+    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def decided(policy: Policy, line: Line) -> Decision:
+    return policy.decide(read_request({**line["request"], "layers": ["upstream"]}, policy.releases), TODAY)
+
+
+def answers(policy: Policy, name: str) -> Iterator[tuple[Line, Decision]]:
+    for line in recorded(name):
+        yield line, decided(policy, line)
+
+
+def facts_as_recorded(decision: Decision, asked: Line, release: str) -> Line:
+    """The facts of an answer that a line has, too; one that is not there has its default."""
+    assert decision.facts
+    shown = decision.facts
+    return {name: shown[name].value if name in shown else FACTS[name].default_in(series(release)) for name in asked}
+
+
+def as_lists(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def test_every_recording_is_asked() -> None:
+    assert sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz")) == sorted(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(policy: Policy, name: str) -> None:
+    mismatches: list[tuple[Any, ...]] = []
+    for line, decision in answers(policy, name):
+        found = {member: getattr(decision, member) for member in line["expected"]}
+        if found != line["expected"]:
+            mismatches.append((line["id"], found, line["expected"]))
+        asked = line.get("facts", {})
+        facts = facts_as_recorded(decision, asked, decision.release.decided_as)
+        mismatches += [(line["id"], fact, facts[fact], value) for fact, value in asked.items() if as_lists(facts[fact]) != value]
+    assert mismatches == []
+
+
+def comes_from_somewhere(origin: str, deployment: Line) -> bool:
+    """Whether an origin is a word of the arguments, a member of a file, a configuration or the environment that was given, a variable, or nobody's."""
+    argument = ARGUMENT.fullmatch(origin)
+    if argument is not None:
+        return int(argument[1]) < len(deployment["args"])
+    named = [f"env.{name}" for name in deployment["env"]] + [f"environment.{name}" for name in deployment["environment"]]
+    models = [f"model_configs/{name}" for name in deployment["model_configs"]]
+    within = [*models, *(f"files/{name}" for name in deployment.get("files", {}))]
+    return origin in {"default", "assumed", *named, *models} or origin.startswith(tuple(f"{place}/" for place in within))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_fact_says_where_it_came_from(policy: Policy, name: str) -> None:
+    lost = []
+    for line, decision in answers(policy, name):
+        assert decision.facts
+        deployment = line["request"]["deployment"]
+        lost += [(line["id"], fact, sourced.from_) for fact, sourced in decision.facts.items() if not comes_from_somewhere(sourced.from_, deployment)]
+    assert lost == []
