@@ -12,7 +12,7 @@ import resource
 import signal
 import sys
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,9 @@ from policy.precedence import Layer, effects_of
 from policy.reader import NAME
 from policy.request import read_request
 from policy.source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MEMORY: Final = 1 << 30
 MAX_RULES: Final = 100
@@ -86,6 +89,15 @@ COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported
 read_job = msgspec.json.Decoder(Job).decode
 read_tried = msgspec.json.Decoder(Tried).decode
 encode = msgspec.json.encode
+
+
+def with_models(document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]) -> dict[str, Any]:
+    """A request with a deployment that brings the models that were found for it elsewhere, because a job looks nowhere."""
+    deployment = document["deployment"]
+    configs = {name: config for name, (config, _) in found.items()}
+    files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
+    brought = {"model_configs": configs | (deployment.get("model_configs") or {}), "files": files | (deployment.get("files") or {})}
+    return {**document, "deployment": {**deployment, **brought}}
 
 
 def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -50,7 +50,8 @@ def _request(container: Container, manifest: Manifest, releases: Releases) -> Re
             kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
             return RequestInvalid([Misfit(pointer, f"the image `{container.image}`: {error}")], kind)
     elif not manifest.stated:
-        notes.append(f"the image does not tell vLLM's version; decided for {version}, the default release")
+        why = container.unversioned or "no image tells vLLM's version"
+        notes.append(f"{why}; decided for {version}, the default release; state `vllm_version`")
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)
     deployment = Deployment(container.words, container.env, configs, container.files, environment, container.places, *models, notes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from policy.intake.intake import Find, Taken
     from policy.request import Request
 
+# A word that a script leaves open is another than the same text.
+key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
 KEPT_DEPLOYMENTS: Final = 128
 LARGEST_KEPT: Final = 16_384  # bytes
 EXCLUDE_V2: Final = "exclude-v2"
@@ -106,7 +109,7 @@ class Policy:
         ruleset = self._rulesets[request.release.decided_as]
         if request.deployment is None:
             return self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
-        taken = self._taken_in(request, request.deployment)
+        taken = self.taken_in(request)
         request = replace(request, facts=taken.facts)
         decision = self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
         return replace(
@@ -116,35 +119,37 @@ class Policy:
             ignored_args=taken.ignored,
         )
 
-    def _taken_in(self, request: Request, deployment: Deployment) -> Taken:
-        """A deployment's facts as the release would derive them, whose own rules are asked where it asks itself which runner it will be.
+    def taken_in(self, request: Request) -> Taken:
+        """The facts of a request's deployment as the release would derive them; those of late are kept by all that they depend on.
 
-        Those of late are kept by all that they depend on.
+        Raises:
+            RequestInvalid: they cannot be derived.
         """
-        release = request.release.decided_as
-        key = encode((release, deployment))
+        key = key_of((request.release.decided_as, request.deployment))
         taken = self._taken.get(key)
         if taken is None:
-            taken = self._derived(request, deployment)
+            taken = self._derived(request)
             if len(key) <= LARGEST_KEPT and not taken.found:
                 if len(self._taken) >= KEPT_DEPLOYMENTS:
                     self._taken.clear()
                 self._taken[key] = taken
         return taken
 
-    def _derived(self, request: Request, deployment: Deployment) -> Taken:
+    def _derived(self, request: Request) -> Taken:
+        """The same, derived; the release's own rules are asked where vLLM asks itself which runner it will be."""
+        assert request.deployment is not None  # INVARIANT: asked of deployments alone
         ruleset = self._rulesets[request.release.decided_as]
 
         def alone(facts: Facts) -> tuple[Runner | None, bool]:
             upstream = weigh(ruleset, facts, upstream_only=True).upstream
             return upstream.runner, upstream.starts
 
-        return take_in(deployment, request.release.decided_as, request.pointer, alone, self.find)
+        return take_in(request.deployment, request.release.decided_as, request.pointer, alone, self.find)
 
     def _otherwise(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
         """The answer to another deployment; none, not starting, where vLLM refuses it before it comes to the runner."""
         try:
-            facts = self._taken_in(request, deployment).facts
+            facts = self.taken_in(replace(request, deployment=deployment)).facts
         except RequestInvalid:
             return None, False
         weighed = weigh(self._rulesets[request.release.decided_as], facts, upstream_only=request.upstream_only)

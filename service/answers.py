@@ -16,6 +16,7 @@ from msgspec import Struct
 from uuid_utils import uuid7
 
 from policy import render
+from policy.candidate import with_models
 from policy.containers import requests_of
 from policy.decision import Decision, encode
 from policy.errors import PolicyError, RequestInvalid, nearest, quoted
@@ -117,7 +118,8 @@ class Answers:
             if self.models.fetches:
                 return asked
             raise
-        if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE:
+        passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
+        if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE and not passing:
             self._kept.keep(body, answer[ID_END:])
         return answer
 
@@ -170,6 +172,17 @@ class Answers:
         """
         asked = read_asked(document, self.policy.releases, pointer)
         return await self.later(with_explanation(asked) if explain else asked)
+
+    def whole(self, document: Any) -> Any:
+        """A request's document with the models that the hub gave for it.
+
+        Raises:
+            PolicyError: the document cannot be decided.
+        """
+        asked = read_asked(document, self.policy.releases) if self.models.fetches else None
+        if not isinstance(asked, Request) or asked.deployment is None:
+            return document
+        return with_models(document, self.policy.taken_in(asked).found)
 
     async def item(self, document: Any, pointer: str) -> Decision | Items | Problem:
         """A batch's item: its decision, those of its containers, or the problem with it."""

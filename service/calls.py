@@ -211,9 +211,10 @@ class DryRun(Call):
         if not rules and not remove:
             await self.send(send, headers, current)
         elif isinstance(current, Items):
-            raise RequestInvalid([Misfit(f"{pointer}/manifest", "candidate rules are tried on one deployment; send `facts` or a `deployment`")])
+            place = f"{pointer}/manifest" if "manifest" in document else pointer
+            raise RequestInvalid([Misfit(place, "candidate rules are tried on one deployment; send `facts` or a `deployment`")])
         else:
-            await self.send(send, headers, await self.tried(current, document, rules, remove))
+            await self.send(send, headers, await self.tried(current, self.answers.whole(document), rules, remove))
 
     async def send(self, send: Send, headers: Headers, answer: Any) -> None:
         """The answer as the client wants it."""

@@ -57,13 +57,16 @@ class Models:
         from policy.intake.local import COMPANIONS  # noqa: PLC0415
 
         assert self._hub is not None  # INVARIANT: asked only where there is one
-        fetches = (asyncio.to_thread(self._hub.config, name, None, COMPANIONS) for name in needed.names)
-        outcomes = await asyncio.gather(*fetches, return_exceptions=True)
-        faults = []
-        for fault, outcome in zip(needed.faults, outcomes, strict=True):
-            if isinstance(outcome, HubFailed):
-                faults.append(Misfit(fault.pointer, str(outcome)))
-            elif isinstance(outcome, BaseException):
-                raise outcome
+        fetch = self._hub.config
+
+        async def refusal(name: str) -> str | None:
+            try:
+                await asyncio.to_thread(fetch, name, None, COMPANIONS)
+            except HubFailed as error:
+                return str(error)
+            return None
+
+        refusals = await asyncio.gather(*map(refusal, needed.names))
+        faults = [Misfit(fault.pointer, told) for fault, told in zip(needed.faults, refusals, strict=True) if told is not None]
         if faults:
             raise RequestInvalid(faults, MODEL_CONFIG_NEEDED)

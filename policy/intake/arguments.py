@@ -23,98 +23,14 @@ if TYPE_CHECKING:
 
 MATTER: Final = frozenset(
     {
-        "additional_config",
-        "all2all_backend",
-        "async_scheduling",
-        "attention_backend",
-        "attention_config",
-        "aux_output_config",
-        "compilation_config",
-        "config_format",
-        "convert",
-        "cpu_offload_gb",
-        "data_parallel_address",
-        "data_parallel_backend",
-        "data_parallel_external_lb",
-        "data_parallel_hybrid_lb",
-        "data_parallel_multi_port_external_lb",
-        "data_parallel_rank",
-        "data_parallel_size",
-        "data_parallel_size_local",
-        "data_parallel_start_rank",
-        "decode_context_parallel_size",
-        "diffusion_config",
-        "disable_hybrid_kv_cache_manager",
-        "disable_sliding_window",
-        "distributed_executor_backend",
-        "dtype",
-        "ec_transfer_config",
-        "enable_batch_sharded_sampling",
-        "enable_chunked_prefill",
-        "enable_dbo",
-        "enable_elastic_ep",
-        "enable_eplb",
-        "enable_expert_parallel",
-        "enable_lora",
-        "enable_prefix_caching",
-        "enable_prompt_embeds",
-        "enable_return_routed_experts",
-        "enable_trace_replay",
-        "enforce_eager",
-        "eplb_config",
-        "headless",
-        "hf_config_path",
-        "hf_overrides",
-        "kv_cache_dtype",
-        "kv_offloading_backend",
-        "kv_offloading_size",
-        "kv_sharing_fast_prefill",
-        "kv_transfer_config",
-        "language_model_only",
-        "limit_mm_per_prompt",
-        "load_format",
-        "logits_processors",
-        "logprobs_mode",
-        "lora_modules",
-        "mamba_backend",
-        "mamba_block_size",
-        "mamba_cache_dtype",
-        "mamba_cache_mode",
-        "mamba_ssm_cache_dtype",
-        "max_lora_rank",
-        "max_loras",
-        "max_model_len",
-        "max_num_batched_tokens",
-        "mm_encoder_only",
-        "model",
-        "model_class_overrides",
-        "model_impl",
-        "nnodes",
-        "node_rank",
-        "optimization_level",
-        "performance_mode",
-        "pipeline_parallel_size",
-        "pooler_config",
-        "prefill_context_parallel_size",
-        "quantization",
-        "quantization_config",
-        "reasoning_config",
-        "reasoning_parser",
-        "return_sampling_mask",
-        "revision",
-        "runner",
-        "scheduler_cls",
-        "speculative_config",
-        "spec_method",
-        "spec_model",
-        "spec_tokens",
-        "structured_outputs_config",
-        "tensor_parallel_size",
-        "tokenizer_mode",
-        "trust_remote_code",
-        "ubatch_size",
-        "watermark_config",
-        "worker_cls",
+        *("all2all_backend", "async_scheduling", "attention_config", "aux_output_config", "compilation_config", "convert"),
+        *("data_parallel_backend", "data_parallel_size", "decode_context_parallel_size", "distributed_executor_backend", "ec_transfer_config"),
+        *("enable_batch_sharded_sampling", "enable_dbo", "enable_elastic_ep", "enable_expert_parallel", "enable_lora", "enable_prefix_caching"),
+        *("enable_prompt_embeds", "enable_return_routed_experts", "enable_sleep_mode", "enable_trace_replay", "enforce_eager"),
+        *("hf_config_path", "hf_overrides", "kv_offloading_backend", "kv_offloading_size", "kv_sharing_fast_prefill", "kv_transfer_config"),
+        *("logits_processors", "logprobs_mode", "mamba_cache_mode", "mm_encoder_only", "model", "model_impl", "optimization_level"),
+        *("pipeline_parallel_size", "prefill_context_parallel_size", "reasoning_config", "reasoning_parser", "return_sampling_mask", "runner"),
+        *("spec_method", "spec_model", "spec_tokens", "speculative_config", "tensor_parallel_size", "ubatch_size", "watermark_config"),
     }
 )
 """The options that some fact depends on, by their names in `EngineArgs`; all others are named in `Options.ignored`."""
@@ -147,6 +63,9 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
         reading.put_dotted()
     if reading.loose:
         reading.put_model()
+    if reading.hidden and command.serve and "model" not in reading.values:
+        word, place = reading.hidden[0]
+        reading.fault(place, f"no model is named, unless it is {quoted(word)}, whose value is not known here; write it out, or give the variable's")
     if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
         reading.put_speculative()
     return Options(reading.values, reading.found_at, reading.ignored, reading.warnings)
@@ -155,7 +74,7 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
 class _Reading:
     """The words of one command line on their way into options."""
 
-    __slots__ = ("command", "dotted", "faults", "found_at", "ignored", "loose", "pointer", "table", "values", "warnings")
+    __slots__ = ("command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "pointer", "table", "values", "warnings")
 
     def __init__(self, table: Flags, command: CommandLine, faults: list[Misfit], pointer: str) -> None:
         self.table = table
@@ -168,6 +87,7 @@ class _Reading:
         self.warnings: list[str] = list(command.warnings)
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
         self.loose: list[tuple[str, str]] = []
+        self.hidden: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
         """One pass over the words. A word with a dash is never the value of the one before it, unless it could be no option."""
@@ -207,6 +127,7 @@ class _Reading:
         if word[:1] != "-" or self.table.stands_alone(word):
             if type(word) is Unknown:
                 self.warnings.append(f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value")
+                self.hidden.append((word, place))
             else:
                 self.loose.append((word, place))
             return at + 1

@@ -24,7 +24,7 @@ HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 def derive_cache(derived: Derived, target: Target, options: Options, tables: Tables, series: tuple[int, int]) -> None:
     """The fact of the Mamba cache's mode."""
     asked = "none" if series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
-    derived.put(MODE, asked, options.place("mamba_cache_mode"))
+    derived.facts[MODE] = asked, options.place("mamba_cache_mode")
     hooks = [tables.hooks.get(target.found.model.architecture), HYBRID_HOOK if target.is_hybrid else None]
     changes = [tables.constants["hook_changes"].get(hook, {}).get(MODE) for hook in hooks]
     if not any(changes):
@@ -34,19 +34,19 @@ def derive_cache(derived: Derived, target: Target, options: Options, tables: Tab
         MODE: asked,
         CACHING: caching,
         "model_config.supports_mamba_prefix_caching": target.found.model.supports_mamba_prefix_caching,
-        "speculative_config": derived.values.get("speculative_config"),
+        "speculative_config": "speculative_config" in derived.facts or None,
     }
     for formula in changes:
         if formula is not None:
             known |= overridden([{MODE: formula}], known.get)
     if known[MODE] != asked:
-        derived.put(MODE, known[MODE], cached_by)
+        derived.facts[MODE] = known[MODE], cached_by
 
 
 def _prefix_caching(derived: Derived, target: Target, options: Options, tables: Tables, series: tuple[int, int]) -> tuple[bool, str]:
     """Whether prefix caching is on, and by what."""
-    if derived.values["model_config.multimodal_config.mm_encoder_only"] and series >= (0, 31):
-        return False, derived.origins["model_config.multimodal_config.mm_encoder_only"]
+    if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and series >= (0, 31):
+        return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]
     asked = options.get("enable_prefix_caching")
     if asked is not None:
         return asked, options.place("enable_prefix_caching")

@@ -18,7 +18,8 @@ class Container(Struct, frozen=True):
     ``words`` are the whole command, entry point included where the manifest states one, and ``places`` says of each word where it
     stands, or who added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value the manifest does
     not show is ``None``. ``models`` gives the model's own name for a path that the controller mounts it at (``/mnt/models``), ``files``
-    the text of files that the manifest itself holds, by the path at which the engine would read them. ``notes`` are warnings for the user.
+    the text of files that the manifest itself holds, by the path at which the engine would read them. ``unversioned`` says
+    why the image does not tell vLLM's version. ``notes`` are warnings for the user.
     """
 
     path: str
@@ -27,6 +28,7 @@ class Container(Struct, frozen=True):
     env: dict[str, str | None] = {}
     image: str | None = None
     vllm_version: str | None = None
+    unversioned: str = ""
     models: dict[str, str] = {}
     files: dict[str, str] = {}
     notes: list[str] = []

@@ -25,6 +25,7 @@ MODES: Final = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPIL
 GRAPHS: Final = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
 FULL: Final = frozenset(GRAPHS[2:])
 PIECES: Final = frozenset({"PIECEWISE", "FULL_AND_PIECEWISE"})
+_NUMBERS: Final = ("0", "1", "2", "3", "4")
 GRAPHS_OF_LEVEL: Final = ("NONE", "PIECEWISE", "FULL_AND_PIECEWISE", "FULL_AND_PIECEWISE")
 WITH_GRAPHS: Final = frozenset({"cuda", "rocm", "xpu", "out-of-tree"})
 DEFAULT_LEVEL: Final = 2
@@ -70,9 +71,9 @@ class Compilation(Struct):
 
     def show(self, derived: Derived) -> None:
         """Put the three as they stand now; one that nobody has set has vLLM's default."""
-        derived.put(MODE, self.mode or "VLLM_COMPILE", self.mode_from)
-        derived.put(GRAPH, self.graph or "FULL_AND_PIECEWISE", self.graph_from)
-        derived.put(SP, self.sp, self.sp_from)
+        derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_from
+        derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_from
+        derived.facts[SP] = self.sp, self.sp_from
 
 
 def read_compilation(options: Options) -> Compilation:
@@ -93,16 +94,13 @@ def read_compilation(options: Options) -> Compilation:
 
 
 def _named(value: object, names: tuple[str, ...]) -> str | None:
-    """A mode by its name in any case, or by its number."""
-    if type(value) is int and 0 <= value < len(names):
-        return names[value]
-    if isinstance(value, str):
-        upper = value.upper()
-        if upper in names:
-            return upper
-        if value.isdigit() and int(value) < len(names):
-            return names[int(value)]
-    return None
+    """A mode by its name in any case, or by its number; one that is none as it stands there, to be a fault as every fact that is not legal."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else repr(value)
+    if text.upper() in names:
+        return text.upper()
+    return names[int(text)] if text in _NUMBERS[: len(names)] else text
 
 
 def derive_compilation(
@@ -133,7 +131,7 @@ def derive_compilation(
     _schedule_drafts(derived, made, options, series, runs_on_v2)
     made.fit_graph(series)
     _parallelise_sequences(made, target, options, platform)
-    _limit_graphs(made, target, options, platform)
+    _limit_graphs(made, target, options, platform, derived.facts["model_config.runner_type"][1])
     _on_platform(made, options, env, platform, series)
     if series >= (0, 30):
         made.fit_graph(series)
@@ -176,15 +174,15 @@ def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: 
 
 def _schedule_drafts(derived: Derived, made: Compilation, options: Options, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> None:
     """Drafts by batch size: where vLLM drops them, and what they do to CUDA graphs."""
-    values = derived.values
-    if values.get(SCHEDULE) is None:
+    facts = derived.facts
+    if SCHEDULE not in facts or facts[SCHEDULE][0] is None:
         return
     if series >= (0, 26) and data_parallel_size(options) > 1:
-        derived.put(SCHEDULE, None, options.place("data_parallel_size"))
-    elif series >= (0, 33) and values["speculative_config.method"] not in DYNAMIC_ON_V1 and not runs_on_v2():
-        derived.put(SCHEDULE, None, derived.origins["speculative_config.method"])
+        derived.facts[SCHEDULE] = None, options.place("data_parallel_size")
+    elif series >= (0, 33) and facts["speculative_config.method"][0] not in DYNAMIC_ON_V1 and not runs_on_v2():
+        derived.facts[SCHEDULE] = None, derived.facts["speculative_config.method"][1]
     elif series >= (0, 24) and made.graph in FULL and (series < (0, 25) or not runs_on_v2()):
-        made.set_graph("PIECEWISE", derived.origins[SCHEDULE])
+        made.set_graph("PIECEWISE", derived.facts[SCHEDULE][1])
 
 
 def _parallelise_sequences(made: Compilation, target: Target, options: Options, platform: str) -> None:
@@ -202,13 +200,13 @@ def _parallelise_sequences(made: Compilation, target: Target, options: Options, 
         made.sp, made.sp_from = False, f"{target.origin}/hidden_size" if platform == "cuda" else PLATFORM
 
 
-def _limit_graphs(made: Compilation, target: Target, options: Options, platform: str) -> None:
-    """What the platform, pooling, an encoder and a layer-wise connector leave of CUDA graphs."""
+def _limit_graphs(made: Compilation, target: Target, options: Options, platform: str, by_runner: str) -> None:
+    """What the platform, pooling (which ``by_runner`` comes from), an encoder and a layer-wise connector leave of CUDA graphs."""
     if platform not in WITH_GRAPHS:
         made.set_graph("NONE", PLATFORM)
         return
     if made.graph in FULL and target.is_pooling:
-        made.set_graph("PIECEWISE", f"{target.origin}/architectures")
+        made.set_graph("PIECEWISE", by_runner)
     elif target.is_encoder_decoder and made.graph not in {"NONE", "FULL_DECODE_ONLY"}:
         made.set_graph("FULL_DECODE_ONLY", f"{target.origin}/is_encoder_decoder")
     if made.graph in FULL and _is_layerwise(options.get("kv_transfer_config")):
@@ -242,7 +240,8 @@ def _on_platform(made: Compilation, options: Options, env: Mapping[str, str], pl
         if made.graph in FULL and (decode or options.get("prefill_context_parallel_size", 1) > 1):
             made.set_graph("PIECEWISE", PLATFORM)
     elif platform == "xpu":
-        if env.get("VLLM_XPU_ENABLE_XPU_GRAPH", "0").strip() in {"", "0"}:
+        without = env.get("VLLM_XPU_ENABLE_XPU_GRAPH", "0").strip() in {"", "0"} if series < (0, 31) else options.get("enable_sleep_mode")
+        if without:
             made.set_graph("NONE", PLATFORM)
         if made.sp and series < (0, 24):
             made.sp, made.sp_from = False, PLATFORM

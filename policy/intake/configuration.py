@@ -15,9 +15,13 @@ from policy.intake.tables import ConfigClass, Tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-BARE: Final = ConfigClass("PreTrainedConfig")
+BARE: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
 TEXT_PARTS: Final = ("text_encoder", "decoder", "generator", "text_config")
 REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
+UNSTATED: Final = object()
+SMALL: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
+MOST_KEPT: Final = 128
+LONGEST_KEPT: Final = 256
 DEEPEST: Final = 4
 """How many parts within parts a class's own `get_text_config` is followed through; no class needs more than two."""
 
@@ -28,7 +32,7 @@ class Configuration:
     `stated` is the document, with what the release renames renamed. `model_type` is None where nothing tells it; `kind` is what is known of its class.
     """
 
-    __slots__ = ("_text", "kind", "model_type", "stated", "tables")
+    __slots__ = ("_text", "_whole", "kind", "model_type", "stated", "tables")
 
     def __init__(self, stated: Mapping[str, Any], tables: Tables, model_type: str | None = None) -> None:
         for name, renamed in tables.constants.get("config_attribute_renames", {}).items():
@@ -42,10 +46,13 @@ class Configuration:
             stated = {**flattened, **{name: item for name, item in stated.items() if name != self.kind.flattens}}
         self.stated = stated
         self._text: Configuration | None = None
+        self._whole = False
 
     def get(self, name: str) -> Any:
         """An attribute of the configuration: stated, computed by its class, or its default; None where there is none."""
         kind = self.kind
+        if name not in kind.special:
+            return self.stated[name] if name in self.stated else kind.defaults.get(name)
         stored = kind.aliases.get(name, name)
         found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._raw(stored)
         if isinstance(found, list) and "layer_types" in {name, stored} and self.tables.legacy_layer_types:
@@ -56,13 +63,15 @@ class Configuration:
     def has(self, name: str) -> bool:
         """Whether the attribute is there with a value of its own, null included."""
         kind = self.kind
+        if name not in kind.special:
+            return name in self.stated or name in kind.defaults
         stored = kind.aliases.get(name, name)
         names = kind.spellings.get(stored, (stored,))
         return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
 
     def text(self) -> Configuration:
         """The part that describes the language model; the configuration itself where it has no such part."""
-        if self._text is None:
+        if self._text is None and not self._whole:
             found = self
             for _ in range(DEEPEST):
                 inner = found._text_part()
@@ -71,8 +80,9 @@ class Configuration:
                 deeper, found = found.kind.text is not None, inner
                 if not deeper:
                     break
-            self._text = found
-        return self._text
+            self._text = found if found is not self else None
+            self._whole = found is self
+        return self if self._text is None else self._text
 
     def part(self, name: str) -> Configuration | None:
         """A member that is a configuration by itself; None where it is none."""
@@ -111,6 +121,22 @@ class Configuration:
     def _computed(self, stored: str, formula: Any) -> Any:
         if formula is None:
             return self._raw(stored)
+        values = tuple([self.stated.get(name, UNSTATED) for name in self.kind.inputs[stored]])
+        types = tuple(map(type, values))
+        if not SMALL.issuperset(types):
+            return self._fresh(stored, formula)
+        known = self.tables.computed
+        question = (id(self.kind), stored, values, types)
+        if question not in known:
+            found = self._fresh(stored, formula)
+            if isinstance(found, list) and len(found) > LONGEST_KEPT:
+                return found
+            if len(known) >= MOST_KEPT:
+                known.clear()
+            known[question] = found
+        return known[question]
+
+    def _fresh(self, stored: str, formula: Any) -> Any:
         try:
             return compute(formula, self._raw, self.stated, self.tables.legacy_layer_types)
         except Incomputable:

@@ -15,7 +15,7 @@ from policy.intake.refusal import refusal
 from policy.intake.scheduling import derive_scheduling
 from policy.intake.speculation import derive_speculation
 from policy.intake.target import derive_model
-from policy.intake.transfer import derive_transfer, is_encode_only
+from policy.intake.transfer import derive_transfer, has_connector, is_encode_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,8 +44,7 @@ STATED: Final = {
     "kv_sharing_fast_prefill": ("cache_config.kv_sharing_fast_prefill", False),
 }
 """The options that state a fact by themselves, with what holds where they are not given."""
-UNSTATED: Final = dict(STATED.values())
-UNSTATED_ORIGINS: Final = dict.fromkeys(UNSTATED, DEFAULT)
+UNSTATED: Final = {fact: (default, DEFAULT) for fact, default in STATED.values()}
 ROUTED_EXPERTS: Final = "enable_return_routed_experts"
 PLATFORMS: Final = {"rocm": "platform.is_rocm", "unspecified": "platform.is_unspecified", "tpu": "platform.is_tpu", "out-of-tree": "platform.is_out_of_tree"}
 VARIABLES: Final = (
@@ -77,13 +76,13 @@ def derive(
     rules: Callable[[Derived], tuple[str | None, bool]],
 ) -> Derived:
     """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
-    derived = Derived(UNSTATED.copy(), UNSTATED_ORIGINS.copy(), [], {})
+    derived = Derived(UNSTATED.copy(), [], {})
     platform = environment.platform
-    put = derived.put
+    facts = derived.facts
     if VARIABLE in env:
-        put(f"env.{VARIABLE}", env[VARIABLE], f"env.{VARIABLE}")
+        facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
     else:
-        derived.origins[f"env.{VARIABLE}"] = ASSUMED
+        facts[f"env.{VARIABLE}"] = None, ASSUMED
     _derive_platform(derived, environment)
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
@@ -105,11 +104,11 @@ def derive(
     if refused is not None:
         derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
     if refused is not None or _is_refused(derived, series, runs_on_v2):
-        put("scheduler_config.async_scheduling", bool(options.get("async_scheduling")), options.place("async_scheduling"))
+        facts["scheduler_config.async_scheduling"] = bool(options.get("async_scheduling")), options.place("async_scheduling")
         return derived
     if platform == "cpu":
         derive_on_cpu(derived, env, series)
-    derive_scheduling(derived, speculation, options, env, platform, tables, runs_on_v2)
+    derive_scheduling(derived, speculation, options, env, platform, tables, series, runs_on_v2)
     derive_compilation(derived, made, target, options, env, platform, tables, series, runs_on_v2)
     split_graph(derived, made, target, options, lambda: asked()[1])
     return derived
@@ -117,37 +116,36 @@ def derive(
 
 def _is_refused(derived: Derived, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
     """Whether V1 refuses here what only V2 can do; the rules say so in the decision."""
-    wanted = any(derived.values[name] for name in V2_ONLY) and series >= (0, 28)
-    sparse = derived.values[HISPARSE_CONFIG] and series >= (0, 33)
+    wanted = any(derived.facts[name][0] for name in V2_ONLY) and series >= (0, 28)
+    sparse = derived.facts[HISPARSE_CONFIG][0] and series >= (0, 33)
     return (wanted or sparse) and not runs_on_v2()
 
 
 def _derive_platform(derived: Derived, environment: Environment) -> None:
     """What no manifest shows."""
     for platform, name in PLATFORMS.items():
-        derived.put(name, environment.platform == platform, environment.origin("platform"))
-    derived.put("platform.has_triton", environment.has_triton, environment.origin("has_triton"))
-    derived.put("plugins.logits_processors", list(environment.logits_processors), environment.origin("plugins"))
+        derived.facts[name] = environment.platform == platform, environment.origin("platform")
+    derived.facts["platform.has_triton"] = environment.has_triton, environment.origin("has_triton")
+    derived.facts["plugins.logits_processors"] = list(environment.logits_processors), environment.origin("plugins")
 
 
 def _derive_stated(derived: Derived, target: Target, options: Options, series: tuple[int, int]) -> None:
     """The facts that an argument states by itself."""
-    put, get, place = derived.put, options.get, options.place
+    facts, get, origin = derived.facts, options.values.get, options.places.get
     for option, value in options.values.items():
         if option in STATED:
-            put(STATED[option][0], value, place(option))
-    put("watermark_config", get("watermark_config") is not None, place("watermark_config"))
+            facts[STATED[option][0]] = value, options.places[option]
+    facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)
     encoder_only = target.found.model.supports_multimodal and (bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options)))
     by_role = encoder_only and not get("mm_encoder_only")
-    put("model_config.multimodal_config.mm_encoder_only", encoder_only, place("ec_transfer_config" if by_role else "mm_encoder_only"))
+    facts["model_config.multimodal_config.mm_encoder_only"] = encoder_only, origin("ec_transfer_config" if by_role else "mm_encoder_only", DEFAULT)
     aux = get("aux_output_config")
     routed = bool(get(ROUTED_EXPERTS))
-    put(f"model_config.{ROUTED_EXPERTS}", routed and series < (0, 31), place(ROUTED_EXPERTS))
+    facts[f"model_config.{ROUTED_EXPERTS}"] = routed and series < (0, 31), origin(ROUTED_EXPERTS, DEFAULT)
     by_config = isinstance(aux, dict) and bool(aux.get(ROUTED_EXPERTS))
-    put("aux_output_config.enabled", routed or by_config, place(ROUTED_EXPERTS if routed else "aux_output_config"))
+    facts["aux_output_config.enabled"] = routed or by_config, origin(ROUTED_EXPERTS if routed else "aux_output_config", DEFAULT)
     reasoning = "reasoning_parser" if get("reasoning_parser") else "reasoning_config"
-    put("reasoning_config", bool(get("reasoning_parser")) or get("reasoning_config") is not None, place(reasoning))
-    attention, connector = get("attention_config"), get("kv_transfer_config")
+    facts["reasoning_config"] = bool(get("reasoning_parser")) or get("reasoning_config") is not None, origin(reasoning, DEFAULT)
+    attention = get("attention_config")
     sparse = isinstance(attention, dict) and attention.get("hisparse_config") is not None
-    by_connector = isinstance(connector, dict) and connector.get("kv_connector") == HISPARSE
-    put(HISPARSE_CONFIG, sparse or by_connector, place("attention_config.hisparse_config" if sparse else "kv_transfer_config"))
+    facts[HISPARSE_CONFIG] = sparse or has_connector(options, HISPARSE), options.place("attention_config.hisparse_config" if sparse else "kv_transfer_config")

@@ -14,17 +14,11 @@ ASSUMED: Final = "assumed"
 
 
 class Derived(Struct):
-    """Facts by their names, and their origins: an argument's place, a variable, a config's member, ``default``, ``assumed``.
+    """Facts by their names, each with its origin: an argument's place, a variable, a config's member, ``default``, ``assumed``.
 
     ``later`` has what vLLM sets a fact to once the runner is chosen, with its origin: the engine runs with it, the rules never see it.
     """
 
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
+    facts: dict[str, tuple[Any, str]] = {}
     warnings: list[str] = []
     later: dict[str, tuple[Any, str]] = {}
-
-    def put(self, name: str, value: Any, origin: str) -> None:
-        """Set a fact, whatever it was."""
-        self.values[name] = value
-        self.origins[name] = origin

@@ -12,15 +12,17 @@ from msgspec import Struct
 from policy.decision import Sourced, shown
 from policy.errors import Misfit, RequestInvalid, at, listed
 from policy.facts import Facts  # noqa: TC001  # msgspec reads the annotations
-from policy.intake.arguments import read_options
-from policy.intake.derivation import derive
+from policy.intake.arguments import below, read_options
+from policy.intake.derivation import VARIABLE, derive
 from policy.intake.derived import Derived  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.launcher import read_command, read_text
 from policy.intake.resolution import Unsupported
 from policy.intake.row import facts_of
-from policy.intake.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of
+from policy.intake.shell import MAX_WORDS
+from policy.intake.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
 from policy.intake.tables import tables
-from policy.intake.target import read_target
+from policy.intake.target import MODULES, read_target
+from policy.jsontext import NotJson
 from policy.releases import series
 from policy.vocabulary import INDEX
 
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from policy.intake.tables import Tables
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
+PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
+MODELS: Final = "model_configs/"
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
 """The model that every release serves where nobody names one."""
 
@@ -48,14 +52,14 @@ def found_nowhere(_: str) -> None:
 class Taken(Struct, frozen=True):
     """A deployment taken in: its facts, what is known of each, the arguments that decide nothing, and what the user should know.
 
-    ``found`` says that a model was found elsewhere, where it may be another one the next time.
+    ``found`` has the models that were found elsewhere, where each may be another one the next time, as ``Find`` gave them.
     """
 
     facts: Facts
     derived: Derived
     ignored: list[str]
     warnings: list[str]
-    found: bool
+    found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -83,33 +87,53 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:
         raise RequestInvalid(faults)
-    env = {name: text for name, text in (deployment.env | command.env).items() if text is not None}
+    variables = deployment.env | command.env
+    env = {name: text for name, text in variables.items() if text is not None}
     models = _Models(deployment, find)
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
+    if speculation is not None and (said := unfit(speculation)):
+        raise RequestInvalid([Misfit(_pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {said}")])
     config = models.config(name)
     found = speculators_of(config, known)
     if found is not None:
         speculation = _of_speculators(found[1], name, speculation, in_series)
         name = found[0]
         config = models.config(name)
-    if options.get("hf_config_path"):
-        config = models.config(str(options.get("hf_config_path")).rstrip("/"))
+    described = str(options.get("hf_config_path") or name).rstrip("/")
+    if described != name:
+        config = models.config(described)
     _ask_for_draft(speculation, name, known, models, in_series)
     models.check()
     try:
-        target = read_target(name, config, options, models.files, known, deployment.environment.platform)
+        target = read_target(name, described, config, options, models.files, known, deployment.environment.platform, in_series)
     except Unsupported as error:
-        raise RequestInvalid([Misfit(at(deployment.models_at, name), f"vLLM {release} refuses this model: {error}")], UNSUPPORTED_MODEL) from error
+        raise RequestInvalid([Misfit(at(deployment.models_at, described), f"vLLM {release} refuses this model: {error}")], UNSUPPORTED_MODEL) from error
+
+    except NotJson as error:
+        raise RequestInvalid([Misfit(at(f"{pointer}/files", f"{name}/{MODULES}"), str(error))]) from error
 
     def asked(derived: Derived) -> tuple[str | None, bool]:
-        return rules(facts_of(derived.values, derived.origins, in_series, []))
+        return rules(facts_of(derived.facts, in_series, []))
 
     derived = derive(target, speculation, options, env, deployment.environment, models.known, known, in_series, asked)
-    facts = facts_of(derived.values, derived.origins, in_series, faults)
+    facts = facts_of(derived.facts, in_series, faults)
     if faults:
-        raise RequestInvalid([Misfit(f"{pointer}/{fault.pointer}", fault.message) for fault in faults])
-    return Taken(facts, derived, options.ignored, [*deployment.notes, *options.warnings, *derived.warnings], models.found)
+        raise RequestInvalid([Misfit(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
+    warnings = [*deployment.notes, *options.warnings, *derived.warnings]
+    if VARIABLE in variables and VARIABLE not in env:
+        warnings.append(f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset")
+    return Taken(facts, derived, options.ignored, warnings, models.found)
+
+
+def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
+    """The JSON pointer of where a fact came from: a word, a variable, a model's configuration."""
+    of_model = origin.removeprefix(MODELS)
+    if of_model != origin:
+        names = [name for name in deployment.model_configs if f"{of_model}/".startswith(f"{name}/")]
+        return at(deployment.models_at, max(names, key=len)) if names else pointer
+    variable = origin.removeprefix("env.")
+    return below(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
 
 
 def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> CommandLine:
@@ -117,13 +141,13 @@ def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> Comm
     if isinstance(args, str):
         return read_text(args, deployment.env, faults, pointer)
     places = deployment.places
-    return read_command(args, [f"args[{place}]" for place in range(len(args))] if places is None else places, deployment.env, faults, pointer)
+    return read_command(args, PLACES[: len(args)] if places is None else places, deployment.env, faults, pointer)
 
 
 def sourced(taken: Taken) -> dict[str, Sourced]:
     """Every fact of a deployment as an answer shows it, with where it came from; a fact below an object that is absent is not there."""
-    row, later = taken.facts.row, taken.derived.later
-    return {name: Sourced(*later[name]) if name in later else Sourced(shown(row[INDEX[name]]), origin) for name, origin in taken.derived.origins.items()}
+    row, facts, later = taken.facts.row, taken.derived.facts, taken.derived.later
+    return {name: Sourced(*later[name]) if name in later else Sourced(shown(row[index]), facts[name][1]) for name, index in INDEX.items() if name in facts}
 
 
 class _Models:
@@ -136,6 +160,7 @@ class _Models:
         self._pointer = deployment.models_at
         self._find = find
         self._found: dict[str, Mapping[str, Any]] = {}
+        self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
@@ -159,14 +184,10 @@ class _Models:
         found = self._find(own)
         if found is None:
             return None
+        self.found[own] = found
         self._found[own], files = found
         self.files = {**self.files, **{f"{name}/{file}": text for file, text in files.items()}}
         return self._found[own]
-
-    @property
-    def found(self) -> bool:
-        """Whether a model was found elsewhere."""
-        return bool(self._found)
 
     def check(self) -> None:
         """Nothing, if all that was asked for is there.

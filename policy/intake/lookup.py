@@ -43,11 +43,6 @@ class Models:
             self._found[name] = self._looked_for(name)
         return self._found[name]
 
-    @property
-    def found(self) -> dict[str, Mapping[str, Any]]:
-        """The configurations that were found so far, by the models' names."""
-        return {name: found[0] for name, found in self._found.items() if found is not None}
-
     def _looked_for(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
         place = self._named.get(name, Path(name))
         try:

@@ -24,15 +24,15 @@ def derive_parallel(derived: Derived, options: Options) -> None:
     backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
     if backend is None:
         backend, origin = _backend(options)
-    derived.put(BACKEND, backend, origin)
+    derived.facts[BACKEND] = backend, origin
 
 
 def derive_on_cpu(derived: Derived, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """What the CPU platform's own hook changes."""
-    if derived.values["parallel_config.enable_dbo"]:
-        derived.put("parallel_config.enable_dbo", False, PLATFORM)
-    if derived.values[BACKEND] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING, "1") == "1"):
-        derived.put(BACKEND, "mp", PLATFORM)
+    if derived.facts["parallel_config.enable_dbo"][0]:
+        derived.facts["parallel_config.enable_dbo"] = False, PLATFORM
+    if derived.facts[BACKEND][0] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING, "1") == "1"):
+        derived.facts[BACKEND] = "mp", PLATFORM
 
 
 def data_parallel_size(options: Options) -> int:

@@ -30,29 +30,31 @@ def refusal(derived: Derived, target: Target, experts: bool, tables: Tables, ser
     A model whose heads the release counts in a way of its own is not refused for them.
     """
     text = target.configuration.text()
-    tensor = derived.values["parallel_config.tensor_parallel_size"]
-    decode = derived.values["parallel_config.decode_context_parallel_size"]
+    tensor = derived.facts["parallel_config.tensor_parallel_size"][0]
+    decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
     heads = _count(text, ("num_attention_heads",), HEADS, tables)
+    if tensor < 1:
+        return None  # no size at all; that is a fault of its own
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):
         return "expert parallelism is asked for, and it has no experts"
-    if derived.values["parallel_config.pipeline_parallel_size"] > 1 and not target.found.model.supports_pp:
+    if derived.facts["parallel_config.pipeline_parallel_size"][0] > 1 and not target.found.model.supports_pp:
         return "it does not support pipeline parallelism"
-    if decode > 1 and not derived.values["model_config.use_mla"]:
+    if decode > 1 and not derived.facts["model_config.use_mla"][0]:
         return _by_decode_context(decode, tensor, heads, _count(text, KV_NAMES, KV_HEADS, tables) or heads)
-    return _by_sampling_mask(derived.values, series) if derived.values["model_config.return_sampling_mask"] else None
+    return _by_sampling_mask(derived.facts, series) if derived.facts["model_config.return_sampling_mask"][0] else None
 
 
-def _by_sampling_mask(values: Mapping[str, Any], series: tuple[int, int]) -> str | None:
-    speculates = values.get("speculative_config.enable_adaptive_verification") if series >= (0, 32) else values.get("speculative_config")
-    if speculates:
+def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:
+    asked = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
+    if asked in facts and facts[asked][0]:
         return "a sampling mask cannot be returned with this speculative decoding"
-    if values["model_config.is_diffusion"]:
+    if facts["model_config.is_diffusion"][0]:
         return "a sampling mask cannot be returned by a diffusion model"
-    if values["model_config.logits_processors"]:
+    if facts["model_config.logits_processors"][0]:
         return "a sampling mask cannot be returned with custom logits processors"
-    if values["model_config.logprobs_mode"] != "processed_logprobs":
+    if facts["model_config.logprobs_mode"][0] != "processed_logprobs":
         return "a sampling mask is only returned with `--logprobs-mode processed_logprobs`"
     return None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import Misfit, quoted
 from policy.facts import TREE, Facts, Member, defaults
-from policy.vocabulary import FACTS, Kind
+from policy.vocabulary import FACTS, INDEX, VARIABLE, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,24 +23,28 @@ def _members(member: Member) -> dict[str, Member]:
 
 
 CHECKS: Final = {
-    name: (member.index, bool if FACTS[name].kind is Kind.PRESENCE else member.type, member.fits, member.take) for name, member in _members(TREE).items()
+    name: (member.index, member.type, member.fits, member.take)
+    for name, member in _members(TREE).items()
+    if FACTS[name].kind not in {Kind.PRESENCE, Kind.BOOLEAN}
 }
-"""Each fact's place in the row, its type, what else is asked of a value, and what makes of it what stands there."""
+"""The facts that may come as users write them: the place in the row, the type, what else is asked, and what makes of a value what stands there."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 
 
-def facts_of(values: Mapping[str, Any], origins: Mapping[str, str], series: tuple[int, int], faults: list[Misfit]) -> Facts:
-    """The row of derived ``values``, defaults where there are none; a value that no release takes is a fault at its origin."""
+def facts_of(derived: Mapping[str, tuple[Any, str]], series: tuple[int, int], faults: list[Misfit]) -> Facts:
+    """The row of ``derived`` facts, defaults where there are none; a value that no release takes is a fault at its origin."""
     row = list(defaults(series))
-    stated = []
-    for name, value in values.items():
+    for name, (value, origin) in derived.items():
+        if name not in CHECKS:
+            row[INDEX[name]] = value
+            continue
         index, kind, fits, take = CHECKS[name]
         if type(value) is kind and (fits is None or fits(value)):
             row[index] = value if take is None else take(value)
-            stated.append(index)
         elif value is None and name in NULLABLE:
             row[index] = None
-            stated.append(index)
+        elif value is None and name == VARIABLE:
+            continue  # what an unset variable means, the release says
         else:
-            faults.append(Misfit(origins[name], f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
-    return Facts(row, stated)
+            faults.append(Misfit(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
+    return Facts(row)

@@ -24,7 +24,7 @@ FACT: Final = "scheduler_config.async_scheduling"
 EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
 BACKEND: Final = "parallel_config.distributed_executor_backend"
 RAY_V2: Final = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
-"""Ray's executor is another one unless this is 0, from 0.21 on; 0.33 has no other."""
+"""Which executor `ray` is: the older one, which schedules synchronously, by default in 0.20 and where this is 0 up to 0.32; 0.33 has one only."""
 
 
 NAMES: Final = (
@@ -49,33 +49,38 @@ def derive_scheduling(
     env: Mapping[str, str],
     platform: str,
     tables: Tables,
+    series: tuple[int, int],
     runs_on_v2: Callable[[], bool],
 ) -> None:
     """The fact, stated or as vLLM chooses; ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this place from 0.31 on."""
     asked = options.get("async_scheduling")
     if platform == "cpu":
-        derived.put(FACT, False, "environment.platform")
+        derived.facts[FACT] = False, "environment.platform"
     elif asked is not None:
-        derived.put(FACT, asked, options.place("async_scheduling"))
+        derived.facts[FACT] = asked, options.place("async_scheduling")
     else:
-        values = derived.values
-        backend = values[BACKEND]
+        facts = derived.facts
+        backend = facts[BACKEND][0]
         known = (
-            values["model_config.runner_type"],
-            backend in EXECUTORS or (backend == "ray" and env.get(RAY_V2) != "0"),
+            facts["model_config.runner_type"][0],
+            backend in EXECUTORS or (backend == "ray" and _is_ray_v2(env, series)),
             platform == "rocm",
-            values["parallel_config.enable_dbo"],
+            facts["parallel_config.enable_dbo"][0],
             options.get("all2all_backend"),
             None if speculation is None else True,
-            values.get("speculative_config.method"),
+            facts["speculative_config.method"][0] if speculation is not None else None,
             speculation is not None and bool(speculation.keys.get("disable_padded_drafter_batch")),
-            values["parallel_config.pipeline_parallel_size"],
+            facts["parallel_config.pipeline_parallel_size"][0],
         )
         chosen, decisive = _chosen(tables.release, known, v2=False)
         other = _chosen(tables.release, known, v2=True)
         if other[0] != chosen and runs_on_v2():
             chosen, decisive = other
-        derived.put(FACT, chosen, DEFAULT if chosen else derived.origins.get(ORIGINS.get(decisive, decisive), DEFAULT))
+        facts[FACT] = chosen, DEFAULT if chosen else facts.get(ORIGINS.get(decisive, decisive), (None, DEFAULT))[1]
+
+
+def _is_ray_v2(env: Mapping[str, str], series: tuple[int, int]) -> bool:
+    return series >= (0, 33) or env.get(RAY_V2, "1" if series >= (0, 21) else "0").strip() != "0"
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.errors import quoted
 from policy.intake.configuration import Configuration, as_draft, overridden
 from policy.intake.resolution import architectures_of
 
@@ -67,6 +68,14 @@ def read_speculation(options: Options) -> Speculation | None:
     return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
 
 
+def unfit(speculation: Speculation) -> str | None:
+    """What vLLM refuses in a speculative configuration before it looks at a draft."""
+    method, model = speculation.keys.get("method"), speculation.keys.get("model")
+    if model is not None and not isinstance(model, str):
+        return f"`model`: {quoted(model)} is no text"
+    return None if method or model else 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'
+
+
 def draft_model(speculation: Speculation, target: str) -> str | None:
     """The name of the draft's model, which is the target's own for MTP and DSpark without one; ``None`` where the method has none."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
@@ -86,7 +95,7 @@ def early_method(speculation: Speculation, tables: Tables, series: tuple[int, in
     if isinstance(model, str) and series >= (0, 22) and (method is None or series < (0, 26)) and _is_class_path(model):
         return "custom_class"
     if not isinstance(method, str):
-        return "ngram" if model in {"ngram", "[ngram]"} else "draft_model"
+        return "ngram" if isinstance(model, str) and model in {"ngram", "[ngram]"} else "draft_model"
     if method in tables.constants["mtp_model_types"]:
         return "mtp"
     return "ngram" if method == "[ngram]" else method
@@ -105,7 +114,7 @@ def derive_speculation(
     series: tuple[int, int],
 ) -> None:
     """The facts ``speculative_config.*``; ``draft_config`` gives a model's ``config.json`` by its name, ``None`` where it is not known."""
-    keys, place, put = speculation.keys, speculation.place, derived.put
+    keys, place, facts = speculation.keys, speculation.place, derived.facts
     method = early_method(speculation, tables, series)
     draft: Draft | None = None
     origin = place
@@ -119,19 +128,19 @@ def derive_speculation(
         if config is not None:
             method, draft = _read_draft(method, name, config, target, tables)
             origin = place if keys.get("method") is not None else draft.origin
-    put("speculative_config", True, place)
-    put("speculative_config.method", method, origin)
-    put("speculative_config.parallel_drafting", (draft is not None and draft.parallel) or bool(keys.get("parallel_drafting")), place)
+    facts["speculative_config"] = True, place
+    facts["speculative_config.method"] = method, origin
+    facts["speculative_config.parallel_drafting"] = (draft is not None and draft.parallel) or bool(keys.get("parallel_drafting")), place
     for key in ("num_speculative_tokens_per_batch_size", "draft_lm_head_quantization"):
-        put(f"speculative_config.{key}", keys.get(key), place)
+        facts[f"speculative_config.{key}"] = keys.get(key), place
     for key in ("enable_adaptive_verification", "use_heterogeneous_vocab"):
-        put(f"speculative_config.{key}", bool(keys.get(key)), place)
-    put("speculative_config.draft_model_config", draft is not None, place)
+        facts[f"speculative_config.{key}"] = bool(keys.get(key)), place
+    facts["speculative_config.draft_model_config"] = draft is not None, place
     if draft is not None:
-        put("speculative_config.draft_model_config.architectures", draft.architectures, draft.origin)
-        put("speculative_config.draft_model_config.hf_config.layer_types", draft.layer_types, draft.origin)
+        facts["speculative_config.draft_model_config.architectures"] = draft.architectures, draft.origin
+        facts["speculative_config.draft_model_config.hf_config.layer_types"] = draft.layer_types, draft.origin
         xpress = tables.constants.get("xpress_architectures", frozenset())
-        put("speculative_config.is_xpress", method == "dflash" and not xpress.isdisjoint(draft.architectures), draft.origin)
+        facts["speculative_config.is_xpress"] = method == "dflash" and not xpress.isdisjoint(draft.architectures), draft.origin
 
 
 def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables) -> tuple[str, Draft]:
@@ -153,7 +162,7 @@ def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Targe
     known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
     written = overridden(tables.constants["draft_overrides"], key)
     names = written.get(f"{DRAFT}.architectures", architectures)
-    return method, Draft(names, configuration.get("layer_types"), f"model_configs/{name}", bool(written.get("parallel_drafting")))
+    return method, Draft(names, configuration.get("layer_types"), f"model_configs/{name.rstrip('/')}", bool(written.get("parallel_drafting")))
 
 
 def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:

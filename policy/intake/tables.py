@@ -58,6 +58,8 @@ import msgspec
 from msgspec import Struct
 from packaging.version import Version
 
+from policy.intake.formula import asked
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -114,6 +116,8 @@ class ConfigClass(Struct, frozen=True):
     `aliases` names that it stores under another, and `spellings` all names of one that has several, its own first;
     `parts` the members that can hold the language model, with the model type of each where the member does not say it;
     `text` the member that is the language model where the class says so itself; `flattens` the member whose members it makes its own.
+    `special` are the attributes of which more is to be asked than whether they are stated, and `inputs` has of each formula the members of the
+    document that it depends on.
     """
 
     class_name: str
@@ -124,12 +128,15 @@ class ConfigClass(Struct, frozen=True):
     parts: Mapping[str, str | None] = {}
     text: str | None = None
     flattens: str | None = None
+    special: frozenset[str] = frozenset()
+    inputs: Mapping[str, tuple[str, ...]] = {}
 
 
 class Tables(Struct, frozen=True, eq=False):
     """All tables of one vLLM release, with those of the Transformers release that goes with it.
 
-    `resolutions` is the memory of `resolution`: architecture and what was asked → the class.
+    `resolutions` is the memory of `resolution`: architecture and what was asked → the class; `computed` that of `configuration`: a formula and what
+    it depends on → its value.
     """
 
     release: str
@@ -146,6 +153,7 @@ class Tables(Struct, frozen=True, eq=False):
     backend_models: Mapping[str, frozenset[str]]
     legacy_layer_types: Mapping[str, str]
     resolutions: dict[Any, Any] = {}
+    computed: dict[Any, Any] = {}
 
     def model(self, architecture: str, platform: str = "cuda") -> Model | None:
         """The registry's entry of an architecture, with the flags that it has on a platform; None where the release has none."""
@@ -250,4 +258,11 @@ def _config(row: Mapping[str, Any]) -> ConfigClass:
     spellings: dict[str, tuple[str, ...]] = {}
     for alias, stored in row.get("aliases", {}).items():
         spellings[stored] = (*spellings.get(stored, (stored,)), alias)
-    return ConfigClass(row["class"], spellings=spellings, **given)
+    special = frozenset({"layer_types", *row.get("aliases", ()), *row.get("formulas", ()), *spellings})
+    inputs = {name: _inputs(name, formula, spellings) for name, formula in row.get("formulas", {}).items()}
+    return ConfigClass(row["class"], spellings=spellings, special=special, inputs=inputs, **given)
+
+
+def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """What a formula depends on, under all the names that a document may state it by."""
+    return tuple(sorted({spelling for each in {name, *asked(formula)} for spelling in spellings.get(each, (each,))}))

@@ -12,6 +12,7 @@ from msgspec import Struct
 from policy.intake.configuration import Configuration
 from policy.intake.derived import DEFAULT
 from policy.intake.resolution import Asked, Resolved, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
+from policy.jsontext import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from policy.intake.derived import Derived
     from policy.intake.tables import Tables
 
-SENTENCE_TRANSFORMERS: Final = ("modules.json", "config_sentence_transformers.json")
+MODULES: Final = "modules.json"
+POOLING: Final = "sentence_transformers.models.Pooling"
+POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
+"""How Sentence Transformers call their pooling module, from 0.30 on; before there was one name."""
 
 
 class Target(Struct, frozen=True):
@@ -51,25 +55,29 @@ def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any
     return laid
 
 
-def read_target(name: str, config: Mapping[str, Any], options: Options, files: Mapping[str, str], tables: Tables, platform: str) -> Target:
-    """The model that is served.
+def read_target(
+    name: str, described: str, config: Mapping[str, Any], options: Options, files: Mapping[str, str], tables: Tables, platform: str, series: tuple[int, int]
+) -> Target:
+    """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
 
     Raises:
+        NotJson: its ``modules.json`` is none.
         Unsupported: the release has no class for it.
     """
-    configuration = Configuration(overridden(config, options.get("hf_overrides")), tables)
+    modules = files.get(f"{name}/{MODULES}")
+    configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
     architectures = architectures_of(configuration)
     asked = Asked(
-        options.get("runner", "auto"),
-        options.get("convert", "auto"),
-        options.get("model_impl", "auto"),
-        any(f"{name}/{file}" in files for file in SENTENCE_TRANSFORMERS),
+        options.values.get("runner", "auto"),
+        options.values.get("convert", "auto"),
+        options.values.get("model_impl", "auto"),
+        modules is not None and _pools(modules, series),
         platform,
     )
     found = resolved(tables, configuration, architectures, asked)
     return Target(
         name,
-        f"model_configs/{name}",
+        f"model_configs/{described}",
         configuration,
         architectures,
         found,
@@ -78,33 +86,39 @@ def read_target(name: str, config: Mapping[str, Any], options: Options, files: M
     )
 
 
+def _pools(modules: str, series: tuple[int, int]) -> bool:
+    """Whether a model's modules, as Sentence Transformers list them, have one that pools. Raises NotJson."""
+    listed = read_json(modules.encode())
+    names = POOLINGS if series >= (0, 30) else {POOLING}
+    return isinstance(listed, list) and any(isinstance(module, dict) and module.get("type") in names for module in listed)
+
+
 def derive_model(derived: Derived, target: Target, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """The facts ``model_config.*``, but for what only other options decide."""
-    put, configuration, model = derived.put, target.configuration, target.found.model
+    facts, configuration, model = derived.facts, target.configuration, target.found.model
     by_class = origin_of(target, options, "architectures")
-    put("model_config", True, options.place("model"))
-    put("model_config.runner_type", target.found.runner_type, _runner_origin(options, by_class))
-    put("model_config.architectures", target.architectures, by_class)
+    facts["model_config"] = True, options.places.get("model", DEFAULT)
+    facts["model_config.runner_type"] = target.found.runner_type, _runner_origin(options, by_class)
+    facts["model_config.architectures"] = target.architectures, by_class
     has_experts, counted = experts(configuration)
-    put("model_config.is_moe", has_experts, DEFAULT if counted is None else origin_of(target, options, counted))
-    put("model_config.is_quantized", *_quantized(target, options, series))
-    put("model_config.is_hybrid", target.is_hybrid, by_class)
-    put("model_config.has_inner_state", model.has_inner_state, by_class)
-    put("model_config.is_attention_free", model.is_attention_free, by_class)
-    put("model_config.is_diffusion", configuration.get("canvas_length") is not None, origin_of(target, options, "canvas_length"))
+    facts["model_config.is_moe"] = has_experts, DEFAULT if counted is None else origin_of(target, options, counted)
+    facts["model_config.is_quantized"] = _quantized(target, options, series)
+    facts["model_config.is_hybrid"] = target.is_hybrid, by_class
+    facts["model_config.has_inner_state"] = model.has_inner_state, by_class
+    facts["model_config.is_attention_free"] = model.is_attention_free, by_class
+    facts["model_config.is_diffusion"] = configuration.get("canvas_length") is not None, origin_of(target, options, "canvas_length")
     disabled = _is_true(env.get("VLLM_MLA_DISABLE"))
-    put(
-        "model_config.use_mla",
+    facts["model_config.use_mla"] = (
         not disabled and use_mla(target.found, configuration),
         "env.VLLM_MLA_DISABLE" if disabled else origin_of(target, options, "kv_lora_rank"),
     )
-    put("model_config.is_multimodal_model", model.supports_multimodal, by_class)
-    put("model_config.is_encoder_decoder", target.is_encoder_decoder, origin_of(target, options, "is_encoder_decoder"))
+    facts["model_config.is_multimodal_model"] = model.supports_multimodal, by_class
+    facts["model_config.is_encoder_decoder"] = target.is_encoder_decoder, origin_of(target, options, "is_encoder_decoder")
 
 
 def origin_of(target: Target, options: Options, name: str) -> str:
     """Where an attribute of the configuration stands: an override, the ``config.json``, the part of it that is the language model, or nowhere."""
-    overrides = options.get("hf_overrides")
+    overrides = options.values.get("hf_overrides")
     if isinstance(overrides, dict) and name in overrides:
         return options.place(f"hf_overrides.{name}")
     if name in target.configuration.stated:
@@ -127,8 +141,8 @@ def _quantized(target: Target, options: Options, series: tuple[int, int]) -> tup
 
 def _runner_origin(options: Options, by_class: str) -> str:
     for name in ("runner", "convert"):
-        if options.get(name, "auto") != "auto":
-            return options.place(name)
+        if options.values.get(name, "auto") != "auto":
+            return options.places.get(name, DEFAULT)
     return by_class
 
 

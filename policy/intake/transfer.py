@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.derived import DEFAULT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,28 +21,39 @@ NATIVE: Final = "native"
 
 def derive_transfer(derived: Derived, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """The facts of connectors, stated or implied by ``--kv-offloading-size``."""
-    given, place = options.get("kv_transfer_config"), options.place("kv_transfer_config")
+    given, place = options.values.get("kv_transfer_config"), options.places.get("kv_transfer_config", DEFAULT)
     there = isinstance(given, dict)
     connector = given.get("kv_connector") if isinstance(given, dict) else None
     role = given.get("kv_role") if isinstance(given, dict) else None
     connector_from = place
-    if options.get("kv_offloading_size") is not None:
-        connector_from = options.place("kv_offloading_size")
+    if options.values.get("kv_offloading_size") is not None:
+        connector_from = options.places.get("kv_offloading_size", DEFAULT)
         place = place if there else connector_from
         there, role = True, "kv_both"
-        match options.get("kv_offloading_backend", NATIVE):
+        match options.values.get("kv_offloading_backend", NATIVE):
             case "native":
                 connector = "SimpleCPUOffloadConnector" if env.get(SIMPLE, "0").strip() not in {"", "0"} else "OffloadingConnector"
             case "lmcache":
                 connector = "LMCacheMPConnector" if series >= (0, 23) else "LMCacheConnectorV1"
-    derived.put("kv_transfer_config", there, place)
+    derived.facts["kv_transfer_config"] = there, place
     if there:
-        derived.put("kv_transfer_config.kv_connector", connector, connector_from)
-        derived.put("kv_transfer_config.kv_role", role, connector_from)
-    derived.put("ec_transfer_config", isinstance(options.get("ec_transfer_config"), dict), options.place("ec_transfer_config"))
+        derived.facts["kv_transfer_config.kv_connector"] = connector, connector_from
+        derived.facts["kv_transfer_config.kv_role"] = role, connector_from
+    derived.facts["ec_transfer_config"] = isinstance(options.values.get("ec_transfer_config"), dict), options.places.get("ec_transfer_config", DEFAULT)
 
 
 def is_encode_only(options: Options) -> bool:
     """Whether the engine only encodes for others: an encoder-cache producer that is no consumer."""
-    given = options.get("ec_transfer_config")
-    return isinstance(given, dict) and given.get("ec_role") == "ec_producer"
+    given = options.values.get("ec_transfer_config")
+    return isinstance(given, dict) and given.get("ec_connector") is not None and given.get("ec_role") == "ec_producer"
+
+
+def has_connector(options: Options, name: str) -> bool:
+    """Whether a KV connector is asked for, by itself or as one of several."""
+    given = options.values.get("kv_transfer_config")
+    if not isinstance(given, dict):
+        return False
+    extra = given.get("kv_connector_extra_config")
+    several = extra.get("connectors") if given.get("kv_connector") == "MultiConnector" and isinstance(extra, dict) else None
+    each = [given, *several] if isinstance(several, list) else [given]
+    return any(isinstance(connector, dict) and connector.get("kv_connector") == name for connector in each)

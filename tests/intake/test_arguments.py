@@ -14,6 +14,7 @@ from policy.errors import MAX_FAULTS
 from policy.intake.arguments import MATTER, below, read_options
 from policy.intake.commandline import CommandLine, Options
 from policy.intake.flags import elsewhere, flags
+from policy.intake.flagvalues import taken
 from policy.intake.making.arguments import arguments
 from policy.intake.making.modules import World
 from policy.intake.making.wheels import FolderSource, Reading
@@ -61,27 +62,17 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
         (["-t", "2"], {"tensor_parallel_size": 2}),
         (["--tensor-par", "2"], {"tensor_parallel_size": 2}),
         (["--tensor_par=2"], {"tensor_parallel_size": 2}),
-        (["-qfp8"], {"quantization": "fp8"}),
-        (["-q", "None"], {"quantization": None}),
-        (["--quantization="], {"quantization": None}),
         (["--enforce-eager"], {"enforce_eager": True}),
         (["--no-enforce-eager"], {"enforce_eager": False}),
         (["--no_enforce_eager"], {"enforce_eager": False}),
         (["--no-enforce"], {"enforce_eager": False}),
         (["--disable-lora"], {"enable_lora": False}),
-        (["--enable-hybrid-kv-cache-manager"], {"disable_hybrid_kv_cache_manager": False}),
         (["-ep", "-dp", "2"], {"enable_expert_parallel": True, "data_parallel_size": 2}),
         (["-tp", "2", "-tp", "4"], {"tensor_parallel_size": 4}),
         (["-O3"], {"optimization_level": 3}),
         (["-O=1"], {"optimization_level": 1}),
         (["-O", "0"], {"optimization_level": 0}),
         (["--optimization-level", "2"], {"optimization_level": 2}),
-        (["--max-model-len", "1k"], {"max_model_len": 1000}),
-        (["--max-model-len", "1K"], {"max_model_len": 1024}),
-        (["--max-model-len", "25.6k"], {"max_model_len": 25600}),
-        (["--max-model-len", "auto"], {"max_model_len": -1}),
-        (["--max-model-len", "-1"], {"max_model_len": -1}),
-        (["--max-num-batched-tokens", "2m"], {"max_num_batched_tokens": 2_000_000}),
         (["--logits-processors", "a:B", "c:D", "-tp", "2"], {"logits_processors": ["a:B", "c:D"], "tensor_parallel_size": 2}),
         (["--logits-processors=a:B"], {"logits_processors": ["a:B"]}),
         (["--logits-proc", "a:B", "c:D"], {"logits_processors": ["a:B", "c:D"]}),
@@ -122,7 +113,6 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
         (["--model=a", "--model=b"], {"model": "a"}),
         (["--model", "-"], {"model": "-"}),
         (["--model", "-a model"], {"model": "-a model"}),
-        (["--cpu-offload-gb", "1.5"], {"cpu_offload_gb": 1.5}),
         (["--config=serve.yaml"], {}),
         (["m", "--moe-backend", "DEEP-GEMM", "--device-ids", "0, GPU-1", "--cors-nonsense", "x"], {"model": "m"}),
         ([], {}),
@@ -159,6 +149,31 @@ def test_what_decides_nothing_is_named_as_written_and_a_secret_without_its_value
         "--profiler-config.torch_profiler_dir",
     ]
     assert options.values == {}
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "value"),
+    [
+        ("-q", "fp8", "fp8"),
+        ("-q", "None", None),
+        ("--quantization", "", None),
+        ("--max-model-len", "1k", 1000),
+        ("--max-model-len", "1K", 1024),
+        ("--max-model-len", "25.6k", 25600),
+        ("--max-model-len", "auto", -1),
+        ("--max-model-len", "-1", -1),
+        ("--max-num-batched-tokens", "2m", 2_000_000),
+        ("--cpu-offload-gb", "1.5", 1.5),
+    ],
+)
+def test_a_flag_reads_its_text(flag: str, text: str, value: object) -> None:
+    assert taken(flags(NEW).exact[flag], text) == value
+
+
+@pytest.mark.parametrize("words", [["-qfp8"], ["-q", "fp8"], ["--quantization=fp8"], ["--max-model-len", "1k"], ["--enable-hybrid-kv-cache-manager"]])
+def test_what_decides_nothing_is_named(words: list[str]) -> None:
+    options, faults = read(words)
+    assert (options.values, len(options.ignored), faults) == ({}, 1, [])
 
 
 @pytest.mark.parametrize(
@@ -279,6 +294,11 @@ def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[st
     assert read(words, release) == (Options({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]), [])
 
 
+def test_a_model_that_cannot_be_known_is_a_fault() -> None:
+    said = "no model is named, unless it is `$MODEL`, whose value is not known here; write it out, or give the variable's"
+    assert fault([Unknown("$MODEL"), "-tp", "2"]) == ("args/0", said)
+
+
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
@@ -287,7 +307,7 @@ def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[st
         (["--model", "a", "--model", "b"], "`--model` is given twice; after `vllm serve` the first counts (args[0]), and `b` is not read"),
         (["--config=a.yaml"], "vLLM does not read the file of `--config=a.yaml`: write `--config FILE`, with a blank"),
         (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
-        ([Unknown("$ARGS")], "`$ARGS` (args[0]) is not known here, and what it would add is not read; give the variable's value"),
+        (["m", Unknown("$ARGS")], "`$ARGS` (args[1]) is not known here, and what it would add is not read; give the variable's value"),
         (["-cc", "{}", "-cc.mode=1"], "`-cc.…` replaces all of the `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way"),
     ],
 )
@@ -333,13 +353,13 @@ def test_what_another_release_takes_is_a_fault_here(release: str, words: list[st
 
 FILE = {
     "s.yaml": "model: m\ntensor-parallel-size: 2\nenable_prompt_embeds: true\nenforce-eager: false\n"
-    "quantization: null\nlogits-processors: [a, b]\nlora-modules: []\nhf-overrides: {a: {b: 1}}\n"
+    "distributed-executor-backend: null\nlogits-processors: [a, b]\nlora-modules: []\nhf-overrides: {a: {b: 1}}\n"
 }
 FROM_FILE = {
     "model": "m",
     "tensor_parallel_size": 2,
     "enable_prompt_embeds": True,
-    "quantization": None,
+    "distributed_executor_backend": None,
     "logits_processors": ["a", "b"],
     "hf_overrides": {"a": {"b": 1}},
 }
@@ -348,7 +368,7 @@ FROM_FILE = {
 def test_a_file_s_lines_are_options_below_those_of_the_command_line() -> None:
     options, faults = read(["--config", "s.yaml", "-tp", "4", "--model", "n"], files=FILE)
     assert (options.values, faults) == (FROM_FILE | {"tensor_parallel_size": 4, "model": "n"}, [])
-    assert options.places["quantization"] == "files/s.yaml/quantization"
+    assert options.places["distributed_executor_backend"] == "files/s.yaml/distributed-executor-backend"
     assert options.places["tensor_parallel_size"] == "args[2]"
     assert options.warnings == ["`enforce-eager: false` in `files/s.yaml` is not read by vLLM; write `no-enforce-eager: true`"]
     assert values(["n", "--config", "s.yaml"], files=FILE) == FROM_FILE | {"model": "n"}

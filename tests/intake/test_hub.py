@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import huggingface_hub
 import huggingface_hub.constants
 import pytest
+from hubserver import COMMIT, CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,115 +22,30 @@ from policy.intake import hub as hubs
 from policy.intake.hub import Hub, HubFailed, HubMisconfigured, ModelFiles
 from policy.intake.local import MAX_BYTES
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
-TEXT = json.dumps(CONFIG).encode()
-NAME = "Qwen/Qwen3-8B"
-TOKEN = "hf_this_is_nobodys_token"
 GIVE = "or give its `config.json`"
 
 
-@dataclass
-class Reply:
-    body: bytes = TEXT
-    status: int = 200
-    headers: dict[str, str | None] = field(default_factory=dict)
-    hold: threading.Event | None = None
-    drip: bool = False
-
-
-@dataclass
-class Server:
-    """What is served by path, and what was asked for: method, path and token."""
-
-    replies: dict[str, Reply] = field(default_factory=dict)
-    asked: list[tuple[str, str]] = field(default_factory=list)
-    tokens: list[str | None] = field(default_factory=list)
-    release: threading.Event = field(default_factory=threading.Event)
-    url: str = ""
-
-    def give(self, reply: Reply, file: str = "config.json", name: str = NAME, revision: str = "main") -> None:
-        self.replies[f"/{name}/resolve/{revision}/{file}"] = reply
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_of_test: Server
-
-    def do_HEAD(self) -> None:
-        self.answer(with_body=False)
-
-    def do_GET(self) -> None:
-        self.answer(with_body=True)
-
-    def answer(self, *, with_body: bool) -> None:
-        server, path = self.server_of_test, unquote(self.path)
-        server.asked.append((self.command, path))
-        server.tokens.append(self.headers["authorization"])
-        missing = Reply(b"", 404, {"X-Error-Code": "EntryNotFound"})
-        reply = server.replies.get(path) or server.replies.get(path.replace(COMMIT, "main")) or server.replies.get("*") or missing
-        if reply.hold is not None and (with_body or not reply.drip):
-            reply.hold.wait(20)
-        self.send_response(reply.status)
-        headers = {"ETag": f'"{abs(hash(reply.body)):x}"', "X-Repo-Commit": COMMIT, "Content-Length": str(len(reply.body))} | reply.headers
-        for name, value in headers.items():
-            if value is not None:
-                self.send_header(name, value)
-        if headers["Content-Length"] is None:
-            self.send_header("Connection", "close")
-            self.close_connection = True
-        self.end_headers()
-        if with_body:
-            self.send(reply)
-
-    def send(self, reply: Reply) -> None:
-        parts = [reply.body[at : at + 1] for at in range(len(reply.body))] if reply.drip else [reply.body]
-        try:
-            for part in parts:
-                self.wfile.write(part)
-                if reply.drip:
-                    self.server_of_test.release.wait(0.02)
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-def started() -> Iterator[Server]:
-    server = Server()
-    http = ThreadingHTTPServer(("127.0.0.1", 0), type("OfTest", (Handler,), {"server_of_test": server}))
-    http.daemon_threads = True
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,))
-    thread.start()
-    server.url = f"http://127.0.0.1:{http.server_address[1]}"
-    yield server
-    server.release.set()
-    huggingface_hub.close_session()
-    http.shutdown()
-    thread.join()
-    http.server_close()
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_OIDC_RESOURCE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield from started()
+    with hub_server() as started:
+        yield started
 
 
 @pytest.fixture
-def other() -> Iterator[Server]:
-    yield from started()
+def other() -> Iterator[HubServer]:
+    with hub_server() as started:
+        yield started
 
 
 Asks = Callable[..., Hub]
 
 
 @pytest.fixture
-def asks(server: Server, tmp_path: Path) -> Asks:
+def asks(server: HubServer, tmp_path: Path) -> Asks:
     """A hub on the server, with an empty cache of its own."""
 
     def made(timeout: float = 20, **options: Any) -> Hub:
@@ -154,14 +66,14 @@ def refusal(hub: Hub, name: str = NAME, revision: str | None = None) -> tuple[st
 # What the hub has
 
 
-def test_a_model_is_fetched_once_and_remembered(server: Server, asks: Asks) -> None:
+def test_a_model_is_fetched_once_and_remembered(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     hub = asks()
     assert [hub.config(NAME), hub.config(NAME)] == [ModelFiles(CONFIG, {}, COMMIT, size=len(TEXT))] * 2
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json"), ("GET", f"/{NAME}/resolve/main/config.json")]
 
 
-def test_a_memory_that_is_too_old_is_asked_for_again_but_not_fetched_again(server: Server, asks: Asks) -> None:
+def test_a_memory_that_is_too_old_is_asked_for_again_but_not_fetched_again(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     now = [0.0]
     hub = asks(clock=lambda: now[0])
@@ -173,7 +85,7 @@ def test_a_memory_that_is_too_old_is_asked_for_again_but_not_fetched_again(serve
     assert [method for method, _ in server.asked] == ["HEAD", "GET", "HEAD"]
 
 
-def test_a_refusal_is_remembered_for_a_short_time(server: Server, asks: Asks) -> None:
+def test_a_refusal_is_remembered_for_a_short_time(server: HubServer, asks: Asks) -> None:
     now = [0.0]
     hub = asks(clock=lambda: now[0])
     assert refusal(hub) == refusal(hub)
@@ -183,13 +95,13 @@ def test_a_refusal_is_remembered_for_a_short_time(server: Server, asks: Asks) ->
     assert [method for method, _ in server.asked] == ["HEAD", "HEAD", "GET"]
 
 
-def test_another_process_needs_no_second_fetch(server: Server, asks: Asks) -> None:
+def test_another_process_needs_no_second_fetch(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     assert asks().config(NAME) == asks().config(NAME)
     assert [method for method, _ in server.asked] == ["HEAD", "GET", "HEAD"]
 
 
-def test_a_commit_that_the_cache_has_is_not_asked_for(server: Server, asks: Asks) -> None:
+def test_a_commit_that_the_cache_has_is_not_asked_for(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     asks().config(NAME)
     server.asked.clear()
@@ -198,12 +110,12 @@ def test_a_commit_that_the_cache_has_is_not_asked_for(server: Server, asks: Asks
 
 
 @pytest.mark.parametrize("revision", ["v1.0", "refs/pr/3", "feature_x+y", "a"])
-def test_a_revision_is_asked_for(server: Server, asks: Asks, revision: str) -> None:
+def test_a_revision_is_asked_for(server: HubServer, asks: Asks, revision: str) -> None:
     server.give(Reply(), revision=revision)
     assert asks().config(NAME, revision).config == CONFIG
 
 
-def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_left_out(server: Server, asks: Asks) -> None:
+def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_left_out(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
@@ -216,18 +128,18 @@ def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_l
     assert server.asked == [("HEAD", f"/{NAME}/resolve/main/config.json")]
 
 
-def test_no_other_file_is_fetched(server: Server, asks: Asks) -> None:
+def test_no_other_file_is_fetched(server: HubServer, asks: Asks) -> None:
     with pytest.raises(ValueError, match=r"only `modules\.json`, `params\.json`, `1_Pooling/config\.json`"):
         asks().config(NAME, also=["model.safetensors"])
     assert server.asked == []
 
 
-def test_a_file_without_a_stated_length_is_read(server: Server, asks: Asks) -> None:
+def test_a_file_without_a_stated_length_is_read(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"Content-Length": None}))
     assert asks().config(NAME).config == CONFIG
 
 
-def test_a_file_in_other_storage_comes_as_any_other(server: Server, asks: Asks) -> None:
+def test_a_file_in_other_storage_comes_as_any_other(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"X-Xet-Hash": "ab" * 32, "X-Xet-Refresh-Route": "/api/models/x/xet-read-token/main"}))
     assert asks().config(NAME).config == CONFIG
 
@@ -235,7 +147,7 @@ def test_a_file_in_other_storage_comes_as_any_other(server: Server, asks: Asks) 
 # Offline, or as good as
 
 
-def test_offline_the_cache_answers(server: Server, asks: Asks) -> None:
+def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
     asks().config(NAME, also=["modules.json", "params.json"])
@@ -245,27 +157,27 @@ def test_offline_the_cache_answers(server: Server, asks: Asks) -> None:
     assert server.asked == []
 
 
-def test_offline_without_a_copy_is_told(server: Server, asks: Asks) -> None:
+def test_offline_without_a_copy_is_told(server: HubServer, asks: Asks) -> None:
     told = f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have `{NAME}`; give its `config.json`"
     assert refusal(asks(offline=True)) == ("HubOffline", told)
     assert server.asked == []
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_a_hub_that_does_not_work_is_told_at_once_and_not_asked_twice(server: Server, asks: Asks, status: int) -> None:
+def test_a_hub_that_does_not_work_is_told_at_once_and_not_asked_twice(server: HubServer, asks: Asks, status: int) -> None:
     server.give(Reply(b"", status, {"Retry-After": "3600"}))
     assert refusal(asks()) == ("HubUnreachable", f"the hub answers {status}; ask again later, {GIVE}")
     assert len(server.asked) == 1
 
 
-def test_the_cache_stands_in_for_a_hub_that_does_not_work(server: Server, asks: Asks) -> None:
+def test_the_cache_stands_in_for_a_hub_that_does_not_work(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     asks().config(NAME)
     server.give(Reply(status=503))
     assert asks().config(NAME) == ModelFiles(CONFIG, {}, COMMIT, cached=True, size=len(TEXT))
 
 
-def test_a_copy_that_stood_in_is_soon_asked_for_again(server: Server, asks: Asks) -> None:
+def test_a_copy_that_stood_in_is_soon_asked_for_again(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     asks().config(NAME)
     server.give(Reply(status=503))
@@ -283,7 +195,7 @@ def test_a_hub_that_is_not_there_is_told(asks: Asks) -> None:
 
 
 @pytest.mark.parametrize("reply", [Reply(), Reply(drip=True), Reply(headers={"Content-Length": None}, drip=True)])
-def test_a_slow_hub_is_not_waited_for(server: Server, asks: Asks, reply: Reply) -> None:
+def test_a_slow_hub_is_not_waited_for(server: HubServer, asks: Asks, reply: Reply) -> None:
     reply.hold = None if reply.drip else server.release
     reply.body = TEXT + b" " * 2000
     server.give(reply)
@@ -292,7 +204,7 @@ def test_a_slow_hub_is_not_waited_for(server: Server, asks: Asks, reply: Reply) 
 
 
 @pytest.mark.parametrize("reply", [Reply(), Reply(TEXT + b" " * 2000, drip=True)])
-def test_a_slow_fetch_makes_room_for_the_next(server: Server, asks: Asks, reply: Reply) -> None:
+def test_a_slow_fetch_makes_room_for_the_next(server: HubServer, asks: Asks, reply: Reply) -> None:
     reply.hold = None if reply.drip else server.release
     server.give(reply)
     server.give(Reply(), name="gpt2")
@@ -303,21 +215,21 @@ def test_a_slow_fetch_makes_room_for_the_next(server: Server, asks: Asks, reply:
     assert refusal(hub) == ("HubTimeout", f"the hub gave no answer within the time limit; ask again later, {GIVE}")
 
 
-def test_a_fetch_that_had_to_wait_for_room_is_not_begun_too_late(server: Server, asks: Asks) -> None:
+def test_a_fetch_that_had_to_wait_for_room_is_not_begun_too_late(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     hub = asks(0)
     assert refusal(hub)[0] == "HubTimeout"
     assert server.asked == []
 
 
-def test_a_broken_cache_has_nothing(server: Server, asks: Asks, tmp_path: Path) -> None:
+def test_a_broken_cache_has_nothing(server: HubServer, asks: Asks, tmp_path: Path) -> None:
     server.give(Reply())
     asks().config(NAME)
     next((tmp_path / "cache").rglob("refs/main")).write_bytes(b"\xff")
     assert refusal(asks(offline=True))[0] == "HubOffline"
 
 
-def test_the_cache_stands_in_for_a_slow_hub(server: Server, asks: Asks) -> None:
+def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     asks().config(NAME)
     server.give(Reply(hold=server.release))
@@ -344,7 +256,7 @@ def test_the_cache_stands_in_for_a_slow_hub(server: Server, asks: Asks) -> None:
     ],
 )
 def test_a_refusal_says_what_to_do(
-    server: Server, asks: Asks, monkeypatch: pytest.MonkeyPatch, status: int, code: str | None, token: str | None, kind: str, told: str
+    server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, status: int, code: str | None, token: str | None, kind: str, told: str
 ) -> None:
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
@@ -352,7 +264,7 @@ def test_a_refusal_says_what_to_do(
     assert refusal(asks()) == (kind, told)
 
 
-def test_a_server_that_is_no_hub_is_told(server: Server, asks: Asks) -> None:
+def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"X-Repo-Commit": None}))
     assert refusal(asks()) == ("HubUnreachable", f"HUB does not answer as a hub does; check `HF_ENDPOINT`, {GIVE}")
 
@@ -370,19 +282,19 @@ TOO_LARGE = ("HubTooLarge", f"the hub's file has more than the {MAX_BYTES} bytes
         (Reply(b" " * (MAX_BYTES + 1), headers={"Content-Length": None}), 2),
     ],
 )
-def test_a_file_that_is_too_large_is_not_fetched(server: Server, asks: Asks, reply: Reply, asked: int, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_fetched(server: HubServer, asks: Asks, reply: Reply, asked: int, tmp_path: Path) -> None:
     server.give(reply)
     assert refusal(asks()) == TOO_LARGE
     assert len(server.asked) == asked
     assert [path for path in (tmp_path / "cache").rglob("blobs/*") if path.is_file()] == []
 
 
-def test_a_file_of_the_largest_size_is_read(server: Server, asks: Asks) -> None:
+def test_a_file_of_the_largest_size_is_read(server: HubServer, asks: Asks) -> None:
     server.give(Reply(b"{}" + b" " * (MAX_BYTES - 2)))
     assert asks().config(NAME).size == MAX_BYTES
 
 
-def test_a_file_that_comes_packed_is_not_unpacked(server: Server, asks: Asks) -> None:
+def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"Content-Encoding": "gzip"}))
     assert refusal(asks()) == ("HubUnreachable", f"the hub sends files packed though it is asked not to; check `HF_ENDPOINT`, {GIVE}")
 
@@ -397,21 +309,21 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: Server, asks: Asks) ->
         (b"[" * 100_000, "cannot be read: nested too deeply to be read; 64 levels are taken"),
     ],
 )
-def test_a_configuration_that_is_no_object_is_told(server: Server, asks: Asks, body: bytes, told: str) -> None:
+def test_a_configuration_that_is_no_object_is_told(server: HubServer, asks: Asks, body: bytes, told: str) -> None:
     server.give(Reply(body))
     expected = ("HubUnreadable", f"`config.json` of `{NAME}` {told}; give its `config.json`")
     assert refusal(asks()) == expected
     assert refusal(asks(offline=True)) == expected
 
 
-def test_a_companion_that_is_no_text_is_told(server: Server, asks: Asks) -> None:
+def test_a_companion_that_is_no_text_is_told(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"\xff"), "modules.json")
     with pytest.raises(hubs.HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
         asks().config(NAME, also=["modules.json"])
 
 
-def test_a_copy_in_the_cache_that_is_too_large_is_told(server: Server, asks: Asks, tmp_path: Path) -> None:
+def test_a_copy_in_the_cache_that_is_too_large_is_told(server: HubServer, asks: Asks, tmp_path: Path) -> None:
     server.give(Reply())
     asks().config(NAME)
     next((tmp_path / "cache").rglob("snapshots/*/config.json")).resolve().write_bytes(b" " * (MAX_BYTES + 1))
@@ -419,7 +331,7 @@ def test_a_copy_in_the_cache_that_is_too_large_is_told(server: Server, asks: Ask
     assert refusal(asks()) == ("HubTooLarge", told)
 
 
-def test_a_cache_that_cannot_be_written_is_told(server: Server, asks: Asks, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_told(server: HubServer, asks: Asks, tmp_path: Path) -> None:
     server.give(Reply())
     (tmp_path / "file").touch()
     kind, told = refusal(asks(cache=str(tmp_path / "file")))
@@ -429,13 +341,13 @@ def test_a_cache_that_cannot_be_written_is_told(server: Server, asks: Asks, tmp_
 # Who gets the token
 
 
-def test_a_model_that_moved_is_followed(server: Server, asks: Asks) -> None:
+def test_a_model_that_moved_is_followed(server: HubServer, asks: Asks) -> None:
     server.give(Reply(b"", 307, {"Location": f"/{NAME}/resolve/main/config.json"}), name="old-name")
     server.give(Reply())
     assert asks().config("old-name").config == CONFIG
 
 
-def test_the_token_goes_to_the_hub_and_to_no_other_server(server: Server, other: Server, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_goes_to_the_hub_and_to_no_other_server(server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     server.give(Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"', "X-Linked-Size": str(len(TEXT))}))
     other.replies["/blob"] = Reply()
@@ -443,7 +355,7 @@ def test_the_token_goes_to_the_hub_and_to_no_other_server(server: Server, other:
     assert (server.tokens, other.asked, other.tokens) == ([f"Bearer {TOKEN}"], [("GET", "/blob")], [None])
 
 
-def test_a_redirect_on_the_way_does_not_carry_the_token_off(server: Server, other: Server, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_on_the_way_does_not_carry_the_token_off(server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     server.give(Reply(b"", 307, {"Location": "/moved"}))
     server.replies["/moved"] = Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"'})
@@ -452,14 +364,14 @@ def test_a_redirect_on_the_way_does_not_carry_the_token_off(server: Server, othe
     assert set(other.tokens) == {None}
 
 
-def test_without_a_token_none_is_sent(server: Server, asks: Asks) -> None:
+def test_without_a_token_none_is_sent(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     asks().config(NAME)
     assert server.tokens == [None, None]
 
 
 @pytest.mark.parametrize("token", [f"{TOKEN}é", f"{TOKEN}\x07x"])
-def test_what_is_no_token_is_told_without_showing_it(server: Server, asks: Asks, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+def test_what_is_no_token_is_told_without_showing_it(server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
     assert refusal(asks()) == ("HubDenied", "the token in `HF_TOKEN` has characters that no token has; set it anew")
     assert server.asked == []
@@ -471,7 +383,7 @@ def test_what_the_library_raises_beside_is_told_by_its_kind(asks: Asks, monkeypa
     assert refusal(asks()) == ("HubFailed", f"`{NAME}` cannot be fetched from HUB: OIDCError; give its `config.json`")
 
 
-def test_a_password_in_the_address_is_not_shown(server: Server, asks: Asks) -> None:
+def test_a_password_in_the_address_is_not_shown(server: HubServer, asks: Asks) -> None:
     address = server.url.replace("http://", f"http://user:{TOKEN}@")
     server.give(Reply(status=403))
     assert refusal(asks(endpoint=address))[1].startswith(f"{server.url} forbids")
@@ -483,14 +395,14 @@ def test_a_password_in_the_address_is_not_shown(server: Server, asks: Asks) -> N
 @pytest.mark.parametrize(
     "name", ["", "/models/qwen", "./qwen", "../x", "a/b/c", "a..b", "a/../b", "~/x", "x.git", "a b", "a\0b", "a\n", "é", "a" * 201, "-x", "a--b"]
 )
-def test_what_is_no_name_of_a_repository_is_not_asked_for(server: Server, asks: Asks, name: str) -> None:
+def test_what_is_no_name_of_a_repository_is_not_asked_for(server: HubServer, asks: Asks, name: str) -> None:
     kind, told = refusal(asks(), name)
     assert (kind, told.rpartition(" is the name of ")[2]) == ("HubNameInvalid", "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`")
     assert server.asked == []
 
 
 @pytest.mark.parametrize("revision", ["", "..", "../../x", "/etc", "a/../b", "a//b", "a/", ".x", "a b", "a\n", "-x", "a" * 201, "x."])
-def test_what_is_no_revision_is_not_asked_for(server: Server, asks: Asks, revision: str) -> None:
+def test_what_is_no_revision_is_not_asked_for(server: HubServer, asks: Asks, revision: str) -> None:
     kind, told = refusal(asks(), NAME, revision)
     assert (kind, told.rpartition(" is no ")[2]) == ("HubNameInvalid", "revision of a repository: name a branch, a tag or a commit")
     assert server.asked == []
@@ -507,7 +419,7 @@ def test_any_name_and_revision_are_answered_or_refused(tmp_path: Path, name: str
 # Many at once
 
 
-def test_a_model_that_many_ask_for_is_fetched_once(server: Server, asks: Asks) -> None:
+def test_a_model_that_many_ask_for_is_fetched_once(server: HubServer, asks: Asks) -> None:
     server.give(Reply(hold=server.release))
     hub = asks()
     with ThreadPoolExecutor(8) as pool:
@@ -517,7 +429,7 @@ def test_a_model_that_many_ask_for_is_fetched_once(server: Server, asks: Asks) -
     assert [method for method, _ in server.asked] == ["HEAD", "GET"]
 
 
-def test_no_more_are_fetched_at_once_than_may_be(server: Server, asks: Asks) -> None:
+def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) -> None:
     server.give(Reply(hold=server.release))
     hub = asks(0.5, at_once=1)
     hub.timeout = 20
@@ -554,7 +466,7 @@ def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
     ],
 )
 def test_the_environment_is_read_when_a_hub_is_made(
-    server: Server, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], endpoint: str, *, offline: bool
+    server: HubServer, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], endpoint: str, *, offline: bool
 ) -> None:
     assert server.url
     for name, value in environment.items():
@@ -563,7 +475,7 @@ def test_the_environment_is_read_when_a_hub_is_made(
     assert (source.endpoint, source.offline) == (endpoint, offline)
 
 
-def test_requests_of_others_have_no_bounds_of_ours(server: Server, asks: Asks) -> None:
+def test_requests_of_others_have_no_bounds_of_ours(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     asks().config(NAME)
     server.replies["/large"] = Reply(b" " * (MAX_BYTES + 1))
@@ -584,7 +496,7 @@ def test_nothing_of_the_library_is_imported_where_no_hub_is_asked() -> None:
     assert ran(code) == "False False"
 
 
-def test_a_process_follows_the_librarys_own_variables_and_prints_nothing(server: Server, tmp_path: Path) -> None:
+def test_a_process_follows_the_librarys_own_variables_and_prints_nothing(server: HubServer, tmp_path: Path) -> None:
     server.give(Reply())
     code = "from policy.intake.hub import Hub; print(Hub(20).config('Qwen/Qwen3-8B').cached)"
     environment = {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}

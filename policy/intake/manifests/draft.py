@@ -84,9 +84,7 @@ class Draft:
         """Add the finished engine to the manifest's; ``installed`` is vLLM's version where something else than the image tells it."""
         if not self._is_short():
             return
-        version, note = (installed, None) if installed is not None else images.release(self.image)
-        if note is not None:
-            self.note(note)
+        version, unversioned = (installed, None) if installed is not None else images.release(self.image)
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
                 self.note(f"{place}: {quoted(word)} is a template; only the rendered output tells its value")
@@ -100,6 +98,7 @@ class Draft:
             env=self.env,
             image=self.image,
             vllm_version=version,
+            unversioned=unversioned or "",
             models=self.models,
             files=self.files,
             notes=list(self.notes),

@@ -34,15 +34,15 @@ def starts_vllm(image: str | None) -> bool:
 
 
 def release(image: str | None) -> tuple[str | None, str | None]:
-    """The version of vLLM in an image as its tag names it, and a note for the user where the image's name does not tell it."""
+    """The version of vLLM in an image as its tag names it, or why the image's name does not tell it."""
     if image is None or len(image) > MAX_NAME:
         return None, None
     repository, tag, digest = parts(image)
     if digest is not None:
-        return None, f"the image `{image}` is named by its digest, which says nothing of vLLM's version; state `vllm_version`"
+        return None, f"the image `{image}` is named by its digest, which says nothing of vLLM's version"
     if OFFICIAL.fullmatch(repository.lower()) is None:
-        return None, f"the tag of the image `{image}` does not name vLLM's version; state `vllm_version`"
+        return None, f"the tag of the image `{image}` does not name vLLM's version"
     found = RELEASE.fullmatch(tag or "")
     if found is None:
-        return None, f"the tag of the image `{image}` names no release of vLLM; state `vllm_version`"
+        return None, f"the tag of the image `{image}` names no release of vLLM"
     return found[1], None

@@ -1,0 +1,119 @@
+"""What a deployment leaves open, and what would change if it were otherwise."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.containers import requests_of
+from policy.decision import Assumption, Otherwise
+from policy.request import Manifest, Request, read_asked
+
+if TYPE_CHECKING:
+    from asking import Asking
+
+DENSE = ["--model", "dense"]
+RUNNER = "env.VLLM_USE_V2_MODEL_RUNNER"
+V1 = Otherwise("v1", starts=True)
+V2 = Otherwise("v2", starts=True)
+STATED = {"platform": "cuda", "has_triton": True, "plugins": {"logits_processors": []}}
+SET = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+NOT_STATED = "not stated"
+
+
+def assumed(ask: Asking, args: list[str], release: str, **said: Any) -> list[Assumption]:
+    return ask(args, release, explain=True, **said).assumptions or []
+
+
+def platform(value: str = "cuda", **otherwise: Otherwise) -> Assumption:
+    return Assumption("environment.platform", value, NOT_STATED, otherwise)
+
+
+def triton(*, value: bool = True, **otherwise: Otherwise) -> Assumption:
+    return Assumption("platform.has_triton", value, NOT_STATED, otherwise)
+
+
+def plugins(**otherwise: Otherwise) -> Assumption:
+    return Assumption("plugins.logits_processors", [], NOT_STATED, otherwise)
+
+
+def runner(otherwise: dict[str, Otherwise]) -> Assumption:
+    return Assumption(RUNNER, None, NOT_STATED, otherwise)
+
+
+NGRAM = [*DENSE, "--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}']
+NIXL = [*DENSE, "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
+    ("0.33.0", DENSE, {"environment": STATED, "env": SET}, []),
+    ("0.33.0", DENSE, {}, [platform(cpu=V1), triton(false=V1), plugins(), runner({"0": V1})]),
+    ("0.30.0", DENSE, {}, [platform(cpu=V1), triton(false=V1), plugins(another=V1), runner({"0": V1})]),
+    ("0.21.0", DENSE, {}, [platform(), triton(), plugins(), runner({"1": V2})]),
+    ("0.33.0", DENSE, {"environment": {"has_triton": True}, "env": SET}, [platform(), plugins()]),
+    ("0.33.0", DENSE, {"environment": {**STATED, "platform": None}}, [platform(), runner({"0": V1})]),
+    ("0.33.0", DENSE, {"environment": {**STATED, "has_triton": None}}, [triton(false=V1), runner({"0": V1})]),
+    ("0.33.0", DENSE, {"environment": {"platform": "cpu", "plugins": {}}}, [triton(value=False, true=V2), runner({"1": Otherwise("v2", starts=False)})]),
+    ("0.33.0", DENSE, {"environment": {**STATED, "plugins": None}, "env": SET}, [plugins()]),
+    ("0.29.0", NGRAM, {"environment": STATED}, [runner({"1": Otherwise("v2", starts=False)})]),
+    ("0.23.0", NIXL, {"environment": STATED, "upstream": False}, [runner({"1": V2})]),
+    ("0.33.0", DENSE, {"environment": STATED, "env": {"VLLM_USE_V2_MODEL_RUNNER": "x"}}, []),
+]
+
+
+@pytest.mark.parametrize(("release", "args", "said", "expected"), OPEN)
+def test_each_thing_that_nobody_stated_is_listed_with_what_would_change(
+    ask: Asking, release: str, args: list[str], said: dict[str, Any], expected: list[Assumption]
+) -> None:
+    assert assumed(ask, args, release, **said) == expected
+
+
+def test_a_platform_that_refuses_the_model_would_not_start_it(ask: Asking) -> None:
+    models = {"x": {"architectures": ["TransformersForCausalLM"], "model_type": "qwen3"}}
+    found = assumed(ask, ["--model", "x"], "0.33.0", models=models)
+    assert [each.fact for each in found] == ["environment.platform", "platform.has_triton", "plugins.logits_processors", RUNNER]
+
+
+@pytest.mark.parametrize("platform_", ["rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"])
+def test_another_platform_is_weighed_with_all_that_follows_from_it(ask: Asking, platform_: str) -> None:
+    for release in ("0.27.1", "0.30.0", "0.33.0"):
+        decision = ask(["--model", "moe"], release, explain=True)
+        stated = ask(["--model", "moe"], release, environment={"platform": platform_})
+        assert decision.assumptions
+        would = decision.assumptions[0].would_change.get(platform_)
+        answer = Otherwise(stated.runner, stated.starts)
+        assert would == (None if answer == Otherwise(decision.runner, decision.starts) else answer)
+
+
+def pod(*variables: str) -> dict[str, Any]:
+    """A pod whose variables come from somewhere that the manifest does not show."""
+    env = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}} for name in variables]
+    container = {"name": "vllm", "image": "vllm/vllm-openai:v0.33.0", "args": DENSE, "env": env}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+
+
+def asked_of(ask: Asking, manifest: dict[str, Any]) -> Request:
+    configs = ask.request(DENSE)["deployment"]["model_configs"]
+    document = {"manifest": manifest, "model_configs": configs, "environment": STATED, "layers": ["upstream"], "explain": True}
+    asked = read_asked(document, ask.policy.releases)
+    assert isinstance(asked, Manifest)
+    ((_, request),) = requests_of(asked, ask.policy.releases)
+    assert isinstance(request, Request)
+    return request
+
+
+UNKNOWN: list[tuple[tuple[str, ...], list[Assumption]]] = [
+    (("VLLM_USE_V2_MODEL_RUNNER",), [Assumption(RUNNER, None, "unknown", {"0": V1})]),
+    (("SOME_TOKEN", "HF_HOME"), [runner({"0": V1})]),
+    (("VLLM_MLA_DISABLE",), [runner({"0": V1}), Assumption("env.VLLM_MLA_DISABLE", None, "unknown", {})]),
+    (
+        ("TORCH_COMPILE_DISABLE", "VLLM_USE_V2_MODEL_RUNNER"),
+        [Assumption(RUNNER, None, "unknown", {"0": V1}), Assumption("env.TORCH_COMPILE_DISABLE", None, "unknown", {})],
+    ),
+]
+
+
+@pytest.mark.parametrize(("variables", "expected"), UNKNOWN)
+def test_a_variable_whose_value_cannot_be_known_is_an_assumption(ask: Asking, variables: tuple[str, ...], expected: list[Assumption]) -> None:
+    decision = ask.policy.decide(asked_of(ask, pod(*variables)), date(2026, 1, 1))
+    assert (decision.runner, decision.assumptions) == ("v2", expected)

@@ -1,0 +1,159 @@
+"""Each container of a manifest as a request of its own: its release, its place, its name."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.containers import name_of, pointer_of, requests_of
+from policy.errors import Misfit, RequestInvalid
+from policy.request import Manifest, Request, read_asked
+
+if TYPE_CHECKING:
+    from asking import Asking
+
+TODAY = date(2026, 1, 1)
+ARGS = ["--model", "dense"]
+
+
+def container(image: str | None, name: str = "vllm", args: list[str] | None = None) -> dict[str, Any]:
+    return {"name": name, "args": ARGS if args is None else args, "command": ["vllm", "serve"], **({"image": image} if image else {})}
+
+
+def pod(*containers: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": list(containers)}}
+
+
+def read(ask: Asking, document: Any, pointer: str = "", **members: Any) -> list[tuple[str, Request | RequestInvalid]]:
+    configs = ask.request(ARGS)["deployment"]["model_configs"]
+    asked = read_asked({"manifest": document, "model_configs": configs, **members}, ask.policy.releases, pointer)
+    assert isinstance(asked, Manifest)
+    return requests_of(asked, ask.policy.releases)
+
+
+BY_DEFAULT = "decided for 0.23.0, the default release; state `vllm_version`"
+NO_VERSION = f"no image tells vLLM's version; {BY_DEFAULT}"
+RELEASES: list[tuple[str | None, dict[str, Any], tuple[str, str, bool], list[str]]] = [
+    ("vllm/vllm-openai:v0.33.0", {}, ("0.33.0", "0.33.0", True), []),
+    ("registry.example/mirror/vllm/vllm-openai:v0.24.1", {}, ("0.24.1", "0.24.0", False), []),
+    ("vllm/vllm-openai:v0.33.0", {"vllm_version": "0.33.0"}, ("0.33.0", "0.33.0", True), []),
+    (
+        "vllm/vllm-openai:v0.33.0",
+        {"vllm_version": "0.24.0"},
+        ("0.33.0", "0.33.0", True),
+        ["decided for vLLM 0.33.0, which the image has; the request says 0.24.0"],
+    ),
+    (None, {"vllm_version": "0.24.0"}, ("0.24.0", "0.24.0", True), []),
+    (None, {}, ("0.23.0", "0.23.0", True), [NO_VERSION]),
+    (
+        "vllm/vllm-openai:latest",
+        {},
+        ("0.23.0", "0.23.0", True),
+        [f"the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; {BY_DEFAULT}"],
+    ),
+    ("vllm/vllm-openai:v0.99.0", {"beyond_verified": "nearest"}, ("0.99.0", "0.33.0", False), []),
+]
+
+
+@pytest.mark.parametrize(("image", "members", "expected", "notes"), RELEASES)
+def test_a_container_is_decided_for_its_images_release_else_the_requests_else_the_default(
+    ask: Asking, image: str | None, members: dict[str, Any], expected: tuple[str, str, bool], notes: list[str]
+) -> None:
+    ((path, request),) = read(ask, pod(container(image)), **members)
+    assert isinstance(request, Request)
+    assert request.deployment is not None
+    found = (request.vllm_version, request.release.decided_as, request.release.verified)
+    assert (path, found, request.deployment.notes) == ("spec.containers[0]", expected, notes)
+
+
+def test_notes_are_warnings_of_the_decision(ask: Asking) -> None:
+    ((_, request),) = read(ask, pod(container(None)))
+    assert isinstance(request, Request)
+    assert NO_VERSION in ask.policy.decide(request, TODAY).warnings
+
+
+def test_an_image_of_an_unknown_release_spoils_only_its_own_container(ask: Asking) -> None:
+    items = read(ask, pod(container("vllm/vllm-openai:v0.99.0", "a"), container("vllm/vllm-openai:v0.33.0", "b")), "/items/3")
+    (first, unknown), (second, request) = items
+    assert (first, second) == ("spec.containers[0]", "spec.containers[1]")
+    assert isinstance(unknown, RequestInvalid)
+    assert isinstance(request, Request)
+    assert (unknown.problem, [fault.pointer for fault in unknown.faults]) == ("unknown-release", ["/items/3/manifest/spec/containers/0"])
+    assert unknown.faults[0].message.startswith("the image `vllm/vllm-openai:v0.99.0`: ")
+    assert (request.release.decided_as, request.pointer) == ("0.33.0", "/items/3/manifest/spec/containers/1")
+
+
+def test_a_fault_in_a_container_stands_at_its_place_in_the_manifest(ask: Asking) -> None:
+    ((_, request),) = read(ask, pod(container("vllm/vllm-openai:v0.33.0", args=[*ARGS, "-tp", "0"])))
+    assert isinstance(request, Request)
+    with pytest.raises(RequestInvalid) as raised:
+        ask.policy.decide(request, TODAY)
+    assert [fault.pointer for fault in raised.value.faults] == ["/manifest/spec/containers/0/args/2"]
+
+
+def test_a_missing_configuration_stands_where_the_request_would_state_it(ask: Asking) -> None:
+    ((_, request),) = read(ask, pod(container("vllm/vllm-openai:v0.33.0", args=["--model", "a/b"])))
+    assert isinstance(request, Request)
+    with pytest.raises(RequestInvalid) as raised:
+        ask.policy.decide(request, TODAY)
+    message = "the config.json of `a/b` is needed, under the name that the arguments give it; given: `dense`"
+    assert (raised.value.problem, raised.value.faults) == ("model-config-needed", (Misfit("/model_configs/a~1b", message),))
+
+
+def test_a_manifest_that_cannot_be_read_is_a_problem_as_a_whole(ask: Asking) -> None:
+    problem, faults = ask.problem(lambda: read(ask, {"apiVersion": "example.com/v1", "kind": "Gadget"}))
+    assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/manifest/kind"])
+
+
+def test_a_manifest_without_an_engine_has_no_requests(ask: Asking) -> None:
+    assert read(ask, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}) == []
+
+
+def test_a_bare_manifest_is_a_request_by_itself(ask: Asking) -> None:
+    asked = read_asked([pod(container("vllm/vllm-openai:v0.33.0"))], ask.policy.releases)
+    assert isinstance(asked, Manifest)
+    assert [path for path, _ in requests_of(asked, ask.policy.releases)] == ["[0].spec.containers[0]"]
+
+
+def test_what_is_asked_of_a_manifest_is_asked_of_each_container(ask: Asking) -> None:
+    members: dict[str, Any] = {"layers": ["upstream"], "explain": True, "request_id": "r", "environment": {"platform": "rocm"}}
+    ((_, request),) = read(ask, pod(container("vllm/vllm-openai:v0.33.0")), **members)
+    assert isinstance(request, Request)
+    assert request.deployment is not None
+    assert (request.upstream_only, request.explain, request.request_id, request.deployment.environment.platform) == (True, True, "r", "rocm")
+
+
+DEPLOYMENT = {
+    "kind": "Deployment",
+    "metadata": {"name": "d", "namespace": "n"},
+    "spec": {"template": {"metadata": {"labels": {}}, "spec": {"containers": [{"name": "vllm"}, {"name": 3}, 5]}}},
+}
+NAMES: list[tuple[Any, str, str]] = [
+    (DEPLOYMENT, "spec.template.spec.containers[0]", "n/Deployment/d/vllm"),
+    (DEPLOYMENT, "spec.template.spec.containers[1]", "n/Deployment/d"),
+    (DEPLOYMENT, "spec.template.spec.containers[2]", "n/Deployment/d"),
+    (DEPLOYMENT, "spec.template.spec.containers[9]", "n/Deployment/d"),
+    (DEPLOYMENT, "spec.template.none.containers[x]", "n/Deployment/d"),
+    ({"kind": "List", "items": [DEPLOYMENT]}, "items[0].spec.template.spec.containers[0]", "n/Deployment/d/vllm"),
+    ([{"kind": "Pod"}, DEPLOYMENT], "[1].spec.template.spec.containers[0]", "n/Deployment/d/vllm"),
+    ({"kind": "Pod", "metadata": {"name": "p"}, "spec": {}}, "spec", "Pod/p"),
+    ({"kind": "Pod", "metadata": 3, "spec": {"name": "x"}}, "spec", "spec"),
+    ({"kind": 3, "metadata": {"name": 4, "namespace": None}}, "spec", "spec"),
+    ({"services": {"a": {"name": "x"}}}, "services.a", "services.a"),
+    (None, "spec", "spec"),
+]
+
+
+@pytest.mark.parametrize(("document", "path", "expected"), NAMES)
+def test_a_container_is_called_by_the_object_that_it_stands_in(document: Any, path: str, expected: str) -> None:
+    assert name_of(document, path) == expected
+
+
+POINTERS = [("", ""), ("spec", "/spec"), ("items[3].spec.containers[0]", "/items/3/spec/containers/0"), ("[1].spec", "/1/spec"), ("a/b~c", "/a~1b~0c")]
+
+
+@pytest.mark.parametrize(("path", "expected"), POINTERS)
+def test_a_path_is_a_pointer(path: str, expected: str) -> None:
+    assert pointer_of("/manifest", path) == f"/manifest{expected}"

@@ -1,0 +1,152 @@
+"""What a deployment's document may hold, and every fault in its shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.errors import Misfit
+from policy.intake.deployment import MAX_FILES, MAX_MODELS, MAX_PLUGINS, MAX_VARIABLES, Deployment, Environment, read_deployment
+
+if TYPE_CHECKING:
+    from asking import Asking
+
+
+def read(document: Any) -> tuple[Deployment, list[Misfit]]:
+    faults: list[Misfit] = []
+    return read_deployment(document, "/deployment", faults), faults
+
+
+def test_everything_that_is_stated_is_taken_as_it_is() -> None:
+    document = {
+        "args": ["--model", "a/b"],
+        "env": {"A": "1", "B": ""},
+        "model_configs": {"a/b/": {"model_type": "qwen3"}},
+        "files": {"serve.yaml": "x: 1"},
+        "environment": {"platform": "rocm", "has_triton": False, "plugins": {"logits_processors": ["one"]}},
+    }
+    environment = Environment("rocm", has_triton=False, logits_processors=("one",), stated=frozenset({"platform", "has_triton", "plugins"}))
+    expected = Deployment(
+        ["--model", "a/b"],
+        {"A": "1", "B": ""},
+        {"a/b": {"model_type": "qwen3"}},
+        {"serve.yaml": "x: 1"},
+        environment,
+        models_at="/deployment/model_configs",
+    )
+    assert read(document) == (expected, [])
+
+
+@pytest.mark.parametrize("document", [{}, {"env": None, "model_configs": None, "files": None, "environment": None}])
+def test_what_is_left_out_is_empty_or_assumed(document: dict[str, Any]) -> None:
+    assert read(document) == (Deployment([], {}, {}, {}, Environment(), models_at="/deployment/model_configs"), [])
+
+
+def test_a_variable_of_null_is_one_that_is_not_set() -> None:
+    deployment, faults = read({"env": {"A": None, "B": "1"}})
+    assert (deployment.env, faults) == ({"B": "1"}, [])
+
+
+ENVIRONMENTS: list[tuple[dict[str, Any], Environment]] = [
+    ({}, Environment("cuda", has_triton=True)),
+    ({"platform": "cpu"}, Environment("cpu", has_triton=False, stated=frozenset({"platform"}))),
+    ({"platform": "cpu", "has_triton": True}, Environment("cpu", has_triton=True, stated=frozenset({"platform", "has_triton"}))),
+    ({"has_triton": False}, Environment("cuda", has_triton=False, stated=frozenset({"has_triton"}))),
+    ({"platform": None, "has_triton": None, "plugins": None}, Environment()),
+    ({"plugins": {}}, Environment(stated=frozenset({"plugins"}))),
+    ({"plugins": {"logits_processors": []}}, Environment(stated=frozenset({"plugins"}))),
+]
+
+
+@pytest.mark.parametrize(("document", "expected"), ENVIRONMENTS)
+def test_the_environment_is_as_stated_and_the_rest_as_the_platform_has_it(document: dict[str, Any], expected: Environment) -> None:
+    deployment, faults = read({"environment": document})
+    assert (deployment.environment, faults) == (expected, [])
+
+
+PLATFORMS = "`cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`"
+MEMBERS = "`args`, `env`, `model_configs`, `files`, `environment`"
+WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
+    (None, [("", '`null` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
+    ([], [("", '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
+    ({"arg": []}, [("/arg", f"unknown member `arg`; legal: {MEMBERS}; did you mean `args`?")]),
+    ({"a/b~c": 1}, [("/a~1b~0c", f"unknown member `a/b~c`; legal: {MEMBERS}")]),
+    ({"args": None}, [("/args", '`null` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')]),
+    ({"args": {}}, [("/args", '`{}` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')]),
+    ({"args": ["-tp", 2, None]}, [("/args/1", "`2` is no text; write it in quotes"), ("/args/2", "`null` is no text; write it in quotes")]),
+    ({"env": []}, [("/env", "`[]` is no object of variables with their texts")]),
+    ({"env": {"A": 1, "B": True}}, [("/env/A", "`1` is no text; write it in quotes"), ("/env/B", "`true` is no text; write it in quotes")]),
+    ({"files": "x"}, [("/files", "`x` is no object of files with their texts")]),
+    ({"files": {"a/b": {}}}, [("/files/a~1b", "`{}` is no text; write it in quotes")]),
+    ({"model_configs": []}, [("/model_configs", '`[]` is no object; write each model\'s config.json by its name: `{"Qwen/Qwen3-8B": {…}}`')]),
+    ({"model_configs": {"a/b": []}}, [("/model_configs/a~1b", "`[]` is no config.json; it is an object")]),
+    ({"environment": "cuda"}, [("/environment", '`cuda` is no environment; write an object such as `{"platform": "cuda"}`')]),
+    (
+        {"environment": {"platforms": "cuda"}},
+        [("/environment/platforms", "unknown member `platforms`; legal: `platform`, `has_triton`, `plugins`; did you mean `platform`?")],
+    ),
+    ({"environment": {"platform": "cude"}}, [("/environment/platform", f"`cude` is no platform; legal: {PLATFORMS}; did you mean `cuda`?")]),
+    ({"environment": {"platform": 1}}, [("/environment/platform", f"`1` is no platform; legal: {PLATFORMS}")]),
+    ({"environment": {"platform": ["cuda"]}}, [("/environment/platform", f'`["cuda"]` is no platform; legal: {PLATFORMS}')]),
+    ({"environment": {"has_triton": "true"}}, [("/environment/has_triton", "`true` is neither `true` nor `false`")]),
+    ({"environment": {"has_triton": 1}}, [("/environment/has_triton", "`1` is neither `true` nor `false`")]),
+    ({"environment": {"plugins": []}}, [("/environment/plugins", '`[]` is no object; write `{"logits_processors": []}`')]),
+    ({"environment": {"plugins": {"x": 1}}}, [("/environment/plugins/x", "unknown member `x`; legal: `logits_processors`")]),
+    (
+        {"environment": {"plugins": {"logits_processors": "a"}}},
+        [("/environment/plugins/logits_processors", f"`a` is no list of at most {MAX_PLUGINS} texts")],
+    ),
+    (
+        {"environment": {"plugins": {"logits_processors": [1]}}},
+        [("/environment/plugins/logits_processors", f"`[1]` is no list of at most {MAX_PLUGINS} texts")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "expected"), WRONG)
+def test_what_is_wrong_is_named_with_its_place(document: Any, expected: list[tuple[str, str]]) -> None:
+    _, faults = read(document)
+    assert faults == [Misfit(f"/deployment{place}", message) for place, message in expected]
+
+
+def test_all_faults_are_named_at_once(ask: Asking) -> None:
+    wrong = {"args": 1, "env": 1, "model_configs": 1, "files": 1, "environment": 1, "other": 1}
+    problem, faults = ask.problem(lambda: ask.document({"deployment": wrong, "explain": 1}))
+    assert problem == "invalid-request"
+    assert [place for place, _ in faults] == [
+        "/explain",
+        *(f"/deployment/{name}" for name in ("other", "args", "env", "model_configs", "files", "environment")),
+    ]
+
+
+BOUNDS: list[tuple[str, dict[str, Any], str]] = [
+    ("env", {str(n): "" for n in range(MAX_VARIABLES + 1)}, f"{MAX_VARIABLES + 1} variables are more than the {MAX_VARIABLES} that are taken"),
+    ("files", {str(n): "" for n in range(MAX_FILES + 1)}, f"{MAX_FILES + 1} files are more than the {MAX_FILES} that are taken"),
+    ("model_configs", {str(n): {} for n in range(MAX_MODELS + 1)}, f"{MAX_MODELS + 1} models are more than the {MAX_MODELS} that are taken"),
+]
+
+
+@pytest.mark.parametrize(("member", "document", "message"), BOUNDS, ids=[member for member, _, _ in BOUNDS])
+def test_there_is_only_so_much_of_anything(member: str, document: dict[str, Any], message: str) -> None:
+    _, faults = read({member: document})
+    assert faults == [Misfit(f"/deployment/{member}", message)]
+
+
+def test_of_many_unknown_members_and_words_only_the_first_are_named() -> None:
+    assert len(read({f"x{n}": 1 for n in range(100)})[1]) == 32
+    assert len(read({"args": [1] * 10_000})[1]) == 4096
+
+
+ORIGINS = {
+    "platform.has_triton": "has_triton",
+    "plugins.logits_processors": "plugins",
+    **dict.fromkeys(["platform.is_rocm", "platform.is_tpu", "platform.is_out_of_tree", "platform.is_unspecified"], "platform"),
+}
+
+
+@pytest.mark.parametrize(("fact", "member"), ORIGINS.items())
+def test_what_no_manifest_shows_says_whether_somebody_stated_it(ask: Asking, fact: str, member: str) -> None:
+    stated = {"platform": "cuda", "has_triton": True, "plugins": {}}
+    found = [ask.fact(fact, ["--model", "dense"], environment=environment) for environment in ({}, {member: stated[member]})]
+    assert [each and each[1] for each in found] == ["assumed", f"environment.{member}"]

@@ -1,0 +1,160 @@
+"""The facts that an argument states by itself, and the order in which facts come to be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from asking import Asking
+
+DENSE = ["--model", "dense"]
+VISION = ["--model", "vision"]
+PRODUCER = ["--ec-transfer-config", '{"ec_connector": "x", "ec_role": "ec_producer"}']
+CONSUMER = ["--ec-transfer-config", '{"ec_connector": "x", "ec_role": "ec_consumer"}']
+ENCODER_ONLY = "model_config.multimodal_config.mm_encoder_only"
+ROUTED = "model_config.enable_return_routed_experts"
+AUX = "aux_output_config.enabled"
+SPARSE = "attention_config.hisparse_config"
+ASYNC = "scheduler_config.async_scheduling"
+
+SEVERAL = '{"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": [3, {"kv_connector": "HiSparseConnector"}]}}'
+
+STATED: list[tuple[str, list[str], Any, Any]] = [
+    ("model_config.enable_prompt_embeds", ["--enable-prompt-embeds"], True, False),
+    ("model_config.return_sampling_mask", ["--return-sampling-mask"], True, False),
+    ("model_config.enable_trace_replay", ["--enable-trace-replay"], True, False),
+    ("model_config.logits_processors", ["--logits-processors", "a:B", "c:D"], ["a:B", "c:D"], None),
+    ("model_config.logprobs_mode", ["--logprobs-mode", "raw_logits"], "raw_logits", "raw_logprobs"),
+    ("parallel_config.tensor_parallel_size", ["-tp", "2"], 2, 1),
+    ("parallel_config.pipeline_parallel_size", ["-pp", "2"], 2, 1),
+    ("parallel_config.prefill_context_parallel_size", ["-pcp", "2"], 2, 1),
+    ("parallel_config.decode_context_parallel_size", ["-dcp", "2"], 2, 1),
+    ("parallel_config.ubatch_size", ["--ubatch-size", "2"], 2, 0),
+    ("parallel_config.enable_dbo", ["--enable-dbo"], True, False),
+    ("parallel_config.enable_elastic_ep", ["--enable-elastic-ep"], True, False),
+    ("parallel_config.enable_batch_sharded_sampling", ["--enable-batch-sharded-sampling"], True, False),
+    ("lora_config", ["--enable-lora"], True, False),
+    ("cache_config.kv_sharing_fast_prefill", ["--kv-sharing-fast-prefill"], True, False),
+    ("watermark_config", ["--watermark-config", '{"key": 1}'], True, False),
+    ("reasoning_config", ["--reasoning-parser", "qwen3"], True, False),
+    ("reasoning_config", ["--reasoning-config", "{}"], True, False),
+    ("ec_transfer_config", CONSUMER, True, False),
+    (SPARSE, ["--attention-config", '{"hisparse_config": {}}'], True, False),
+    (SPARSE, ["--attention-config.hisparse_config", "{}"], True, False),
+    (SPARSE, ["--kv-transfer-config", '{"kv_connector": "HiSparseConnector", "kv_role": "kv_both"}'], True, False),
+    (SPARSE, ["--kv-transfer-config", SEVERAL], True, False),
+    (AUX, ["--enable-return-routed-experts"], True, False),
+    (AUX, ["--aux-output-config", '{"enable_return_routed_experts": true}'], True, False),
+]
+
+
+@pytest.mark.parametrize(("fact", "args", "value", "default"), STATED)
+def test_an_argument_states_a_fact(ask: Asking, fact: str, args: list[str], value: Any, default: Any) -> None:
+    assert ask.fact(fact, [*DENSE, *args]) == (value, "args[2]")
+    assert ask.fact(fact, DENSE) == (default, "default")
+
+
+BORDERS: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
+    (ROUTED, [*DENSE, "--enable-return-routed-experts"], {"0.20.0": (True, "args[2]"), "0.30.0": (True, "args[2]"), "0.31.0": (False, "args[2]")}),
+    (ENCODER_ONLY, [*VISION, *PRODUCER], {"0.28.0": (False, "default"), "0.29.0": (True, "args[2]")}),
+    (ENCODER_ONLY, [*VISION, "--ec-transfer-config", '{"ec_role": "ec_producer"}'], {"0.33.0": (False, "default")}),
+    (ENCODER_ONLY, [*VISION, *CONSUMER], {"0.28.0": (False, "default"), "0.29.0": (False, "default")}),
+    (ENCODER_ONLY, [*VISION, *PRODUCER, "--mm-encoder-only"], {"0.28.0": (True, "args[4]"), "0.29.0": (True, "args[4]")}),
+    (ENCODER_ONLY, [*VISION, "--mm-encoder-only"], {"0.20.0": (True, "args[2]"), "0.33.0": (True, "args[2]")}),
+    (ENCODER_ONLY, [*DENSE, "--mm-encoder-only"], {"0.20.0": (False, "args[2]"), "0.33.0": (False, "args[2]")}),
+    (ENCODER_ONLY, [*DENSE, *PRODUCER], {"0.33.0": (False, "default")}),
+]
+
+
+@pytest.mark.parametrize(("fact", "args", "expected"), BORDERS)
+def test_what_a_release_changed_holds_from_it_on(ask: Asking, fact: str, args: list[str], expected: dict[str, tuple[Any, str]]) -> None:
+    assert {release: ask.fact(fact, args, release) for release in expected} == expected
+
+
+VARIABLE: list[tuple[str, dict[str, str], Any, str, str | None]] = [
+    ("0.33.0", {}, None, "assumed", "v2"),
+    ("0.33.0", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False, "env.VLLM_USE_V2_MODEL_RUNNER", "v1"),
+    ("0.33.0", {"VLLM_USE_V2_MODEL_RUNNER": " 1 "}, True, "env.VLLM_USE_V2_MODEL_RUNNER", "v2"),
+    ("0.21.0", {}, False, "assumed", "v1"),
+    ("0.21.0", {"VLLM_USE_V2_MODEL_RUNNER": "1"}, True, "env.VLLM_USE_V2_MODEL_RUNNER", "v2"),
+    ("0.33.0", {"VLLM_USE_V2_MODEL_RUNNER": "true"}, "true", "env.VLLM_USE_V2_MODEL_RUNNER", None),
+]
+
+
+@pytest.mark.parametrize(("release", "env", "value", "origin", "runner"), VARIABLE)
+def test_the_runners_own_variable_is_a_fact(ask: Asking, release: str, env: dict[str, str], value: Any, origin: str, runner: str | None) -> None:
+    decision = ask(DENSE, release, env=env)
+    assert decision.facts
+    fact = decision.facts["env.VLLM_USE_V2_MODEL_RUNNER"]
+    assert (fact.value, fact.from_, decision.runner) == (value, origin, runner)
+
+
+def test_a_variable_set_on_the_command_line_counts_more_than_the_one_around_it(ask: Asking) -> None:
+    text = "VLLM_USE_V2_MODEL_RUNNER=1 vllm serve dense"
+    assert ask(text, env={"VLLM_USE_V2_MODEL_RUNNER": "0"}).runner == "v2"
+
+
+PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_platform_states_its_own_fact_and_no_other(ask: Asking, platform: str) -> None:
+    facts = ask.facts("platform", DENSE, environment={"platform": platform})
+    own = {"rocm": "is_rocm", "tpu": "is_tpu", "out-of-tree": "is_out_of_tree", "unspecified": "is_unspecified"}
+    expected: dict[str, tuple[Any, str]] = {name: (own.get(platform) == name, "environment.platform") for name in own.values()}
+    assert facts == {**expected, "has_triton": (platform != "cpu", "assumed")}
+
+
+MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]
+SPARSE_ARGS = ["--attention-config", '{"hisparse_config": {}}']
+WAITING: list[tuple[str, list[str], dict[str, str], bool]] = [
+    ("0.28.0", MASK, {}, True),
+    ("0.28.0", MASK, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False),
+    ("0.29.0", ["--enable-trace-replay"], {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False),
+    ("0.32.0", SPARSE_ARGS, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, True),
+    ("0.33.0", SPARSE_ARGS, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, False),
+    ("0.33.0", SPARSE_ARGS, {}, True),
+]
+
+
+@pytest.mark.parametrize(("release", "args", "env", "value"), WAITING)
+def test_where_v1_refuses_what_only_v2_can_nothing_after_that_is_set(ask: Asking, release: str, args: list[str], env: dict[str, str], *, value: bool) -> None:
+    assert ask.fact(ASYNC, [*DENSE, *args], release, env=env) == (value, "default")
+
+
+ILLEGAL: list[tuple[list[str], str, str]] = [
+    (["-tp", "0"], "/deployment/args/2", "`0` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647"),
+    (["-tp", "-1"], "/deployment/args/2", "`-1` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647"),
+    (["-pp", "0"], "/deployment/args/2", "`0` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to 2147483647"),
+    (["-dcp", "0"], "/deployment/args/2", "`0` is not legal for `parallel_config.decode_context_parallel_size`; legal: a whole number from 1 to 2147483647"),
+    (["--ubatch-size", "-1"], "/deployment/args/2", "`-1` is not legal for `parallel_config.ubatch_size`; legal: a whole number from 0 to 2147483647"),
+    (
+        ["-pp", "2147483648"],
+        "/deployment/args/2",
+        "`2147483648` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to 2147483647",
+    ),
+    (
+        ["--kv-transfer-config", '{"kv_connector": 3}'],
+        "/deployment/args/2",
+        "`3` is not legal for `kv_transfer_config.kv_connector`; legal: a text of at most 8192 characters, `null`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("args", "pointer", "message"), ILLEGAL, ids=[" ".join(args) for args, _, _ in ILLEGAL])
+def test_a_value_that_no_release_takes_is_a_fault_at_its_argument(ask: Asking, args: list[str], pointer: str, message: str) -> None:
+    assert ask.refusal([*DENSE, *args]) == ("invalid-request", [(pointer, message)])
+
+
+def test_every_illegal_value_is_named_at_once(ask: Asking) -> None:
+    _, faults = ask.refusal([*DENSE, "-tp", "0", "-pp", "0", "--ubatch-size", "-1"])
+    assert [pointer for pointer, _ in faults] == ["/deployment/args/2", "/deployment/args/4", "/deployment/args/6"]
+
+
+def test_an_illegal_value_of_a_model_or_a_variable_is_a_fault_there(ask: Asking) -> None:
+    long = "x" * 9000
+    models = {"dense": {"architectures": ["Qwen3ForCausalLM", long], "model_type": "qwen3"}}
+    _, faults = ask.refusal(DENSE, models=models, env={"VLLM_USE_V2_MODEL_RUNNER": long})
+    assert [pointer for pointer, _ in faults] == ["/deployment/env/VLLM_USE_V2_MODEL_RUNNER", "/deployment/model_configs/dense"]

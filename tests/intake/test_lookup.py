@@ -1,0 +1,137 @@
+"""The command line looks for a model where a flag says, then in a folder of this machine, then on the hub; each once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import huggingface_hub.constants
+import pytest
+from hubserver import CONFIG, NAME, Reply, hub_server
+
+from policy.errors import Misfit, RequestInvalid
+from policy.intake.hub import HubMisconfigured
+from policy.intake.lookup import Models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hubserver import HubServer
+
+OTHER = {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
+    """A hub that this process is set to ask, with an empty cache."""
+    for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with hub_server() as started:
+        monkeypatch.setenv("HF_ENDPOINT", started.url)
+        yield started
+
+
+def file(folder: Path, content: Any = CONFIG, name: str = "config.json") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder / name
+
+
+def refusal(models: Models, name: str = NAME) -> list[Misfit]:
+    with pytest.raises(RequestInvalid) as caught:
+        models.find(name)
+    assert caught.value.problem == "model-config-needed"
+    return list(caught.value.faults)
+
+
+def test_what_is_nowhere_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Models({}, hub=False).find(NAME) is None
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_what_a_flag_names_is_read(tmp_path: Path, *, is_folder: bool) -> None:
+    place = file(tmp_path / "a")
+    file(tmp_path / "a", "[]", "modules.json")
+    models = Models({NAME: place.parent if is_folder else place}, hub=False)
+    assert models.find(NAME) == (CONFIG, {"modules.json": "[]"} if is_folder else {})
+
+
+def test_a_folder_here_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    file(tmp_path / "a")
+    models = Models({}, hub=False)
+    assert models.find("a") == models.find(str(tmp_path / "a")) == (CONFIG, {})
+
+
+def test_a_flag_counts_more_than_a_folder_and_a_folder_more_than_the_hub(hub: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    file(tmp_path / "a")
+    other = file(tmp_path / "b", OTHER)
+    assert Models({"a": other}, hub=True).find("a") == (OTHER, {})
+    assert Models({}, hub=True).find("a") == (CONFIG, {})
+    assert hub.asked == []
+
+
+def test_the_hub_gives_what_is_not_here(hub: HubServer) -> None:
+    hub.give(Reply())
+    hub.give(Reply(b"[]"), "modules.json")
+    assert Models({}, hub=True).find(NAME) == (CONFIG, {"modules.json": "[]"})
+
+
+def test_each_model_is_read_once(hub: HubServer, tmp_path: Path) -> None:
+    place = file(tmp_path / "a")
+    hub.give(Reply())
+    models = Models({"a": place}, hub=True)
+    found = [models.find("a"), models.find(NAME)]
+    place.unlink()
+    hub.replies.clear()
+    seen = len(hub.asked)
+    assert [models.find("a"), models.find(NAME)] == found
+    assert len(hub.asked) == seen
+
+
+def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Path) -> None:
+    folder = file(tmp_path / "a", "[]").parent
+    (folder / "modules.json").write_bytes(b"\xff")
+    pointer = "/model_configs/Qwen~1Qwen3-8B"
+    assert refusal(Models({NAME: folder}, hub=False)) == [
+        Misfit(pointer, f"`{folder}/config.json` holds `[]` and not an object"),
+        Misfit(pointer, f"`{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
+    ]
+    assert refusal(Models({NAME: folder / "config.json"}, hub=False)) == [Misfit(pointer, f"`{folder}/config.json` holds `[]` and not an object")]
+    assert refusal(Models({NAME: folder / "x"}, hub=False)) == [Misfit(pointer, f"`{folder}/x` cannot be read: No such file or directory")]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "config.json", "x" * 200])
+def test_what_is_no_folder_s_path_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.chdir(file(tmp_path / "a").parent)
+    assert Models({}, hub=False).find(name) is None
+
+
+def test_a_folder_that_holds_no_model_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = "`.` has no `config.json`; name the folder that the model was saved in"
+    assert [refusal(Models({}, hub=True), name) for name in (".", "")] == [[Misfit(f"/model_configs/{name}", told)] for name in (".", "")]
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a/" * 5000])
+def test_a_path_that_is_too_long_is_told(name: str) -> None:
+    (fault,) = refusal(Models({}, hub=False), name)
+    assert fault.message.endswith("` cannot be read: File name too long")
+
+
+def test_what_the_hub_refuses_is_told(hub: HubServer) -> None:
+    told = f"`{NAME}` on {hub.url} has no `config.json`; check the name, or give its `config.json`"
+    assert refusal(Models({}, hub=True)) == [Misfit("/model_configs/Qwen~1Qwen3-8B", told)]
+
+
+def test_a_hub_whose_address_is_none_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "ftp://hub")
+    Models({}, hub=False)
+    with pytest.raises(HubMisconfigured):
+        Models({}, hub=True)

@@ -1,0 +1,57 @@
+"""The executor that vLLM takes, and what the CPU platform takes away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from asking import Asking
+
+BACKEND = "parallel_config.distributed_executor_backend"
+DENSE = ["--model", "dense"]
+CPU = {"platform": "cpu"}
+ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+
+EXECUTORS: list[tuple[list[str], tuple[str, str]]] = [
+    ([], ("uni", "default")),
+    (["-tp", "1"], ("uni", "default")),
+    (["-tp", "2"], ("mp", "args[2]")),
+    (["-pp", "2"], ("mp", "args[2]")),
+    (["-pcp", "2"], ("mp", "args[2]")),
+    (["-dp", "2"], ("mp", "args[2]")),
+    (["-dp", "2", "-tp", "2"], ("mp", "args[4]")),
+    (["-dp", "2", "--data-parallel-backend", "ray"], ("ray", "args[4]")),
+    (["--data-parallel-backend", "ray"], ("uni", "default")),
+    (["-dp", "2", "--data-parallel-backend", "mp"], ("mp", "args[2]")),
+    (["--distributed-executor-backend", "external_launcher"], ("external_launcher", "args[2]")),
+    (["-tp", "2", "--distributed-executor-backend", "ray"], ("ray", "args[4]")),
+    (["--distributed-executor-backend", "my.Executor"], ("my.Executor", "args[2]")),
+]
+
+
+@pytest.mark.parametrize(("args", "expected"), EXECUTORS, ids=[" ".join(args) for args, _ in EXECUTORS])
+def test_the_executor_follows_from_the_sizes_unless_it_is_named(ask: Asking, args: list[str], expected: tuple[str, str]) -> None:
+    assert ask.fact(BACKEND, [*DENSE, *args]) == expected
+
+
+ON_CPU: list[tuple[str, list[str], dict[str, str], tuple[str, str]]] = [
+    ("0.22.0", [], {}, ("mp", "environment.platform")),
+    ("0.33.0", [], {}, ("mp", "environment.platform")),
+    ("0.22.0", [], ONE_PROCESS, ("mp", "environment.platform")),
+    ("0.23.0", [], ONE_PROCESS, ("uni", "default")),
+    ("0.33.0", ["-tp", "2"], {}, ("mp", "args[2]")),
+]
+
+
+@pytest.mark.parametrize(("release", "args", "env", "expected"), ON_CPU)
+def test_the_cpu_platform_runs_one_device_in_a_process_of_its_own(
+    ask: Asking, release: str, args: list[str], env: dict[str, str], expected: tuple[str, str]
+) -> None:
+    assert ask.fact(BACKEND, [*DENSE, *args], release, env=env, environment=CPU) == expected
+
+
+def test_the_cpu_platform_has_no_dual_batch_overlap(ask: Asking) -> None:
+    found = [ask.fact("parallel_config.enable_dbo", [*DENSE, "--enable-dbo"], environment=environment) for environment in ({}, CPU)]
+    assert found == [(True, "args[2]"), (False, "environment.platform")]

@@ -1,0 +1,223 @@
+"""The method of speculative decoding that vLLM comes to, and its draft."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from asking import DENSE, HEADS, LLAMA
+
+if TYPE_CHECKING:
+    from asking import Asking, Config
+
+Origin = tuple[Any, str]
+Found = dict[str, Origin]
+
+METHOD, PARALLEL, DRAFT = "method", "parallel_drafting", "draft_model_config"
+ARCHITECTURES, LAYERS = f"{DRAFT}.architectures", f"{DRAFT}.hf_config.layer_types"
+FULL = ["full_attention"] * 4
+OF_THE_TARGET: Found = {ARCHITECTURES: (["Qwen3ForCausalLM"], "model_configs/dense"), LAYERS: (FULL, "model_configs/dense")}
+
+
+def asked(**keys: Any) -> list[str]:
+    return ["--speculative-config", json.dumps({"num_speculative_tokens": 3, **keys})]
+
+
+def said(ask: Asking, args: list[str], release: str, **given: Any) -> Found:
+    """The method and the draft."""
+    found = ask.facts("speculative_config", args, release, **given)
+    return {name: fact for name, fact in found.items() if name in {METHOD, ARCHITECTURES, LAYERS} and fact[0] is not None}
+
+
+def by(name: str, architecture: str, method: str, origin: str | None = None) -> Found:
+    """A draft of its own."""
+    place = f"model_configs/{name}"
+    return {METHOD: (method, origin or place), ARCHITECTURES: ([architecture], place)}
+
+
+HERE = "args[2]"
+METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
+    ("dense", {"model": "draft"}, "0.33.0", by("draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "draft/"}, "0.33.0", by("draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "eagle3-draft"}, "0.33.0", by("eagle3-draft", "Eagle3LlamaForCausalLM", "eagle3")),
+    ("dense", {"model": "eagle-draft"}, "0.33.0", by("eagle-draft", "EagleLlamaForCausalLM", "eagle")),
+    ("dense", {"model": "draft", "method": "eagle"}, "0.33.0", by("draft", "EagleLlamaForCausalLM", "eagle", HERE)),
+    ("dense", {"model": "draft", "method": "dflash"}, "0.33.0", by("draft", "DFlashLlamaForCausalLM", "dflash", HERE)),
+    ("dense", {"model": "medusa"}, "0.32.0", by("medusa", "MedusaModel", "medusa")),
+    ("dense", {"model": "medusa"}, "0.33.0", by("medusa", "MedusaModel", "draft_model")),
+    ("mla", {"method": "mtp"}, "0.33.0", by("mla", "DeepSeekMTPModel", "mtp", HERE)),
+    ("mla", {"method": "deepseek_mtp"}, "0.33.0", by("mla", "DeepSeekMTPModel", "mtp", HERE)),
+    (
+        "dense",
+        {"method": "dspark"},
+        "0.25.0",
+        {METHOD: ("dspark", HERE), ARCHITECTURES: (["DSparkDraftModel"], "model_configs/dense"), LAYERS: (FULL, "model_configs/dense")},
+    ),
+    ("dense", {"method": "ngram"}, "0.33.0", {METHOD: ("ngram", HERE), **OF_THE_TARGET}),
+    ("dense", {"model": "ngram"}, "0.33.0", {METHOD: ("ngram", HERE), **OF_THE_TARGET}),
+    ("dense", {"model": "[ngram]"}, "0.33.0", {METHOD: ("ngram", HERE), **OF_THE_TARGET}),
+    ("dense", {"method": "suffix"}, "0.33.0", {METHOD: ("suffix", HERE)}),
+    (
+        "dense",
+        {"method": "extract_hidden_states"},
+        "0.33.0",
+        {METHOD: ("extract_hidden_states", HERE), ARCHITECTURES: (["ExtractHiddenStatesModel"], "model_configs/dense"), LAYERS: (FULL, "model_configs/dense")},
+    ),
+    ("dense", {"model": "my.Proposer"}, "0.22.0", {METHOD: ("custom_class", HERE), **OF_THE_TARGET}),
+    ("dense", {"model": "my.draft", "method": "eagle"}, "0.25.1", {METHOD: ("custom_class", HERE), **OF_THE_TARGET}),
+    ("dense", {"model": "my.draft", "method": "eagle"}, "0.26.0", by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE)),
+    ("dense", {"model": "my.draft", "method": "eagle"}, "0.21.0", by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE)),
+    ("dense", {"model": "my.draft"}, "0.21.0", by("my.draft", "LlamaForCausalLM", "draft_model")),
+    ("dense", {"model": "a/my.draft"}, "0.33.0", by("a/my.draft", "LlamaForCausalLM", "draft_model")),
+]
+MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
+
+
+@pytest.mark.parametrize(("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS])
+def test_the_method_is_found_as_the_release_finds_it(ask: Asking, model: str, keys: dict[str, Any], release: str, expected: Found) -> None:
+    assert said(ask, ["--model", model, *asked(**keys)], release, models=MY_DRAFTS) == expected
+
+
+def test_without_speculative_decoding_no_fact_of_it_is_there(ask: Asking) -> None:
+    facts = ask(["--model", "dense"]).facts
+    assert facts
+    assert [name for name in facts if name.startswith("speculative_config")] == []
+
+
+def test_every_fact_of_a_draft_is_there_with_its_origin(ask: Asking) -> None:
+    args = ["--model", "dense", *asked(model="draft", draft_lm_head_quantization="fp8", use_heterogeneous_vocab=True)]
+    assert ask.facts("speculative_config", args) == {
+        METHOD: ("draft_model", "model_configs/draft"),
+        PARALLEL: (False, HERE),
+        "num_speculative_tokens_per_batch_size": (None, HERE),
+        "draft_lm_head_quantization": ("fp8", HERE),
+        "enable_adaptive_verification": (False, HERE),
+        "use_heterogeneous_vocab": (True, HERE),
+        DRAFT: (True, HERE),
+        ARCHITECTURES: (["LlamaForCausalLM"], "model_configs/draft"),
+        LAYERS: (None, "model_configs/draft"),
+        "is_xpress": (False, "model_configs/draft"),
+    }
+
+
+PARALLELS: list[tuple[dict[str, Any], bool]] = [
+    ({"model": "draft"}, False),
+    ({"model": "draft", "parallel_drafting": True}, True),
+    ({"model": "draft", "method": "dflash"}, True),
+    ({"method": "dspark"}, True),
+]
+
+
+@pytest.mark.parametrize(("keys", "expected"), PARALLELS)
+def test_some_methods_draft_in_parallel_by_themselves(ask: Asking, keys: dict[str, Any], *, expected: bool) -> None:
+    assert ask.fact("speculative_config.parallel_drafting", ["--model", "dense", *asked(**keys)]) == (expected, HERE)
+
+
+@pytest.mark.parametrize(("release", "expected"), [("0.32.0", False), ("0.33.0", True)])
+def test_an_xpress_head_is_one_from_0_33_on(ask: Asking, release: str, *, expected: bool) -> None:
+    models = {"draft": {**DENSE, "architectures": ["Qwen3XPressModel"]}}
+    found = ask.fact("speculative_config.is_xpress", ["--model", "dense", *asked(model="draft", method="dflash")], release, models=models)
+    assert found == (expected, "model_configs/draft")
+
+
+def test_layer_types_of_a_draft_are_filled_in_by_its_class(ask: Asking) -> None:
+    args = ["--model", "draft", *asked(model="dense")]
+    assert ask.fact(f"speculative_config.{LAYERS}", args) == (FULL, "model_configs/dense")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'),
+        ({"model": 3}, "`model`: `3` is no text"),
+        ({"model": ["draft"], "method": "eagle"}, '`model`: `["draft"]` is no text'),
+    ],
+)
+def test_what_vllm_refuses_before_it_looks_at_a_draft_is_told(ask: Asking, keys: dict[str, Any], said: str) -> None:
+    told = [("/deployment/args/2", f"the speculative configuration: {said}")]
+    assert ask.refusal(["--model", "dense", *asked(**keys)]) == ("invalid-request", told)
+
+
+def speculators(kind: str, verifier: Any = "dense", **members: Any) -> Config:
+    """A repository in the format of speculators."""
+    return {
+        "architectures": ["SomeDraftModel"],
+        "speculators_model_type": kind,
+        "speculators_config": {"verifier": {"name_or_path": verifier}, "proposal_methods": [{"speculative_tokens": 3}]},
+        "transformer_layer_config": {"model_type": "llama", **HEADS},
+        **members,
+    }
+
+
+IN_IT = "model_configs/spec/speculators_config"
+AS_MODEL = ["--model", "spec"]
+SERVED: list[tuple[str, str, list[str], Origin, Origin]] = [
+    ("0.22.0", "eagle3", [], ("eagle3", IN_IT), (False, IN_IT)),
+    ("0.33.0", "eagle3", [], ("eagle3", IN_IT), (False, IN_IT)),
+    ("0.33.0", "peagle", [], ("eagle3", IN_IT), (True, IN_IT)),
+    ("0.33.0", "dflash", [], ("dflash", IN_IT), (True, IN_IT)),
+    ("0.28.0", "eagle3", asked(parallel_drafting=True, method="ngram"), ("eagle3", IN_IT), (False, IN_IT)),
+    ("0.29.0", "eagle3", asked(parallel_drafting=True, method="ngram"), ("eagle3", IN_IT), (True, IN_IT)),
+]
+
+
+@pytest.mark.parametrize(("release", "kind", "args", "method", "parallel"), SERVED)
+def test_a_repository_of_speculators_brings_its_verifier_and_itself_as_the_draft(
+    ask: Asking, release: str, kind: str, args: list[str], method: Origin, parallel: Origin
+) -> None:
+    models = {"spec": speculators(kind), "dense": DENSE}
+    found = ask.facts("speculative_config", [*AS_MODEL, *args], release, models=models)
+    assert (found[METHOD], found[PARALLEL], found[DRAFT]) == (method, parallel, (True, IN_IT))
+    assert ask.fact("model_config.architectures", [*AS_MODEL, *args], release, models=models) == (["Qwen3ForCausalLM"], "model_configs/dense/architectures")
+
+
+def test_as_a_draft_a_repository_of_speculators_is_its_own_layers(ask: Asking) -> None:
+    models = {"spec": speculators("peagle")}
+    found = ask.facts("speculative_config", ["--model", "dense", *asked(model="spec")], "0.33.0", models=models)
+    assert (found[METHOD], found[PARALLEL], found[ARCHITECTURES]) == (
+        ("draft_model", "model_configs/spec"),
+        (False, HERE),
+        (["PeagleLlamaForCausalLM"], "model_configs/spec"),
+    )
+
+
+@pytest.mark.parametrize("layers", [None, 3, []])
+def test_a_repository_of_speculators_without_its_layers_is_read(ask: Asking, layers: Any) -> None:
+    models = {"spec": speculators("eagle3", transformer_layer_config=layers), "dense": DENSE}
+    assert ask.facts("speculative_config", AS_MODEL, models=models)[METHOD] == ("eagle3", IN_IT)
+
+
+NOT_SPECULATORS: list[Any] = [
+    None,
+    3,
+    [],
+    {},
+    {"verifier": "dense", "proposal_methods": [{}]},
+    {"verifier": {"name_or_path": 3}, "proposal_methods": [{}]},
+    {"verifier": {"name_or_path": "draft"}},
+    {"verifier": {"name_or_path": "draft"}, "proposal_methods": []},
+    {"verifier": {"name_or_path": "draft"}, "proposal_methods": [3]},
+]
+
+
+@pytest.mark.parametrize("inner", NOT_SPECULATORS)
+def test_what_names_no_verifier_is_a_model_like_another(ask: Asking, inner: Any) -> None:
+    models = {"x": {**DENSE, "speculators_config": inner}}
+    decision = ask(["--model", "x"], models=models)
+    assert decision.facts
+    assert decision.facts["model_config.architectures"].from_ == "model_configs/x/architectures"
+    assert "speculative_config" not in decision.facts
+
+
+def test_a_method_that_no_release_has_is_a_fault_at_the_repository(ask: Asking) -> None:
+    problem, faults = ask.refusal(AS_MODEL, models={"spec": speculators("nope"), "dense": DENSE})
+    assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/deployment/model_configs/spec"])
+    assert faults[0][1].startswith("`nope` is not legal for `speculative_config.method`; legal: `ngram`, ")
+
+
+SHORT = ["--spec-method", "eagle3", "--spec-model", "draft", "--spec-tokens", "3"]
+
+
+def test_the_short_options_are_the_keys_of_the_long_one(ask: Asking) -> None:
+    assert said(ask, ["--model", "dense", *SHORT], "0.33.0") == by("draft", "Eagle3LlamaForCausalLM", "eagle3", HERE)

@@ -1,0 +1,164 @@
+"""The facts of the model that is served, with where in its config.json each stands."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from asking import DENSE, HEADS, LLAMA, MODELS
+
+if TYPE_CHECKING:
+    from asking import Asking, Config
+
+MLA = "model_config.use_mla"
+MOE = "model_config.is_moe"
+RUNNER = "model_config.runner_type"
+ARCHITECTURES = "model_config.architectures"
+QUANTIZED = "model_config.is_quantized"
+VISION = MODELS["vision"]
+
+
+def within(**text: Any) -> Config:
+    """A model with a language model in a part of its own."""
+    return {**VISION, "text_config": {**VISION["text_config"], **text}}
+
+
+def test_a_dense_model_has_these_facts_and_no_other(ask: Asking) -> None:
+    by_class, default = "model_configs/dense/architectures", "default"
+    assert ask.facts("model_config", ["--model", "dense"]) == {
+        "enable_prompt_embeds": (False, default),
+        "return_sampling_mask": (False, default),
+        "enable_trace_replay": (False, default),
+        "logits_processors": (None, default),
+        "logprobs_mode": ("raw_logprobs", default),
+        "runner_type": ("generate", by_class),
+        "architectures": (["Qwen3ForCausalLM"], by_class),
+        "is_moe": (False, default),
+        "is_quantized": (False, default),
+        "is_hybrid": (False, by_class),
+        "has_inner_state": (False, by_class),
+        "is_attention_free": (False, by_class),
+        "is_diffusion": (False, default),
+        "use_mla": (False, default),
+        "is_multimodal_model": (False, by_class),
+        "is_encoder_decoder": (False, default),
+        "multimodal_config.mm_encoder_only": (False, default),
+        "enable_return_routed_experts": (False, default),
+    }
+
+
+FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
+    ("mamba", {}, "model_config.is_attention_free", (True, "model_configs/mamba/architectures")),
+    ("mamba", {}, "model_config.has_inner_state", (True, "model_configs/mamba/architectures")),
+    ("hybrid", {}, "model_config.is_hybrid", (True, "model_configs/hybrid/architectures")),
+    ("hybrid", {}, MOE, (True, "default")),
+    ("vision", {}, "model_config.is_multimodal_model", (True, "model_configs/vision/architectures")),
+    ("encoder-decoder", {}, "model_config.is_encoder_decoder", (True, "default")),
+    ("x", {**DENSE, "is_encoder_decoder": True}, "model_config.is_encoder_decoder", (True, "model_configs/x/is_encoder_decoder")),
+    ("x", {**DENSE, "canvas_length": 256}, "model_config.is_diffusion", (True, "model_configs/x/canvas_length")),
+    ("x", {**DENSE, "num_experts": 0}, MOE, (False, "model_configs/x/num_experts")),
+    ("moe", {}, MOE, (True, "model_configs/moe/num_experts")),
+    ("x", within(num_experts=4), MOE, (True, "model_configs/x/text_config/num_experts")),
+    ("mla", {}, MLA, (True, "model_configs/mla/kv_lora_rank")),
+    ("pooling", {}, RUNNER, ("pooling", "model_configs/pooling/architectures")),
+    ("x", {"model_type": "llama", **HEADS}, ARCHITECTURES, (["LlamaModel"], "model_configs/x")),
+    ("x", {"model_type": "llama", **HEADS}, RUNNER, ("generate", "model_configs/x")),
+]
+
+
+@pytest.mark.parametrize(("name", "config", "fact", "expected"), FACTS, ids=[f"{name}-{fact}" for name, _, fact, _ in FACTS])
+def test_a_fact_is_what_the_configuration_says(ask: Asking, name: str, config: Config, fact: str, expected: tuple[Any, str]) -> None:
+    assert ask.fact(fact, ["--model", name], models={name: config} if config else {}) == expected
+
+
+QUANTIZATION: list[tuple[Config, tuple[bool, str], tuple[bool, str]]] = [
+    (
+        {**DENSE, "quantization_config": {"quant_method": "fp8"}},
+        (True, "model_configs/x/quantization_config"),
+        (True, "model_configs/x/quantization_config"),
+    ),
+    ({**DENSE, "compression_config": {}}, (False, "default"), (True, "model_configs/x/compression_config")),
+    (
+        within(quantization_config={}),
+        (False, "model_configs/x/text_config/quantization_config"),
+        (True, "model_configs/x/text_config/quantization_config"),
+    ),
+    ({**DENSE, "quantization_config": None}, (False, "model_configs/x/quantization_config"), (False, "model_configs/x/quantization_config")),
+]
+
+
+@pytest.mark.parametrize(("config", "before", "after"), QUANTIZATION)
+def test_from_0_33_on_two_more_members_say_that_a_model_is_quantised(ask: Asking, config: Config, before: tuple[bool, str], after: tuple[bool, str]) -> None:
+    args = ["--model", "x"]
+    assert [ask.fact(QUANTIZED, args, release, models={"x": config}) for release in ("0.32.0", "0.33.0")] == [before, after]
+
+
+def test_the_flag_of_quantisation_is_not_the_models(ask: Asking) -> None:
+    assert ask.fact(QUANTIZED, ["--model", "dense", "--quantization", "fp8"]) == (False, "default")
+
+
+DISABLED = [("1", True), (" 1 ", True), ("+1", True), ("-1", True), ("0", False), ("00", False), ("", False), ("true", False)]
+
+
+@pytest.mark.parametrize(("text", "disabled"), DISABLED)
+def test_multi_head_latent_attention_can_be_switched_off_by_a_variable(ask: Asking, text: str, *, disabled: bool) -> None:
+    expected = (False, "env.VLLM_MLA_DISABLE") if disabled else (True, "model_configs/mla/kv_lora_rank")
+    assert ask.fact(MLA, ["--model", "mla"], env={"VLLM_MLA_DISABLE": text}) == expected
+
+
+BY_ARGUMENT: list[tuple[list[str], str, tuple[Any, str]]] = [
+    (["--runner", "pooling"], RUNNER, ("pooling", "args[2]")),
+    (["--convert", "embed"], RUNNER, ("pooling", "args[2]")),
+    (["--runner", "auto", "--convert", "classify"], RUNNER, ("pooling", "args[4]")),
+    (["--runner", "auto"], RUNNER, ("generate", "model_configs/dense/architectures")),
+    (["--hf-overrides", '{"num_experts": 8}'], MOE, (True, "args[2]")),
+    (["--hf-overrides", '{"architectures": ["LlamaForCausalLM"]}'], ARCHITECTURES, (["LlamaForCausalLM"], "args[2]")),
+    (["--hf-overrides", '{"architectures": ["BertModel"], "model_type": "bert"}'], RUNNER, ("pooling", "args[2]")),
+    (["--hf-overrides.num_experts", "8", "--hf-overrides.canvas_length", "4"], "model_config.is_diffusion", (True, "args[4]")),
+    (["--hf-config-path", "draft"], ARCHITECTURES, (["LlamaForCausalLM"], "model_configs/draft/architectures")),
+    (["--hf-config-path", "draft/"], ARCHITECTURES, (["LlamaForCausalLM"], "model_configs/draft/architectures")),
+    (["--hf-config-path", "dense"], ARCHITECTURES, (["Qwen3ForCausalLM"], "model_configs/dense/architectures")),
+    (["--model-impl", "transformers"], ARCHITECTURES, (["Qwen3ForCausalLM"], "model_configs/dense/architectures")),
+]
+
+
+@pytest.mark.parametrize(("args", "fact", "expected"), BY_ARGUMENT, ids=[" ".join(args) for args, _, _ in BY_ARGUMENT])
+def test_the_command_line_can_say_otherwise(ask: Asking, args: list[str], fact: str, expected: tuple[Any, str]) -> None:
+    assert ask.fact(fact, ["--model", "dense", *args]) == expected
+
+
+def test_an_override_of_a_part_leaves_the_rest_of_the_part(ask: Asking) -> None:
+    models = {"x": within(num_experts=4, kv_lora_rank=8)}
+    args = ["--model", "x", "--hf-overrides", '{"text_config": {"num_experts": 0}}']
+    assert ask.fact(MOE, args, models=models) == (False, "model_configs/x/text_config/num_experts")
+
+
+def modules(*kinds: str) -> str:
+    return json.dumps([{"idx": n, "type": kind} for n, kind in enumerate(kinds)])
+
+
+TRANSFORMER = "sentence_transformers.models.Transformer"
+POOLING = "sentence_transformers.models.Pooling"
+LATER_POOLING = "sentence_transformers.sentence_transformer.modules.pooling.Pooling"
+REPOSITORIES: list[tuple[str, dict[str, str], str]] = [
+    ("0.29.0", {"a/b/modules.json": modules(TRANSFORMER, POOLING)}, "pooling"),
+    ("0.33.0", {"a/b/modules.json": modules(TRANSFORMER, POOLING)}, "pooling"),
+    ("0.29.0", {"a/b/modules.json": modules(TRANSFORMER, LATER_POOLING)}, "generate"),
+    ("0.30.0", {"a/b/modules.json": modules(TRANSFORMER, LATER_POOLING)}, "pooling"),
+    ("0.33.0", {"a/b/modules.json": modules(TRANSFORMER)}, "generate"),
+    ("0.33.0", {"a/b/modules.json": "[1, null]"}, "generate"),
+    ("0.33.0", {"a/b/modules.json": "{}"}, "generate"),
+    ("0.33.0", {"a/modules.json": modules(POOLING)}, "generate"),
+]
+
+
+@pytest.mark.parametrize(("release", "files", "expected"), REPOSITORIES)
+def test_a_repository_whose_modules_pool_is_a_pooling_model(ask: Asking, release: str, files: dict[str, str], expected: str) -> None:
+    found = ask.fact(RUNNER, ["--model", "a/b/"], release, models={"a/b": LLAMA}, files=files)
+    assert found == (expected, "model_configs/a/b/architectures")
+
+
+def test_modules_that_are_no_json_are_a_fault_at_their_file(ask: Asking) -> None:
+    problem, faults = ask.refusal(["--model", "a/b"], models={"a/b": LLAMA}, files={"a/b/modules.json": "[not json"})
+    assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/deployment/files/a~1b~1modules.json"])
