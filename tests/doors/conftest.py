@@ -35,7 +35,7 @@ PATIENCE = 60.0
 def changed() -> list[str]:
     """This process's variables that change what the commands do."""
     changing = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERMINAL_WIDTH", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-    return [name for name in os.environ if name.startswith("RUNNER_POLICY_") or name in changing]
+    return [name for name in os.environ if name.startswith(("RUNNER_POLICY_", "HF_", "HUGGING_FACE_", "TRANSFORMERS_")) or name in changing]
 
 
 def environment(**extra: str) -> dict[str, str]:

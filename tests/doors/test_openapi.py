@@ -19,6 +19,11 @@ Operation = tuple[str, str, dict[str, Any]]
 JSON = "application/json"
 QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
 NIXL: dict[str, Any] = {**QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+NAME = "Qwen/Qwen3-8B"
+CONFIGS: dict[str, Any] = {NAME: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+ENVIRONMENT: dict[str, Any] = {"platform": "rocm", "has_triton": None, "plugins": {"logits_processors": ["x"]}}
+POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0", "args": ["--model", NAME]}]}}
+TEXT: dict[str, Any] = {"args": f"vllm serve {NAME} --port 80", "env": {"A": "1", "B": None}, "model_configs": CONFIGS, "environment": ENVIRONMENT}
 VARIABLE = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}
 
 
@@ -145,6 +150,10 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("no runner", {"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "yes"}}, "explain": True}),
     ("upstream", {"facts": NIXL, "layers": ["upstream"], "explain": True}),
     ("lists", {"facts": {"model_config": {"logits_processors": [{"a": [1]}], "architectures": ["X"]}}, "vllm_version": "0.24.0", "explain": True}),
+    ("deployment", {"deployment": {"args": ["serve", NAME], "model_configs": CONFIGS}}),
+    ("deployment as a text", {"deployment": TEXT, "explain": True}),
+    ("manifest", {"manifest": POD, "model_configs": CONFIGS, "environment": ENVIRONMENT, "explain": True}),
+    ("manifests", {"manifest": [POD, POD]}),
 ]
 
 
@@ -188,6 +197,17 @@ def test_the_schema_of_a_request_takes_what_the_service_takes(document: dict[str
         {"facts": {}, "request_id": 1},
         {"facts": {}, "request_id": "x" * 257},
         {"facts": {}, "beyond_verified": "newest"},
+        {"facts": {}, "deployment": {}},
+        {"deployment": []},
+        {"deployment": {"args": 1}},
+        {"deployment": {"args": [1]}},
+        {"deployment": {"arg": []}},
+        {"deployment": {"env": {"A": 1}}},
+        {"deployment": {"model_configs": {"a": []}}},
+        {"deployment": {"environment": {"platform": "cudo"}}},
+        {"deployment": {"environment": {"plugins": {"logits_processors": [1]}}}},
+        {"manifest": 1},
+        {"manifest": {}, "environment": {"x": 1}},
     ],
     ids=lambda request: json.dumps(request)[:60],
 )
@@ -197,15 +217,16 @@ def test_the_schema_of_a_request_refuses_what_the_service_refuses(client: httpx.
     assert (response.status_code, fits(document, schema, request_) == []) == (422, False)
 
 
-def test_a_comparison_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
-    answer = client.post("/v1/dry-run", json={"request": {"facts": NIXL}, "remove": ["kv-connector-fallback"]}).json()
+@pytest.mark.parametrize("request_", [{"facts": NIXL}, {"deployment": TEXT}])
+def test_a_comparison_fits_its_schema(client: httpx.Client, document: dict[str, Any], request_: dict[str, Any]) -> None:
+    answer = client.post("/v1/dry-run", json={"request": request_, "remove": ["kv-connector-fallback"]}).json()
     schema = {"$ref": "#/components/schemas/Comparison"}
     assert fits(strict(document), schema, answer) == []
     assert fits(document, content(document, "post", "/v1/dry-run", 200)["schema"], answer) == []
 
 
 def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
-    answer = client.post("/v1/decisions/batch", json={"items": [{"facts": QWEN}, {"facts": 1}]}).json()
+    answer = client.post("/v1/decisions/batch", json={"items": [{"facts": QWEN}, {"facts": 1}, {"deployment": TEXT}, {"manifest": POD}]}).json()
     schema = content(document, "post", "/v1/decisions/batch", 200)["schema"]
     assert fits(strict(document), schema, answer) == []
     assert fits(strict(document), schema, {"items": [{"x": 1}]}) != []
@@ -225,6 +246,8 @@ PROBLEMS: list[tuple[str, str, int, dict[str, Any]]] = [
     ("post", "/v1/decisions", 415, {"content": b"{}", "headers": {"content-encoding": "gzip"}}),
     ("post", "/v1/decisions", 422, {"content": b"{}"}),
     ("post", "/v1/decisions", 422, {"content": b'{"facts": {}, "vllm_version": "0.1"}'}),
+    ("post", "/v1/decisions", 422, {"json": {"deployment": {"args": ["serve", NAME]}}}),
+    ("post", "/v1/decisions", 422, {"json": {"deployment": {"args": ["serve", NAME], "model_configs": {NAME: {"architectures": ["X"]}}}}}),
     ("post", "/v1/decisions/batch", 400, {"content": b""}),
     ("post", "/v1/decisions/batch", 413, {"content": b" " * (17 << 20)}),
     ("post", "/v1/decisions/batch", 422, {"content": b"{}"}),

@@ -22,6 +22,31 @@ if TYPE_CHECKING:
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "rules/README.md"])
 ELSEWHERE = {"make", "git", "docker", "podman", "cd"}
 MARK = "\x1e"
+CLUSTER = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: qwen3, namespace: chat}
+  spec:
+    template:
+      spec:
+        containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.23.0
+          args: [--model, Qwen/Qwen3-8B, --kv-transfer-config, '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+        - {name: proxy, image: "envoyproxy/envoy:v1.35.0"}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: drafts, namespace: chat}
+  spec: {template: {spec: {containers: [{name: vllm, image: "vllm/vllm-openai:v0.33.0", command: [vllm, serve, Qwen/Qwen3-8B]}]}}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web, namespace: shop}
+  spec: {template: {spec: {containers: [{name: nginx, image: "nginx:1.29"}]}}}
+"""
+"""What `kubectl get deploy -A -o yaml` prints here, where there is no cluster."""
 SHOWN = [(page, block) for page in PAGES for block in blocks((ROOT / page).read_text())]
 
 
@@ -40,17 +65,22 @@ def is_run_here(command: Command) -> bool:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A copy of what commands read, so that one may also write."""
+    """A copy of what commands read, so that one may also write, with a cluster beside it."""
     for name in ("rules", "docs"):
         shutil.copytree(ROOT / name, tmp_path / "desk" / name)
     (tmp_path / "tmp").mkdir()
+    (tmp_path / "bin").mkdir()
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\n[ \"$*\" = 'get deploy -A -o yaml' ] || exit 1\ncat <<'END'\n{CLUSTER}END\n")
+    kubectl.chmod(0o755)
     return tmp_path / "desk"
 
 
 def printed(commands: list[str], desk: Path, port: int) -> list[tuple[int, str]]:
     """Exit code and output of each command, run one after the other in one shell."""
     script = "exec 2>&1\n" + "".join(f'{command}\nprintf "{MARK}%d{MARK}" "$?"\n' for command in commands)
-    variables = environment(PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}", TMPDIR=str(desk.parent / "tmp"))
+    path = os.pathsep.join([str(desk.parent / "bin"), str(BIN), os.environ["PATH"]])
+    variables = environment(PATH=path, TMPDIR=str(desk.parent / "tmp"))
     done = subprocess.run(
         ["bash", "-c", script.replace("localhost:8080", f"localhost:{port}")], cwd=desk, env=variables, capture_output=True, timeout=PATIENCE, check=False
     )

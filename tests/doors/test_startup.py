@@ -181,6 +181,12 @@ def test_settings_that_do_not_fit_are_all_named_with_what_is_legal(
     assert (done.code, done.err.splitlines()) == (2, says)
 
 
+def test_a_hub_whose_address_is_none_is_said_as_the_hub_s_fault(refused: Callable[..., Done]) -> None:
+    done = refused("--hub", HF_ENDPOINT="nowhere")
+    says = "--hub: the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
+    assert (done.code, done.err.splitlines()) == (2, [says])
+
+
 @pytest.mark.parametrize("arguments", [["--port", "http"], ["--prot", "1"], ["--workers"], ["rules"]])
 def test_wrong_usage_of_serve_is_a_2(refused: Callable[..., Done], arguments: list[str]) -> None:
     assert refused(*arguments).code == 2

@@ -1,0 +1,340 @@
+"""`deployment` in a request: arguments and a model's `config.json` are decided, what is wrong with them is told by its place, and nothing is run or read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import httpx
+
+NAME = "Qwen/Qwen3-8B"
+CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+CONFIGS = {NAME: CONFIG}
+TRANSFER = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
+ARGS = ["serve", NAME, "-tp", "2", "--port", "8000", "--api-key", "sesame", "--kv-transfer-config", TRANSFER]
+DEPLOYMENT: dict[str, Any] = {"args": ARGS, "model_configs": CONFIGS}
+REQUEST: dict[str, Any] = {"vllm_version": "0.23.0", "deployment": DEPLOYMENT}
+CALLS = ("/v1/decisions", "/v1/dry-run")
+YAML = {"content-type": "application/yaml"}
+NEEDED = "the config.json of `{}` is needed, under the name that the arguments give it"
+
+
+def of(args: list[str] | str, **members: Any) -> dict[str, Any]:
+    return {"vllm_version": "0.23.0", "deployment": {"args": args, "model_configs": CONFIGS, **members}}
+
+
+def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
+    """Status, kind and faults of a problem."""
+    document = response.json()
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, document["type"].removeprefix("urn:runner-policy:problem:"), [(f["pointer"], f["message"]) for f in document["errors"]]
+
+
+def without_id(answer: Any) -> Any:
+    return {name: value for name, value in answer.items() if name != "decision_id"}
+
+
+# the answer
+
+
+def test_a_deployment_is_decided_as_its_facts_are_and_says_where_each_came_from(decide: Callable[..., Any]) -> None:
+    answer = without_id(decide(REQUEST))
+    facts, ignored = answer.pop("facts"), answer.pop("ignored_args")
+    row = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "parallel_config": {"tensor_parallel_size": 2}}
+    same = {**row, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+    assert answer == without_id(decide({"vllm_version": "0.23.0", "facts": same}))
+    assert ignored == ["--port 8000", "--api-key"]
+    given = f"model_configs/{NAME}/architectures"
+    expected = {
+        "model_config": {"value": True, "from": "args[1]"},
+        "model_config.architectures": {"value": ["Qwen3ForCausalLM"], "from": given},
+        "model_config.runner_type": {"value": "generate", "from": given},
+        "model_config.has_inner_state": {"value": False, "from": given},
+        "model_config.logits_processors": {"value": None, "from": "default"},
+        "parallel_config.tensor_parallel_size": {"value": 2, "from": "args[2]"},
+        "kv_transfer_config": {"value": True, "from": "args[8]"},
+        "kv_transfer_config.kv_connector": {"value": "NixlConnector", "from": "args[8]"},
+        "env.VLLM_USE_V2_MODEL_RUNNER": {"value": None, "from": "assumed"},
+        "platform.has_triton": {"value": True, "from": "assumed"},
+    }
+    assert {name: facts[name] for name in expected} == expected
+    assert [name for name in facts if name.startswith("speculative_config.")] == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ARGS,
+        f"vllm serve {NAME} -tp 2 --port 8000 --api-key sesame --kv-transfer-config '{TRANSFER}'",
+        f"exec vllm serve {NAME} \\\n  -tp=2 --port 8000 --api-key sesame \\\n  --kv_transfer_config '{TRANSFER}'",
+        ["sh", "-c", f"vllm serve {NAME} --tensor-parallel-size 2 --port 8000 --api-key sesame --kv-transfer-config '{TRANSFER}'"],
+        ["--model", NAME, "--tensor-parallel-size", "2", "--port", "8000", "--api-key", "sesame", "--kv-transfer-config", TRANSFER],
+    ],
+)
+def test_however_the_command_is_written_the_decision_is_the_same(decide: Callable[..., Any], args: list[str] | str) -> None:
+    answers = [without_id(decide(of(each))) for each in (ARGS, args)]
+    values = [{name: fact["value"] for name, fact in answer.pop("facts").items()} for answer in answers]
+    ignored = [answer.pop("ignored_args") for answer in answers]
+    assert (answers[0], values[0], ignored[0]) == (answers[1], values[1], ignored[1])
+
+
+@pytest.mark.parametrize("document", [REQUEST, {**REQUEST, "explain": True}])
+def test_yaml_is_answered_as_the_same_json_is(client: httpx.Client, decide: Callable[..., Any], document: dict[str, Any]) -> None:
+    response = client.post("/v1/decisions", content=yaml.safe_dump(document), headers=YAML)
+    assert (response.status_code, without_id(response.json())) == (200, without_id(decide(document)))
+
+
+def test_a_configuration_may_stand_in_yaml_once_and_be_meant_twice(client: httpx.Client) -> None:
+    text = """
+        vllm_version: 0.23.0
+        deployment:
+          args: |
+            vllm serve a/target \\
+              --speculative-config '{"model": "a/draft", "method": "draft_model", "num_speculative_tokens": 3}'
+          model_configs:
+            a/target: &config {architectures: [Qwen3ForCausalLM], model_type: qwen3, vocab_size: 10}
+            a/draft: {<<: *config, num_hidden_layers: 1}
+    """
+    response = client.post("/v1/decisions", content=text, headers=YAML)
+    facts = response.json()["facts"]
+    assert (response.status_code, facts["speculative_config.method"]["value"]) == (200, "draft_model")
+
+
+def test_a_deployment_that_was_asked_before_is_answered_as_before(decide: Callable[..., Any]) -> None:
+    request = {**REQUEST, "request_id": "a deployment twice"}
+    first, second = decide(request), decide(request)
+    assert without_id(first) == without_id(second)
+    assert first["decision_id"] < second["decision_id"]
+
+
+def test_a_table_shows_the_decision(client: httpx.Client) -> None:
+    response = client.post("/v1/decisions", json=REQUEST, headers={"accept": "text/plain"})
+    assert (response.headers["content-type"], response.text.splitlines()[:2]) == (
+        "text/plain; charset=utf-8",
+        ["V1  fallback  starts  vLLM 0.23.0 (verified)", "V1: a KV connector (NixlConnector) keeps this deployment on V1"],
+    )
+
+
+def test_a_flag_that_the_release_does_not_have_is_warned_of(decide: Callable[..., Any]) -> None:
+    assert decide(of(["serve", NAME, "--no-such-flag"]))["warnings"] == ["vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not start"]
+
+
+# dry runs
+
+
+def test_a_dry_run_explains_a_deployment(client: httpx.Client, decide: Callable[..., Any]) -> None:
+    answer = client.post("/v1/dry-run", json=REQUEST).json()
+    assert without_id(answer) == without_id(decide({**REQUEST, "explain": True}))
+    assert {item["fact"]: (item["assumed"], item["why"]) for item in answer["assumptions"]} == {
+        "environment.platform": ("cuda", "not stated"),
+        "platform.has_triton": (True, "not stated"),
+        "plugins.logits_processors": ([], "not stated"),
+        "env.VLLM_USE_V2_MODEL_RUNNER": (None, "not stated"),
+    }
+
+
+def test_candidate_rules_are_compared_on_a_deployment(client: httpx.Client, decide: Callable[..., Any]) -> None:
+    answer = client.post("/v1/dry-run", json={"request": REQUEST, "remove": ["kv-connector-fallback"]}).json()
+    assert without_id(answer["current"]) == without_id(decide({**REQUEST, "explain": True}))
+    assert answer["candidate"]["facts"] == answer["current"]["facts"]
+    assert [change for change in answer["changes"] if change["member"] == "runner"] == [
+        {"member": "runner", "from": "v1", "to": "v2", "rules": ["kv-connector-fallback"]}
+    ]
+
+
+# many
+
+
+MANY: list[tuple[dict[str, Any], str]] = [
+    (REQUEST, "v1"),
+    (of(["serve", NAME]), "v2"),
+    ({"deployment": {"args": ["serve", "a/b"]}}, "model-config-needed"),
+    ({"deployment": {"args": "'"}}, "invalid-request"),
+    ({"facts": {}}, "v1"),
+]
+
+
+def short(answer: dict[str, Any]) -> str:
+    found: str = answer["runner"] if "runner" in answer else answer["type"].rpartition(":")[2]
+    return found
+
+
+def test_a_batch_has_deployments_beside_others(client: httpx.Client) -> None:
+    answer = client.post("/v1/decisions/batch", json={"items": [request for request, _ in MANY]}).json()
+    assert [short(item) for item in answer["items"]] == [expected for _, expected in MANY]
+    assert answer["items"][2]["errors"][0]["pointer"] == "/items/2/deployment/model_configs/a~1b"
+
+
+def test_a_stream_has_deployments_beside_others(client: httpx.Client) -> None:
+    lines = "\n".join(json.dumps(request) for request, _ in MANY)
+    response = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"})
+    assert [short(json.loads(line)) for line in response.text.splitlines()] == [expected for _, expected in MANY]
+
+
+# problems
+
+
+DRAFT = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
+KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-needed", "unsupported-model"
+
+
+@pytest.mark.parametrize("path", CALLS)
+@pytest.mark.parametrize(
+    ("deployment", "kind", "faults"),
+    [
+        ([], KIND_INVALID, [("/deployment", '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
+        (
+            {"args": ["serve", "a/b"]},
+            KIND_NEEDED,
+            [("/deployment/model_configs/a~1b", NEEDED.format("a/b"))],
+        ),
+        (
+            {"args": ["serve", "a/b", "-sc", DRAFT], "model_configs": CONFIGS},
+            KIND_NEEDED,
+            [(f"/deployment/model_configs/a~1{name}", f"{NEEDED.format(f'a/{name}')}; given: `{NAME}`") for name in ("b", "draft")],
+        ),
+        (
+            {"args": ["serve", "a/b"], "model_configs": {"a/b": [1]}},
+            KIND_INVALID,
+            [("/deployment/model_configs/a~1b", "`[1]` is no config.json; it is an object")],
+        ),
+        (
+            {"args": ["serve", "a/b"], "model_configs": {"a/b": {"architectures": ["Nonesuch"], "model_type": "nonesuch"}}},
+            KIND_UNSUPPORTED,
+            [("/deployment/model_configs/a~1b", "vLLM 0.23.0 refuses this model: Model architectures ['Nonesuch'] are not supported for now.")],
+        ),
+        (
+            {"args": ["serve", "a/b"], "model_configs": {"a/b": {"model_type": "nonesuch"}}},
+            KIND_UNSUPPORTED,
+            [("/deployment/model_configs/a~1b", "vLLM 0.23.0 refuses this model: No model architectures are specified")],
+        ),
+        (
+            {"args": "vllm serve 'Qwen/Qwen3-8B -tp 2", "model_configs": CONFIGS},
+            KIND_INVALID,
+            [("/deployment/args", "not a shell's command: the quote `'` at character 12 is not closed; close it")],
+        ),
+        (
+            {"args": ["serve", NAME, "-sc", '{"model": '], "model_configs": CONFIGS},
+            KIND_INVALID,
+            [("/deployment/args/3", '`--speculative-config`: `{"model": ` is no JSON: not JSON: Input data was truncated')],
+        ),
+        (
+            {"args": ["serve", NAME, '--speculative-config={"model": ]'], "model_configs": CONFIGS},
+            KIND_INVALID,
+            [("/deployment/args/2", '`--speculative-config`: `{"model": ]` is no JSON: not JSON: JSON is malformed: invalid character (byte 10)')],
+        ),
+        (
+            {"args": ["serve", 1, NAME, None], "env": {"A": 1}, "files": [], "environment": {"platform": "cudo"}, "x": 1},
+            KIND_INVALID,
+            [
+                ("/deployment/x", "unknown member `x`; legal: `args`, `env`, `model_configs`, `files`, `environment`"),
+                ("/deployment/args/1", "`1` is no text; write it in quotes"),
+                ("/deployment/args/3", "`null` is no text; write it in quotes"),
+                ("/deployment/env/A", "`1` is no text; write it in quotes"),
+                ("/deployment/files", "`[]` is no object of files with their texts"),
+                (
+                    "/deployment/environment/platform",
+                    "`cudo` is no platform; legal: `cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`; did you mean `cuda`?",
+                ),
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_place(client: httpx.Client, path: str, deployment: Any, kind: str, faults: list[tuple[str, str]]) -> None:
+    assert told(client.post(path, json={"vllm_version": "0.23.0", "deployment": deployment})) == (422, kind, faults)
+
+
+@pytest.mark.parametrize("member", ["model_configs", "environment"])
+def test_what_belongs_into_a_deployment_is_told_where_it_stands_beside(client: httpx.Client, member: str) -> None:
+    faults = [(f"/{member}", f"`{member}` stands in `deployment`")]
+    assert told(client.post("/v1/decisions", json={**REQUEST, member: {}})) == (422, KIND_INVALID, faults)
+
+
+def test_a_request_says_in_one_way_what_is_to_be_deployed(client: httpx.Client) -> None:
+    faults = [
+        ("/deployment", "a request has one of `facts`, `deployment`, `manifest`, and this one has `facts` already"),
+        ("/manifest", "a request has one of `facts`, `deployment`, `manifest`, and this one has `facts` already"),
+    ]
+    assert told(client.post("/v1/decisions", json={**REQUEST, "facts": {}, "manifest": {}})) == (422, KIND_INVALID, faults)
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "kind", "message"),
+    [
+        ("deployment: &d\n  args: *d\n", 400, "malformed", "line 2, column 9: the alias `*d` stands within what it stands for"),
+        ("deployment:\n  args: [*a]\n", 400, "malformed", "line 2, column 10: the alias `*a` has no anchor before it"),
+        (BOMB, 400, "malformed", "line 5, column 8: more than 20000 values"),
+        ("deployment: {args: !!python/object/apply:os.system [touch FILE]}\n", 400, "malformed", None),
+        ("deployment: {args: !!python/name:os.system ''}\n", 400, "malformed", None),
+        ("# " + "x" * (10 << 20), 413, "too-large", None),
+        ("# " + "x" * (300 << 10), 413, "too-large", "more than the 262144 bytes that are read of a YAML body; send JSON"),
+    ],
+    ids=["cyclic", "no anchor", "bomb", "object", "name", "10 MB", "300 KB"],
+)
+@pytest.mark.parametrize("path", CALLS)
+def test_yaml_that_would_do_harm_is_refused(client: httpx.Client, path: str, text: str, status: int, kind: str, message: str | None) -> None:
+    found = told(client.post(path, content=text, headers=YAML))
+    assert found[:2] == (status, kind)
+    assert message in {None, found[2][0][1]}
+
+
+# nothing is run or read
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "vllm serve Qwen/Qwen3-8B --port $(touch FILE)",
+        "vllm serve Qwen/Qwen3-8B --port `touch FILE`",
+        "vllm serve Qwen/Qwen3-8B; touch FILE",
+        "touch FILE && vllm serve Qwen/Qwen3-8B",
+        "vllm serve Qwen/Qwen3-8B > FILE",
+        'vllm serve "Qwen/Qwen3-8B" --port "$(touch FILE)"',
+        "vllm serve Qwen/Qwen3-8B --port ${PORT:-$(touch FILE)}",
+        ["sh", "-c", "vllm serve Qwen/Qwen3-8B --port $(touch FILE)"],
+        ["serve", "Qwen/Qwen3-8B", "--port", "$(touch FILE)"],
+        ["serve", "Qwen/Qwen3-8B", "--port", "!!python/object/apply:os.system [touch FILE]"],
+        ["serve", "Qwen/Qwen3-8B", "-sc", "!!python/object/apply:os.system ['touch FILE']"],
+        ["serve", "Qwen/Qwen3-8B", "-sc", "__import__('os').system('touch FILE')"],
+    ],
+)
+@pytest.mark.parametrize("path", CALLS)
+def test_no_argument_is_run(client: httpx.Client, tmp_path: Path, path: str, args: list[str] | str) -> None:
+    mark = str(tmp_path / "mark")
+    written = args.replace("FILE", mark) if isinstance(args, str) else [word.replace("FILE", mark) for word in args]
+    assert client.post(path, json=of(written)).status_code in {200, 422}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_configuration_s_own_code_is_not_looked_for(decide: Callable[..., Any]) -> None:
+    config = {**CONFIG, "auto_map": {"AutoConfig": "configuration_x.X"}}
+    assert decide(of(["serve", NAME, "--trust-remote-code"], model_configs={NAME: config}))["runner"] == "v2"
+
+
+def test_no_folder_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    name = str(tmp_path)
+    pointer = f"/deployment/model_configs/{name.replace('/', '~1')}"
+    assert told(client.post("/v1/decisions", json={"deployment": {"args": ["serve", name]}})) == (422, KIND_NEEDED, [(pointer, NEEDED.format(name))])
+
+
+def test_no_option_file_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text("tensor-parallel-size: 2\n")
+    status, kind, faults = told(client.post("/v1/decisions", json=of(["serve", NAME, "--config", str(file)])))
+    assert (status, kind, [pointer for pointer, _ in faults]) == (422, KIND_INVALID, ["/deployment/args/3"])
+
+
+def test_an_option_file_comes_with_the_request(decide: Callable[..., Any]) -> None:
+    answer = decide(of(["serve", NAME, "--config", "serve.yaml"], files={"serve.yaml": "tensor-parallel-size: 2\n"}))
+    assert answer["facts"]["parallel_config.tensor_parallel_size"] == {"value": 2, "from": "files/serve.yaml/tensor-parallel-size"}

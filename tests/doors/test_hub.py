@@ -1,0 +1,275 @@
+"""The service with the hub switched on: a model's `config.json` is fetched, or the problem says why not; and off, as it is by itself, nobody is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hubserver import CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_server
+
+from policy.decision import encode
+from policy.intake.hub import Hub
+from policy.policy import Policy
+from service.answers import Answers
+from service.models import Models
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import httpx
+
+    from policy.catalogue import Catalogue
+
+    from .conftest import Done, Server
+
+    Serve = Callable[..., AbstractContextManager[Server]]
+
+ON = {"RUNNER_POLICY_HUB": "true", "RUNNER_POLICY_HUB_TIME": "60", "RUNNER_POLICY_CANDIDATE_TIME": "60"}
+GIVE = "or give its `config.json`"
+POOLING = json.dumps([{"idx": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]).encode()
+
+
+@pytest.fixture
+def hub() -> Iterator[HubServer]:
+    with hub_server() as started:
+        yield started
+
+
+@pytest.fixture
+def variables(hub: HubServer, tmp_path: Path) -> dict[str, str]:
+    """What an operator sets so that this hub is asked, but for the switch."""
+    return {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
+
+
+@pytest.fixture
+def asked(serve: Serve, variables: dict[str, str]) -> Iterator[Server]:
+    """A server with the hub switched on."""
+    with serve(**ON, **variables) as started:
+        yield started
+
+
+def of(*args: str, model: str = NAME, **members: Any) -> dict[str, Any]:
+    return {"vllm_version": "0.24.0", "deployment": {"args": ["--model", model, *args], **members}}
+
+
+def told(problem: Any, hub: HubServer) -> tuple[str, list[tuple[str, str]]]:
+    faults = [(fault["pointer"], fault["message"].replace(hub.url, "HUB")) for fault in problem["errors"]]
+    return problem["type"].removeprefix("urn:runner-policy:problem:"), faults
+
+
+def without_id(answer: Any) -> Any:
+    return {name: value for name, value in answer.items() if name != "decision_id"}
+
+
+def decided(client: httpx.Client, document: object, path: str = "/v1/decisions", **headers: str) -> Any:
+    response = client.post(path, json=document, headers=headers)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+# what the hub has
+
+
+def test_a_model_is_fetched_once_for_all_who_ask(hub: HubServer, asked: Server, decide: Callable[..., Any]) -> None:
+    hub.give(Reply())
+    given = without_id(decide(of(model_configs={NAME: CONFIG})))
+    with asked.client() as client:
+        assert [without_id(decided(client, of())) for _ in range(3)] == [given] * 3
+        requests = [of(), {"facts": {}}, pod(NAME)]
+        single, _, manifest = decided(client, {"items": requests}, "/v1/decisions/batch")["items"]
+        assert (without_id(single), manifest["items"][0]["decision"]["runner"]) == (given, given["runner"])
+        lines = client.post("/v1/decisions/batch", content="\n".join(map(json.dumps, requests)), headers={"content-type": "application/x-ndjson"})
+        assert [without_id(json.loads(lines.text.splitlines()[0]))] == [given]
+        assert decided(client, of(), "/v1/dry-run")["facts"] == given["facts"]
+        text = client.post("/v1/decisions", content=json.dumps(of()), headers={"content-type": "application/yaml", "accept": "text/plain"})
+        assert text.text.startswith("V2  default  starts  vLLM 0.24.0 (verified)")
+    assert [path for method, path in hub.asked if method == "GET"] == [f"/{NAME}/resolve/main/config.json"]
+
+
+def pod(model: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0", "args": ["--model", model]}]}}
+
+
+def test_each_way_to_ask_has_the_model_fetched(hub: HubServer, asked: Server) -> None:
+    hub.replies["*"] = Reply()
+    with asked.client() as client:
+        for name, document in (("a/a", of(model="a/a")), ("a/b", {"manifest": pod("a/b")}), ("a/c", pod("a/c"))):
+            answer = decided(client, document)
+            decision = answer["items"][0]["decision"] if "items" in answer else answer
+            given = {"value": CONFIG["architectures"], "from": f"model_configs/{name}/architectures"}
+            assert decision["facts"]["model_config.architectures"] == given
+
+
+def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hub: HubServer, asked: Server) -> None:
+    methods = [{"speculative_tokens": 3, "proposal_type": "greedy"}]
+    spec = {"algorithm": "eagle3", "proposal_methods": methods, "verifier": {"name_or_path": NAME, "architectures": CONFIG["architectures"]}}
+    layers = {"transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1}}
+    brings = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "speculators_config": spec, **layers}
+    hub.give(Reply())
+    hub.give(Reply(json.dumps(brings).encode()), name="a/speculators")
+    hub.give(Reply(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}).encode()), name="a/draft")
+    draft = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
+    with asked.client() as client:
+        facts = [decided(client, each)["facts"] for each in (of("-sc", draft), of(model="a/speculators"))]
+    assert [each["speculative_config.method"]["value"] for each in facts] == ["eagle3"] * 2
+    assert {path.rpartition("/resolve")[0] for _, path in hub.asked if path.endswith("/config.json") and "1_Pooling" not in path} == {
+        f"/{NAME}",
+        "/a/draft",
+        "/a/speculators",
+    }
+
+
+def test_the_files_beside_a_configuration_count(hub: HubServer, asked: Server) -> None:
+    hub.give(Reply())
+    hub.give(Reply(POOLING), "modules.json")
+    with asked.client() as client:
+        assert decided(client, of())["facts"]["model_config.runner_type"]["value"] == "pooling"
+        compared = decided(client, {"request": of(), "remove": ["kv-connector-fallback"]}, "/v1/dry-run")
+    assert compared["candidate"]["facts"] == compared["current"]["facts"]
+
+
+def test_candidate_rules_are_tried_with_what_the_hub_gave(hub: HubServer, asked: Server) -> None:
+    hub.give(Reply())
+    given = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}
+    with asked.client() as client:
+        documents: list[dict[str, Any]] = [{"facts": {}}, of(), of(model_configs={NAME: given}, files={})]
+        for document in documents:
+            compared = decided(client, {"request": document, "remove": ["kv-connector-fallback"]}, "/v1/dry-run")
+            assert compared["changes"] == []
+            assert compared["candidate"].get("facts") == compared["current"].get("facts")
+
+
+def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, catalogue: Catalogue, tmp_path: Path) -> None:
+    now = [0.0]
+    models = Models(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
+    answers = Answers(Policy(catalogue, None, models.find), {}, "", Settings(), models)
+
+    def architecture() -> str:
+        body = json.dumps(of()).encode()
+        found = answers.kept(body) or answers.decision(body)
+        answer = found if isinstance(found, bytes) else encode(asyncio.run(answers.later(found)))
+        return str(json.loads(answer)["facts"]["model_config.architectures"]["value"][0])
+
+    hub.give(Reply())
+    found = [architecture() for _ in range(3)]
+    hub.give(Reply(TEXT.replace(b"Qwen3", b"Qwen2"), headers={"X-Repo-Commit": "f" * 40}))
+    for now[0] in (299.0, 301.0):
+        found.append(architecture())
+    assert found == ["Qwen3ForCausalLM"] * 4 + ["Qwen2ForCausalLM"]
+
+
+# what it does not have
+
+
+def test_a_model_that_the_hub_does_not_have_is_told(hub: HubServer, asked: Server) -> None:
+    hub.give(Reply())
+    hub.give(Reply(b"", 404, {"X-Error-Code": "RepoNotFound"}), name="a/b")
+    hub.give(Reply(b"[]"), name="a/c")
+    lacks = f"HUB has no `{{}}`; check the name, set `HF_TOKEN` where it is private, {GIVE}"
+    with asked.client() as client:
+        response = client.post("/v1/decisions", json=of(model="a/b"))
+        assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
+        assert told(response.json(), hub) == ("model-config-needed", [("/deployment/model_configs/a~1b", lacks.format("a/b"))])
+        draft = '{"model": "a/b", "method": "eagle3", "num_speculative_tokens": 3}'
+        two = client.post("/v1/decisions", json=of("-sc", draft, model="a/c")).json()
+        unreadable = "`config.json` of `a/c` holds `[]` and not an object; give its `config.json`"
+        assert told(two, hub)[1] == [("/deployment/model_configs/a~1c", unreadable), ("/deployment/model_configs/a~1b", lacks.format("a/b"))]
+        several = {"items": [of(), of(model="a/b")]}
+        good, bad = decided(client, several, "/v1/decisions/batch")["items"]
+        assert ("runner" in good, told(bad, hub)[1][0][0]) == (True, "/items/1/deployment/model_configs/a~1b")
+        lines = client.post(
+            "/v1/decisions/batch", content="\n".join(map(json.dumps, several["items"])), headers={"content-type": "application/x-ndjson"}
+        ).text.splitlines()
+        assert told(json.loads(lines[1]), hub)[0] == "model-config-needed"
+
+
+def test_what_is_no_name_on_the_hub_is_not_asked_for_and_no_folder_is_read(hub: HubServer, asked: Server, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    no_name = "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`"
+    with asked.client() as client:
+        for name in (str(tmp_path), "../x", "a/b/c", "a b"):
+            response = client.post("/v1/decisions", json=of(model=name))
+            kind, ((_, message),) = told(response.json(), hub)
+            assert (response.status_code, kind, message.rpartition(" is the name of ")[2]) == (422, "model-config-needed", no_name)
+    assert hub.asked == []
+
+
+REFUSALS = [
+    (403, "GatedRepo", f"`a/b403` on HUB is gated; ask for access on its page with the account of `HF_TOKEN`, {GIVE}"),
+    (401, None, f"HUB shows no `a/b401` with the token in `HF_TOKEN`; check the name and the token, {GIVE}"),
+    (503, None, f"the hub answers 503; ask again later, {GIVE}"),
+]
+
+
+def test_the_token_stands_in_no_answer_and_no_log(hub: HubServer, asked: Server) -> None:
+    with asked.client() as client:
+        for status, code, message in REFUSALS:
+            hub.give(Reply(b"", status, {"X-Error-Code": code, "X-Error-Message": f"who has {TOKEN}?"}), name=f"a/b{status}")
+            response = client.post("/v1/decisions", json=of(model=f"a/b{status}"))
+            assert told(response.json(), hub)[1] == [(f"/deployment/model_configs/a~1b{status}", message)]
+            assert TOKEN not in response.text + str(response.headers)
+    assert hub.tokens == [f"Bearer {TOKEN}"] * 3
+    assert TOKEN not in asked.log.read_text()
+
+
+# while it is slow
+
+
+def test_a_slow_hub_holds_up_nobody_else(hub: HubServer, asked: Server) -> None:
+    hub.give(Reply(hold=hub.release))
+    hub.give(Reply(), name="a/b")
+    with ThreadPoolExecutor(2) as pool, asked.client() as client:
+        waiting = [pool.submit(decided, client, document, path) for document, path in ((of(), "/v1/decisions"), ({"items": [of()]}, "/v1/decisions/batch"))]
+        while not hub.asked:
+            threading.Event().wait(0.01)
+        others: list[Any] = [{"facts": {}}, of(model="a/b"), of(model_configs={NAME: CONFIG})]
+        with asked.client() as other:
+            assert [decided(other, document)["starts"] for document in others] == [True] * 3
+            assert other.get("/readyz").status_code == 200
+        assert [future.done() for future in waiting] == [False, False]
+        hub.release.set()
+        single, batch = (future.result() for future in waiting)
+    assert (single["runner"], batch["items"][0]["runner"]) == ("v2", "v2")
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
+    hub.give(Reply(hold=hub.release))
+    with serve(**{**ON, "RUNNER_POLICY_HUB_TIME": "0.2"}, **variables) as started, started.client() as client:
+        response = client.post("/v1/decisions", json=of())
+    assert (response.status_code, response.json()["type"]) == (422, "urn:runner-policy:problem:model-config-needed")
+
+
+# off, and set wrongly
+
+
+@pytest.mark.parametrize("switch", [{}, {"RUNNER_POLICY_HUB": "false"}])
+def test_by_itself_no_hub_is_asked(hub: HubServer, serve: Serve, variables: dict[str, str], switch: dict[str, str]) -> None:
+    hub.give(Reply())
+    with serve(**switch, **variables) as started, started.client() as client:
+        answers = [client.post(path, json=of()) for path in ("/v1/decisions", "/v1/dry-run")]
+        batch = decided(client, {"items": [of()]}, "/v1/decisions/batch")["items"]
+    assert [answer.json()["type"] for answer in answers] + [batch[0]["type"]] == ["urn:runner-policy:problem:model-config-needed"] * 3
+    assert hub.asked == []
+
+
+def test_offline_only_the_cache_is_read(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
+    hub.give(Reply())
+    with serve(**ON, **variables) as started, started.client() as client:
+        before = without_id(decided(client, of()))
+    seen = len(hub.asked)
+    with serve(**ON, **variables, HF_HUB_OFFLINE="1") as started, started.client() as client:
+        assert without_id(decided(client, of())) == before
+        assert "(`HF_HUB_OFFLINE`)" in client.post("/v1/decisions", json=of(model="a/b")).json()["detail"]
+    assert (len(hub.asked), TEXT) == (seen, json.dumps(CONFIG).encode())
+
+
+def test_a_hub_s_address_that_is_none_keeps_the_service_from_starting(run: Callable[..., Done]) -> None:
+    done = run("serve", RUNNER_POLICY_HUB="true", HF_ENDPOINT=f"ftp://user:{TOKEN}@hub", RUNNER_POLICY_PORT="0")
+    assert (done.code, done.out, "set `HF_ENDPOINT`" in done.err, TOKEN in done.err) == (2, "", True, False)

@@ -1,0 +1,318 @@
+"""`manifest` in a request, or a manifest as the whole body: each vLLM container by its path, decided or with the problem with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import httpx
+
+    from .conftest import Done, Server
+
+NAME = "Qwen/Qwen3-8B"
+CONFIGS = {NAME: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+NIXL = ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+YAML = {"content-type": "application/yaml"}
+TEXT = {"accept": "text/plain"}
+PATH = "spec.template.spec.containers[0]"
+UNVERSIONED = "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; state `vllm_version`"
+NEEDED = "the config.json of `a/b` is needed, under the name that the arguments give it"
+
+
+def container(*args: str, image: str = "vllm/vllm-openai:v0.24.0", model: str = NAME, **members: Any) -> dict[str, Any]:
+    return {"name": "vllm", "image": image, "args": ["--model", model, *args], **members}
+
+
+def deployment(*containers: dict[str, Any], name: str = "qwen") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "prod"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": {"containers": list(containers)}}}}
+
+
+def listed(*objects: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+ONE = deployment(container(*NIXL))
+NGINX = deployment({"name": "nginx", "image": "nginx:1.29"}, name="web")
+SEVERAL = listed(NGINX, ONE, deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"), container("-tp", "x"), container()))
+
+
+def request_for(manifest: object, **members: Any) -> dict[str, Any]:
+    return {"manifest": manifest, "model_configs": CONFIGS, **members}
+
+
+def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
+    """Status, kind and faults of a problem."""
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.status_code, *shown(response.json())
+
+
+def shown(problem: Any) -> tuple[str, list[tuple[str, str]]]:
+    return problem["type"].removeprefix("urn:runner-policy:problem:"), [(fault["pointer"], fault["message"]) for fault in problem["errors"]]
+
+
+def without_ids(answer: Any) -> Any:
+    if isinstance(answer, dict):
+        return {name: without_ids(value) for name, value in answer.items() if name != "decision_id"}
+    return [without_ids(item) for item in answer] if isinstance(answer, list) else answer
+
+
+def items(client: httpx.Client, document: object, path: str = "/v1/decisions", **headers: str) -> list[dict[str, Any]]:
+    response = client.post(path, json=document, headers=headers)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json"), response.text
+    assert list(response.json()) == ["items"]
+    found: list[dict[str, Any]] = response.json()["items"]
+    return found
+
+
+# the answer
+
+
+def test_a_container_is_decided_as_the_deployment_that_it_is(client: httpx.Client, decide: Callable[..., Any]) -> None:
+    (item,) = items(client, request_for(ONE))
+    alone = decide({"vllm_version": "0.24.0", "deployment": {"args": ["--model", NAME, *NIXL], "model_configs": CONFIGS}})
+    facts, alone_facts = item["decision"].pop("facts"), alone.pop("facts")
+    assert (item["path"], without_ids(item["decision"])) == (PATH, without_ids(alone))
+    assert {name: fact["value"] for name, fact in facts.items()} == {name: fact["value"] for name, fact in alone_facts.items()}
+    assert facts["kv_transfer_config.kv_connector"]["from"] == "args[2]"
+
+
+def test_what_stands_beside_a_manifest_holds_for_each_container(client: httpx.Client) -> None:
+    members = {"environment": {"platform": "rocm"}, "layers": ["upstream"], "request_id": "seven", "explain": True}
+    (item,) = items(client, request_for(ONE, **members))
+    decision = item["decision"]
+    assert (decision["runner"], decision["request_id"], decision["facts"]["platform.is_rocm"]["value"]) == ("v2", "seven", True)
+    assert "trace" in decision
+    assert [item["fact"] for item in decision["assumptions"]] == ["platform.has_triton", "plugins.logits_processors", "env.VLLM_USE_V2_MODEL_RUNNER"]
+
+
+def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) -> None:
+    found = items(client, request_for(SEVERAL))
+    below = "items[2].spec.template.spec.containers"
+    assert [item["path"] for item in found] == [f"items[1].{PATH}", *(f"{below}[{n}]" for n in range(4))]
+    assert [item.get("decision", {}).get("runner") for item in found] == ["v1", None, None, None, "v2"]
+    assert [sorted(item) for item in found] == [["decision", "path"], *[["path", "problem"]] * 3, ["decision", "path"]]
+    needed, unknown, illegal = (item["problem"] for item in found[1:4])
+    assert shown(needed) == ("model-config-needed", [("/model_configs/a~1b", f"{NEEDED}; given: `{NAME}`")])
+    kind, ((pointer, message),) = shown(unknown)
+    assert (kind, pointer) == ("unknown-release", "/manifest/items/2/spec/template/spec/containers/1")
+    assert message.startswith("the image `vllm/vllm-openai:v0.5.0`: `0.5.0` is no release that")
+    kind, ((pointer, _),) = shown(illegal)
+    assert (kind, pointer.startswith("/manifest/items/2/spec/template/spec/containers/2")) == ("invalid-request", True)
+    assert [problem["status"] for problem in (needed, unknown, illegal)] == [422] * 3
+
+
+@pytest.mark.parametrize(
+    ("image", "stated", "version", "warnings"),
+    [
+        ("vllm/vllm-openai:v0.24.0", None, "0.24.0", []),
+        ("vllm/vllm-openai:v0.24.0", "0.24.0", "0.24.0", []),
+        ("vllm/vllm-openai:v0.24.0", "0.25.0", "0.24.0", ["decided for vLLM 0.24.0, which the image has; the request says 0.25.0"]),
+        ("vllm/vllm-openai:latest", "0.25.0", "0.25.0", []),
+        ("vllm/vllm-openai:latest", None, "0.23.0", [UNVERSIONED]),
+    ],
+)
+def test_the_image_says_the_release_else_the_request_else_the_default_decides(
+    client: httpx.Client, image: str, stated: str | None, version: str, warnings: list[str]
+) -> None:
+    (item,) = items(client, request_for(deployment(container(image=image)), vllm_version=stated))
+    assert (item["decision"]["vllm_version"], item["decision"]["warnings"]) == (version, warnings)
+
+
+@pytest.mark.parametrize("manifest", [NGINX, listed(), [], [NGINX], {"apiVersion": "v1", "kind": "Service"}])
+def test_a_manifest_without_vllm_has_no_items(client: httpx.Client, manifest: object) -> None:
+    assert items(client, {"manifest": manifest}) == []
+
+
+def test_many_containers_are_answered_in_order(client: httpx.Client) -> None:
+    found = items(client, request_for(listed(*[deployment(container("-tp", str(1 + n % 2))) for n in range(100)])))
+    assert [item["path"] for item in found] == [f"items[{n}].{PATH}" for n in range(100)]
+    assert [item["decision"]["facts"]["parallel_config.tensor_parallel_size"]["value"] for item in found] == [1, 2] * 50
+
+
+# a manifest as the whole body
+
+
+@pytest.mark.parametrize("document", [ONE, [ONE], SEVERAL, [NGINX, ONE], {"servingEngineSpec": {"modelSpec": []}}, NGINX])
+def test_a_bare_manifest_is_answered_as_one_in_a_request(client: httpx.Client, document: object) -> None:
+    alone, inside = (json.dumps(without_ids(items(client, each))) for each in (document, {"manifest": document}))
+    assert alone == inside.replace("/manifest", "")
+
+
+def test_a_bare_manifest_s_faults_point_into_the_body(client: httpx.Client) -> None:
+    status, kind, ((pointer, message),) = told(client.post("/v1/decisions", json={"apiVersion": "apps/v1", "kind": "Deploymet"}))
+    assert (status, kind, pointer) == (422, "invalid-request", "/kind")
+    assert message.endswith("did you mean `Deployment`?")
+
+
+def test_documents_of_yaml_are_a_manifest_each(client: httpx.Client) -> None:
+    text = "\n---\n".join(["# nothing", yaml.safe_dump(NGINX), yaml.safe_dump(ONE), ""])
+    response = client.post("/v1/decisions", content=text, headers=YAML)
+    assert (response.status_code, [item["path"] for item in response.json()["items"]]) == (200, [f"[1].{PATH}"])
+
+
+def test_aliases_of_yaml_are_what_they_stand_for(client: httpx.Client) -> None:
+    text = f"""
+        model_configs:
+          {NAME}: {{architectures: [Qwen3ForCausalLM], model_type: qwen3}}
+        manifest:
+          services:
+            one: &one
+              image: vllm/vllm-openai:v0.24.0
+              command: [--model, {NAME}]
+            two:
+              <<: *one
+              image: vllm/vllm-openai:v0.25.0
+            three: *one
+    """
+    response = client.post("/v1/decisions", content=text, headers=YAML)
+    found = [(item["path"], item["decision"]["vllm_version"]) for item in response.json()["items"]]
+    assert found == [("services.one", "0.24.0"), ("services.two", "0.25.0"), ("services.three", "0.24.0")]
+
+
+# what cannot be read
+
+
+def test_an_unknown_kind_is_told_with_those_that_are_known(client: httpx.Client) -> None:
+    status, kind, ((pointer, message),) = told(client.post("/v1/decisions", json=request_for({"apiVersion": "apps/v1", "kind": "Deploymet"})))
+    assert (status, kind, pointer) == (422, "invalid-request", "/manifest/kind")
+    for known in ("Pod", "StatefulSet", "LeaderWorkerSet", "LLMInferenceService", "RayService", "DynamoGraphDeployment"):
+        assert f"`{known}`" in message
+    assert message.startswith("`Deploymet` is not known; legal: ")
+
+
+@pytest.mark.parametrize("manifest", [None, 1, "kind: Pod", True, [1], {"spec": {}}, {"apiVersion": "v1", "kind": 1}])
+def test_what_is_no_manifest_is_told(client: httpx.Client, manifest: object) -> None:
+    status, kind, faults = told(client.post("/v1/decisions", json=request_for(manifest)))
+    assert (status, kind) == (422, "invalid-request")
+    assert all(pointer.startswith("/manifest") for pointer, _ in faults)
+
+
+@pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
+def test_hostile_yaml_is_no_manifest(client: httpx.Client, tmp_path: Path, path: str) -> None:
+    mark = tmp_path / "mark"
+    text = f"apiVersion: v1\nkind: !!python/object/apply:os.system ['touch {mark}']\n"
+    assert told(client.post(path, content=text, headers=YAML))[:2] == (400, "malformed")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"command": ["sh", "-c", "vllm serve Qwen/Qwen3-8B --port $(touch FILE)"], "args": []},
+        {"command": ["sh", "-c", "touch FILE; vllm serve Qwen/Qwen3-8B"], "args": []},
+        {"command": ["sh", "-c", "vllm serve Qwen/Qwen3-8B --port `touch FILE`"], "args": []},
+        {"env": [{"name": "PORT", "value": "$(touch FILE)"}], "args": ["--model", NAME, "--port", "$(PORT)"]},
+        {"env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "`touch FILE`"}]},
+        {"args": ["--model", NAME, "-sc", "!!python/object/apply:os.system ['touch FILE']"]},
+    ],
+)
+def test_nothing_in_a_manifest_is_run(client: httpx.Client, tmp_path: Path, members: dict[str, Any]) -> None:
+    document = json.dumps(request_for(deployment({**container(), **members}))).replace("FILE", str(tmp_path / "mark"))
+    assert client.post("/v1/decisions", content=document).status_code == 200
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_folder_of_the_server_is_read_for_a_container(client: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIGS[NAME]))
+    (item,) = items(client, request_for(deployment(container(model=str(tmp_path)))))
+    assert item["problem"]["type"] == "urn:runner-policy:problem:model-config-needed"
+
+
+# a table
+
+
+def rows(text: str) -> list[list[str]]:
+    """The columns of a table's lines, but for the rule under the head."""
+    return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.splitlines() if not line.startswith("─")]
+
+
+def test_a_table_has_a_line_a_container(client: httpx.Client) -> None:
+    response = client.post("/v1/decisions", json=request_for(SEVERAL), headers=TEXT)
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    head, good, *bad, last = rows(response.text)
+    assert head == ["container", "runner", "outcome", "starts", "vLLM", "why"]
+    assert good[1:5] == ["V1", "fallback", "yes", "0.24.0"]
+    assert [line[1:5] for line in bad] == [["-"] * 4] * 3
+    assert last[1:5] == ["V2", "default", "yes", "0.24.0"]
+    assert max(map(len, response.text.splitlines())) <= 120
+
+
+def test_a_path_that_looks_like_markup_is_shown_as_it_is(client: httpx.Client) -> None:
+    services = {name: {"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", NAME]} for name in ("[/bold]", "a\x1b[31m\nb")}
+    response = client.post("/v1/decisions", json=request_for({"services": services}), headers=TEXT)
+    assert response.status_code == 200
+    assert [line[0] for line in rows(response.text)[1:]] == ["services.[/bold]", r"services.a\x1b[31m\nb"]
+
+
+def test_what_a_terminal_would_obey_is_spelled_out(client: httpx.Client) -> None:
+    connector = json.dumps({"kv_connector": "\x1b[31mRed\x07", "kv_role": "kv_both"})
+    request = {"deployment": {"args": ["serve", NAME, "--kv-transfer-config", connector], "model_configs": CONFIGS}}
+    for path in ("/v1/decisions", "/v1/dry-run"):
+        text = client.post(path, json=request, headers=TEXT).text
+        assert r"a KV connector (\x1b[31mRed\x07) keeps this deployment on V1" in text
+        assert all(line.isprintable() for line in text.splitlines())
+
+
+def test_curl_with_several_documents_shows_a_table(server: Server, run: Callable[..., Done], tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all([NGINX, ONE]))
+    headers = ("-H", "content-type: application/yaml", "-H", "accept: text/plain")
+    done = run("-sS", f"{server.url}/v1/decisions", *headers, "--data-binary", f"@{file}", program="curl")
+    assert (done.code, done.err, len(done.out.splitlines())) == (0, "", 3)
+
+
+# dry runs
+
+
+def test_a_dry_run_explains_each_container(client: httpx.Client) -> None:
+    assert without_ids(items(client, request_for(SEVERAL), "/v1/dry-run")) == without_ids(items(client, request_for(SEVERAL, explain=True)))
+
+
+def test_a_dry_run_of_a_manifest_is_a_table_too(client: httpx.Client) -> None:
+    plain, dry = (client.post(path, json=request_for(SEVERAL), headers=TEXT).text for path in ("/v1/decisions", "/v1/dry-run"))
+    assert plain == dry
+
+
+@pytest.mark.parametrize("document", [request_for(ONE), ONE])
+def test_candidate_rules_are_not_tried_on_a_manifest(client: httpx.Client, document: dict[str, Any]) -> None:
+    faults = [("/request/manifest" if "manifest" in document else "/request", "candidate rules are tried on one deployment; send `facts` or a `deployment`")]
+    response = client.post("/v1/dry-run", json={"request": document, "remove": ["kv-connector-fallback"]})
+    assert told(response) == (422, "invalid-request", faults)
+
+
+def test_a_form_s_deployment_may_be_a_manifest(client: httpx.Client) -> None:
+    response = client.post("/v1/dry-run", files={"deployment": ("list.yaml", yaml.safe_dump(request_for(ONE)))})
+    assert [item["path"] for item in response.json()["items"]] == [PATH]
+
+
+# many
+
+
+def test_a_batch_has_manifests_beside_others(client: httpx.Client) -> None:
+    requests = [request_for(SEVERAL), ONE, {"facts": {}}, request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}), request_for(NGINX)]
+    several, bare, facts, unknown, nothing = client.post("/v1/decisions/batch", json={"items": requests}).json()["items"]
+    assert without_ids(several["items"][0]) == without_ids(items(client, request_for(SEVERAL)))[0]
+    assert several["items"][2]["problem"]["errors"][0]["pointer"] == "/items/0/manifest/items/2/spec/template/spec/containers/1"
+    assert bare["items"][0]["problem"]["errors"][0]["pointer"] == "/items/1/model_configs/Qwen~1Qwen3-8B"
+    assert facts["runner"] == "v1"
+    assert shown(unknown)[1][0][0] == "/items/3/manifest/kind"
+    assert nothing == {"items": []}
+
+
+def test_a_stream_has_manifests_beside_others(client: httpx.Client) -> None:
+    requests = [request_for(SEVERAL), {"facts": {}}, request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}), request_for(NGINX)]
+    lines = "\n".join(map(json.dumps, requests))
+    response = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"})
+    several, facts, unknown, nothing = map(json.loads, response.text.splitlines())
+    assert without_ids(several["items"]) == without_ids(items(client, request_for(SEVERAL)))
+    assert facts["runner"] == "v1"
+    assert shown(unknown)[1][0][0] == "/manifest/kind"
+    assert nothing == {"items": []}
