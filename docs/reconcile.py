@@ -65,7 +65,7 @@ def ask(service: str, document: dict[str, Any]) -> dict[str, Any]:
 
 def reconcile(service: str, document: dict[str, Any], *, fail_open: bool) -> Plan:
     """What to do with a deployment; ``document`` is made from what its owner wrote, never from what runs."""
-    written = document["facts"].get("env") or {}
+    written = (document.get("deployment") or document["facts"]).get("env") or {}
     try:
         decision = ask(service, document)
     except Refused as refused:
