@@ -69,6 +69,14 @@ FLAGS: Final = (
     ["-cc.cudagraph_mode=PIECEWISE"],
     ["--enforce-eager"],
     ["--no-enable-prefix-caching"],
+    ["--max-num-seqs", "256"],
+    ["--enable-chunked-prefill"],
+    ["--served-model-name", "chat"],
+    ["--trust-remote-code"],
+    ["--dtype", "bfloat16"],
+    ["--kv-cache-dtype", "fp8"],
+    ["--max-num-batched-tokens", "8192"],
+    ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
 )
 
 

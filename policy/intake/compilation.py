@@ -127,7 +127,6 @@ def derive_compilation(
         made.mode, made.mode_from = ("VLLM_COMPILE" if level else "NONE"), by_level
     if made.graph is None:
         made.graph, made.graph_from = GRAPHS_OF_LEVEL[level], by_level
-    made.show(derived)
     _schedule_drafts(derived, made, options, series, runs_on_v2)
     made.fit_graph(series)
     _parallelise_sequences(made, target, options, platform)

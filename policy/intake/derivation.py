@@ -5,6 +5,7 @@ Owns the order, and the facts that an argument states by itself. What a group of
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.caching import derive_cache
@@ -83,7 +84,7 @@ def derive(
         facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
     else:
         facts[f"env.{VARIABLE}"] = None, ASSUMED
-    _derive_platform(derived, environment)
+    facts.update(_of_platform(environment))
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
     derive_parallel(derived, options)
@@ -92,25 +93,23 @@ def derive(
     derive_cache(derived, target, options, tables, series)
     derive_transfer(derived, options, env, series)
     made = read_compilation(options)
-    made.show(derived)
-
-    def asked() -> tuple[str | None, bool]:
-        return rules(derived)
 
     def runs_on_v2() -> bool:
-        return asked()[0] == "v2"
+        made.show(derived)
+        return rules(derived)[0] == "v2"
 
     refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables, series)
     if refused is not None:
         derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
     if refused is not None or _is_refused(derived, series, runs_on_v2):
         facts["scheduler_config.async_scheduling"] = bool(options.get("async_scheduling")), options.place("async_scheduling")
+        made.show(derived)
         return derived
     if platform == "cpu":
         derive_on_cpu(derived, env, series)
     derive_scheduling(derived, speculation, options, env, platform, tables, series, runs_on_v2)
     derive_compilation(derived, made, target, options, env, platform, tables, series, runs_on_v2)
-    split_graph(derived, made, target, options, lambda: asked()[1])
+    split_graph(derived, made, target, options, lambda: rules(derived)[1])
     return derived
 
 
@@ -121,12 +120,14 @@ def _is_refused(derived: Derived, series: tuple[int, int], runs_on_v2: Callable[
     return (wanted or sparse) and not runs_on_v2()
 
 
-def _derive_platform(derived: Derived, environment: Environment) -> None:
+@lru_cache(maxsize=64)
+def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
     """What no manifest shows."""
-    for platform, name in PLATFORMS.items():
-        derived.facts[name] = environment.platform == platform, environment.origin("platform")
-    derived.facts["platform.has_triton"] = environment.has_triton, environment.origin("has_triton")
-    derived.facts["plugins.logits_processors"] = list(environment.logits_processors), environment.origin("plugins")
+    return {
+        **{name: (environment.platform == platform, environment.origin("platform")) for platform, name in PLATFORMS.items()},
+        "platform.has_triton": (environment.has_triton, environment.origin("has_triton")),
+        "plugins.logits_processors": (list(environment.logits_processors), environment.origin("plugins")),
+    }
 
 
 def _derive_stated(derived: Derived, target: Target, options: Options, series: tuple[int, int]) -> None:

@@ -5,11 +5,14 @@ Owns the one step from names to places.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import Misfit, quoted
 from policy.facts import TREE, Facts, Member, defaults
-from policy.vocabulary import FACTS, INDEX, VARIABLE, Kind
+from policy.intake.derived import DEFAULT
+from policy.vocabulary import FACTS, VARIABLE, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,29 +25,36 @@ def _members(member: Member) -> dict[str, Member]:
     return found
 
 
-CHECKS: Final = {
-    name: (member.index, member.type, member.fits, member.take)
+CHECKS: Final = tuple(
+    (name, member.index, member.type, member.fits, member.take)
     for name, member in _members(TREE).items()
     if FACTS[name].kind not in {Kind.PRESENCE, Kind.BOOLEAN}
-}
+)
 """The facts that may come as users write them: the place in the row, the type, what else is asked, and what makes of a value what stands there."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 
 
+_value: Final = itemgetter(0)
+
+
+@lru_cache(maxsize=64)
+def _defaults(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
+    """The facts where nothing is derived, in the order of the row."""
+    return {name: (value, DEFAULT) for name, value in zip(FACTS, defaults(series), strict=True)}
+
+
 def facts_of(derived: Mapping[str, tuple[Any, str]], series: tuple[int, int], faults: list[Misfit]) -> Facts:
     """The row of ``derived`` facts, defaults where there are none; a value that no release takes is a fault at its origin."""
-    row = list(defaults(series))
-    for name, (value, origin) in derived.items():
-        if name not in CHECKS:
-            row[INDEX[name]] = value
+    row = list(map(_value, {**_defaults(series), **derived}.values()))
+    for name, index, kind, fits, take in CHECKS:
+        if name not in derived:
             continue
-        index, kind, fits, take = CHECKS[name]
+        value, origin = derived[name]
         if type(value) is kind and (fits is None or fits(value)):
-            row[index] = value if take is None else take(value)
-        elif value is None and name in NULLABLE:
-            row[index] = None
+            if take is not None:
+                row[index] = take(value)
         elif value is None and name == VARIABLE:
-            continue  # what an unset variable means, the release says
-        else:
+            row[index] = defaults(series)[index]  # what an unset variable means, the release says
+        elif value is not None or name not in NULLABLE:
             faults.append(Misfit(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
     return Facts(row)

@@ -118,13 +118,15 @@ def derive_model(derived: Derived, target: Target, options: Options, env: Mappin
 
 def origin_of(target: Target, options: Options, name: str) -> str:
     """Where an attribute of the configuration stands: an override, the ``config.json``, the part of it that is the language model, or nowhere."""
-    overrides = options.values.get("hf_overrides")
-    if isinstance(overrides, dict) and name in overrides:
-        return options.place(f"hf_overrides.{name}")
-    if name in target.configuration.stated:
+    if "hf_overrides" in options.values:
+        overrides = options.values["hf_overrides"]
+        if isinstance(overrides, dict) and name in overrides:
+            return options.place(f"hf_overrides.{name}")
+    configuration = target.configuration
+    if name in configuration.stated:
         return f"{target.origin}/{name}"
-    text = target.configuration.text()
-    if text is not target.configuration and name in text.stated:
+    text = configuration.text()
+    if text is not configuration and name in text.stated:
         return f"{target.origin}/text_config/{name}"
     return target.origin if name == "architectures" else DEFAULT
 
