@@ -25,6 +25,8 @@ def derive_cache(derived: Derived, target: Target, options: Options, tables: Tab
     """The fact of the Mamba cache's mode."""
     asked = "none" if series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
     derived.facts[MODE] = asked, options.place("mamba_cache_mode")
+    if not target.is_hybrid and target.found.model.architecture not in tables.hooks:
+        return
     hooks = [tables.hooks.get(target.found.model.architecture), HYBRID_HOOK if target.is_hybrid else None]
     changes = [tables.constants["hook_changes"].get(hook, {}).get(MODE) for hook in hooks]
     if not any(changes):
@@ -34,7 +36,7 @@ def derive_cache(derived: Derived, target: Target, options: Options, tables: Tab
         MODE: asked,
         CACHING: caching,
         "model_config.supports_mamba_prefix_caching": target.found.model.supports_mamba_prefix_caching,
-        "speculative_config": "speculative_config" in derived.facts or None,
+        "speculative_config": derived.facts["speculative_config"][0] or None,
     }
     for formula in changes:
         if formula is not None:

@@ -174,7 +174,7 @@ def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: 
 def _schedule_drafts(derived: Derived, made: Compilation, options: Options, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> None:
     """Drafts by batch size: where vLLM drops them, and what they do to CUDA graphs."""
     facts = derived.facts
-    if SCHEDULE not in facts or facts[SCHEDULE][0] is None:
+    if facts[SCHEDULE][0] is None:
         return
     if series >= (0, 26) and data_parallel_size(options) > 1:
         derived.facts[SCHEDULE] = None, options.place("data_parallel_size")

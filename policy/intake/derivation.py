@@ -13,6 +13,7 @@ from policy.intake.compilation import derive_compilation, read_compilation, spli
 from policy.intake.derived import ASSUMED, DEFAULT, Derived
 from policy.intake.parallelism import derive_on_cpu, derive_parallel
 from policy.intake.refusal import refusal
+from policy.intake.row import unstated
 from policy.intake.scheduling import derive_scheduling
 from policy.intake.speculation import derive_speculation
 from policy.intake.target import derive_model
@@ -28,24 +29,30 @@ if TYPE_CHECKING:
     from policy.intake.target import Target
 
 STATED: Final = {
-    "enable_prompt_embeds": ("model_config.enable_prompt_embeds", False),
-    "return_sampling_mask": ("model_config.return_sampling_mask", False),
-    "enable_trace_replay": ("model_config.enable_trace_replay", False),
-    "logits_processors": ("model_config.logits_processors", None),
-    "logprobs_mode": ("model_config.logprobs_mode", "raw_logprobs"),
-    "tensor_parallel_size": ("parallel_config.tensor_parallel_size", 1),
-    "pipeline_parallel_size": ("parallel_config.pipeline_parallel_size", 1),
-    "prefill_context_parallel_size": ("parallel_config.prefill_context_parallel_size", 1),
-    "decode_context_parallel_size": ("parallel_config.decode_context_parallel_size", 1),
-    "ubatch_size": ("parallel_config.ubatch_size", 0),
-    "enable_dbo": ("parallel_config.enable_dbo", False),
-    "enable_elastic_ep": ("parallel_config.enable_elastic_ep", False),
-    "enable_batch_sharded_sampling": ("parallel_config.enable_batch_sharded_sampling", False),
-    "enable_lora": ("lora_config", False),
-    "kv_sharing_fast_prefill": ("cache_config.kv_sharing_fast_prefill", False),
+    "enable_prompt_embeds": "model_config.enable_prompt_embeds",
+    "return_sampling_mask": "model_config.return_sampling_mask",
+    "enable_trace_replay": "model_config.enable_trace_replay",
+    "logits_processors": "model_config.logits_processors",
+    "logprobs_mode": "model_config.logprobs_mode",
+    "tensor_parallel_size": "parallel_config.tensor_parallel_size",
+    "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
+    "prefill_context_parallel_size": "parallel_config.prefill_context_parallel_size",
+    "decode_context_parallel_size": "parallel_config.decode_context_parallel_size",
+    "ubatch_size": "parallel_config.ubatch_size",
+    "enable_dbo": "parallel_config.enable_dbo",
+    "enable_elastic_ep": "parallel_config.enable_elastic_ep",
+    "enable_batch_sharded_sampling": "parallel_config.enable_batch_sharded_sampling",
+    "enable_lora": "lora_config",
+    "kv_sharing_fast_prefill": "cache_config.kv_sharing_fast_prefill",
 }
-"""The options that state a fact by themselves, with what holds where they are not given."""
-UNSTATED: Final = {fact: (default, DEFAULT) for fact, default in STATED.values()}
+"""The options that state a fact by themselves."""
+RARE: Final = frozenset(
+    {
+        *("watermark_config", "mm_encoder_only", "ec_transfer_config", "enable_return_routed_experts", "aux_output_config"),
+        *("reasoning_parser", "reasoning_config", "attention_config", "kv_transfer_config"),
+    }
+)
+"""The options that state a fact together with others."""
 ROUTED_EXPERTS: Final = "enable_return_routed_experts"
 PLATFORMS: Final = {"rocm": "platform.is_rocm", "unspecified": "platform.is_unspecified", "tpu": "platform.is_tpu", "out-of-tree": "platform.is_out_of_tree"}
 VARIABLES: Final = (
@@ -77,13 +84,13 @@ def derive(
     rules: Callable[[Derived], tuple[str | None, bool]],
 ) -> Derived:
     """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
-    derived = Derived(UNSTATED.copy(), [], {})
+    derived = Derived(unstated(series), [], {})
     platform = environment.platform
     facts = derived.facts
     if VARIABLE in env:
         facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
     else:
-        facts[f"env.{VARIABLE}"] = None, ASSUMED
+        facts[f"env.{VARIABLE}"] = facts[f"env.{VARIABLE}"][0], ASSUMED
     facts.update(_of_platform(environment))
     derive_model(derived, target, options, env, series)
     _derive_stated(derived, target, options, series)
@@ -135,7 +142,9 @@ def _derive_stated(derived: Derived, target: Target, options: Options, series: t
     facts, get, origin = derived.facts, options.values.get, options.places.get
     for option, value in options.values.items():
         if option in STATED:
-            facts[STATED[option][0]] = value, options.places[option]
+            facts[STATED[option]] = value, options.places[option]
+    if RARE.isdisjoint(options.values):
+        return
     facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)
     encoder_only = target.found.model.supports_multimodal and (bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options)))
     by_role = encoder_only and not get("mm_encoder_only")

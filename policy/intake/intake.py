@@ -24,7 +24,7 @@ from policy.intake.tables import tables
 from policy.intake.target import MODULES, read_target
 from policy.jsontext import NotJson
 from policy.releases import series
-from policy.vocabulary import INDEX
+from policy.vocabulary import INDEX, ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from policy.intake.tables import Tables
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
+BELOW: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())
+"""Each fact's place in the row, and the objects that it stands in."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
@@ -114,10 +116,10 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
         raise RequestInvalid([Misfit(at(f"{pointer}/files", f"{name}/{MODULES}"), str(error))]) from error
 
     def asked(derived: Derived) -> tuple[str | None, bool]:
-        return rules(facts_of(derived.facts, in_series, []))
+        return rules(facts_of(derived.facts, []))
 
     derived = derive(target, speculation, options, env, deployment.environment, models.known, known, in_series, asked)
-    facts = facts_of(derived.facts, in_series, faults)
+    facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid([Misfit(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
@@ -147,7 +149,11 @@ def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> Comm
 def sourced(taken: Taken) -> dict[str, Sourced]:
     """Every fact of a deployment as an answer shows it, with where it came from; a fact below an object that is absent is not there."""
     row, facts, later = taken.facts.row, taken.derived.facts, taken.derived.later
-    return {name: Sourced(*later[name]) if name in later else Sourced(shown(row[index]), facts[name][1]) for name, index in INDEX.items() if name in facts}
+    return {
+        name: Sourced(*later[name]) if name in later else Sourced(shown(row[index]), facts[name][1])
+        for name, index, above in BELOW
+        if all(facts[each][0] for each in above)
+    }
 
 
 class _Models:

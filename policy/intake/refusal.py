@@ -32,9 +32,9 @@ def refusal(derived: Derived, target: Target, experts: bool, tables: Tables, ser
     text = target.configuration.text()
     tensor = derived.facts["parallel_config.tensor_parallel_size"][0]
     decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
-    heads = _count(text, ("num_attention_heads",), HEADS, tables)
     if tensor < 1:
         return None  # no size at all; that is a fault of its own
+    heads = _count(text, ("num_attention_heads",), HEADS, tables) if tensor > 1 or decode > 1 else 0
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):
@@ -48,7 +48,7 @@ def refusal(derived: Derived, target: Target, experts: bool, tables: Tables, ser
 
 def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:
     asked = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
-    if asked in facts and facts[asked][0]:
+    if facts[asked][0]:
         return "a sampling mask cannot be returned with this speculative decoding"
     if facts["model_config.is_diffusion"][0]:
         return "a sampling mask cannot be returned by a diffusion model"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import Misfit, quoted
 from policy.facts import TREE, Facts, Member, defaults
-from policy.intake.derived import DEFAULT
-from policy.vocabulary import FACTS, VARIABLE, Kind
+from policy.intake.derived import ASSUMED, DEFAULT
+from policy.vocabulary import FACTS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,23 +38,26 @@ _value: Final = itemgetter(0)
 
 
 @lru_cache(maxsize=64)
-def _defaults(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
-    """The facts where nothing is derived, in the order of the row."""
+def _unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
     return {name: (value, DEFAULT) for name, value in zip(FACTS, defaults(series), strict=True)}
 
 
-def facts_of(derived: Mapping[str, tuple[Any, str]], series: tuple[int, int], faults: list[Misfit]) -> Facts:
-    """The row of ``derived`` facts, defaults where there are none; a value that no release takes is a fault at its origin."""
-    row = list(map(_value, {**_defaults(series), **derived}.values()))
+def unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
+    """Every fact where nobody says anything, with its origin, in the order of the row."""
+    return _unstated(series).copy()
+
+
+def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[Misfit]) -> Facts:
+    """The row of every fact in its order; a value that no release takes is a fault at its origin."""
+    row = list(map(_value, derived.values()))
     for name, index, kind, fits, take in CHECKS:
-        if name not in derived:
-            continue
         value, origin = derived[name]
-        if type(value) is kind and (fits is None or fits(value)):
+        if origin is DEFAULT or origin is ASSUMED:
+            if type(value) is list:
+                row[index] = tuple(value)
+        elif type(value) is kind and (fits is None or fits(value)):
             if take is not None:
                 row[index] = take(value)
-        elif value is None and name == VARIABLE:
-            row[index] = defaults(series)[index]  # what an unset variable means, the release says
         elif value is not None or name not in NULLABLE:
             faults.append(Misfit(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
     return Facts(row)

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 SIMPLE: Final = "VLLM_USE_SIMPLE_KV_OFFLOAD"
 NATIVE: Final = "native"
+OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_transfer_config"})
 
 
 def derive_transfer(derived: Derived, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """The facts of connectors, stated or implied by ``--kv-offloading-size``."""
+    if OPTIONS.isdisjoint(options.values):
+        return
     given, place = options.values.get("kv_transfer_config"), options.places.get("kv_transfer_config", DEFAULT)
     there = isinstance(given, dict)
     connector = given.get("kv_connector") if isinstance(given, dict) else None

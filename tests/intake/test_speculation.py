@@ -79,10 +79,11 @@ def test_the_method_is_found_as_the_release_finds_it(ask: Asking, model: str, ke
     assert said(ask, ["--model", model, *asked(**keys)], release, models=MY_DRAFTS) == expected
 
 
-def test_without_speculative_decoding_no_fact_of_it_is_there(ask: Asking) -> None:
+def test_without_speculative_decoding_there_is_only_that_there_is_none(ask: Asking) -> None:
     facts = ask(["--model", "dense"]).facts
     assert facts
-    assert [name for name in facts if name.startswith("speculative_config")] == []
+    assert [name for name in facts if name.startswith("speculative_config")] == ["speculative_config"]
+    assert facts["speculative_config"].value is False
 
 
 def test_every_fact_of_a_draft_is_there_with_its_origin(ask: Asking) -> None:
@@ -207,7 +208,7 @@ def test_what_names_no_verifier_is_a_model_like_another(ask: Asking, inner: Any)
     decision = ask(["--model", "x"], models=models)
     assert decision.facts
     assert decision.facts["model_config.architectures"].from_ == "model_configs/x/architectures"
-    assert "speculative_config" not in decision.facts
+    assert decision.facts["speculative_config"].value is False
 
 
 def test_a_method_that_no_release_has_is_a_fault_at_the_repository(ask: Asking) -> None:
