@@ -29,9 +29,10 @@ from policy.vocabulary import INDEX, ancestors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.commandline import CommandLine
+    from policy.intake.commandline import CommandLine, Options
     from policy.intake.deployment import Deployment
     from policy.intake.tables import Tables
+    from policy.intake.target import Target
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
 BELOW: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())
@@ -92,6 +93,24 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
     variables = deployment.env | command.env
     env = {name: text for name, text in variables.items() if text is not None}
     models = _Models(deployment, find)
+    target, speculation = _read_models(deployment, options, models, known, pointer)
+
+    def asked(derived: Derived) -> tuple[str | None, bool]:
+        return rules(facts_of(derived.facts, []))
+
+    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, in_series, asked)
+    facts = facts_of(derived.facts, faults)
+    if faults:
+        raise RequestInvalid([Misfit(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
+    warnings = [*deployment.notes, *options.warnings, *derived.warnings]
+    if VARIABLE in variables and VARIABLE not in env:
+        warnings.append(f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset")
+    return Taken(facts, derived, options.ignored, warnings, models.found)
+
+
+def _read_models(deployment: Deployment, options: Options, models: _Models, known: Tables, pointer: str) -> tuple[Target, Speculation | None]:
+    """The model that is served, which a repository of *speculators* may name in its own place, and what is asked of speculative decoding."""
+    in_series = series(known.release)
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
     if speculation is not None and (said := unfit(speculation)):
@@ -108,24 +127,12 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
     _ask_for_draft(speculation, name, known, models, in_series)
     models.check()
     try:
-        target = read_target(name, described, config, options, models.files, known, deployment.environment.platform, in_series)
+        return read_target(name, described, config, options, models.files, known, deployment.environment.platform, in_series), speculation
     except Unsupported as error:
-        raise RequestInvalid([Misfit(at(deployment.models_at, described), f"vLLM {release} refuses this model: {error}")], UNSUPPORTED_MODEL) from error
-
+        fault = Misfit(at(deployment.models_at, described), f"vLLM {known.release} refuses this model: {error}")
+        raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except NotJson as error:
         raise RequestInvalid([Misfit(at(f"{pointer}/files", f"{name}/{MODULES}"), str(error))]) from error
-
-    def asked(derived: Derived) -> tuple[str | None, bool]:
-        return rules(facts_of(derived.facts, []))
-
-    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, in_series, asked)
-    facts = facts_of(derived.facts, faults)
-    if faults:
-        raise RequestInvalid([Misfit(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
-    warnings = [*deployment.notes, *options.warnings, *derived.warnings]
-    if VARIABLE in variables and VARIABLE not in env:
-        warnings.append(f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset")
-    return Taken(facts, derived, options.ignored, warnings, models.found)
 
 
 def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
