@@ -21,9 +21,9 @@ CACHING: Final = "cache_config.enable_prefix_caching"
 HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 
-def derive_cache(derived: Derived, target: Target, options: Options, tables: Tables, series: tuple[int, int]) -> None:
+def derive_cache(derived: Derived, target: Target, options: Options, tables: Tables) -> None:
     """The fact of the Mamba cache's mode."""
-    asked = "none" if series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
+    asked = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
     derived.facts[MODE] = asked, options.place("mamba_cache_mode")
     if not target.is_hybrid and target.found.model.architecture not in tables.hooks:
         return
@@ -31,7 +31,7 @@ def derive_cache(derived: Derived, target: Target, options: Options, tables: Tab
     changes = [tables.constants["hook_changes"].get(hook, {}).get(MODE) for hook in hooks]
     if not any(changes):
         return
-    caching, cached_by = _prefix_caching(derived, target, options, tables, series)
+    caching, cached_by = _prefix_caching(derived, target, options, tables)
     known = {
         MODE: asked,
         CACHING: caching,
@@ -45,9 +45,9 @@ def derive_cache(derived: Derived, target: Target, options: Options, tables: Tab
         derived.facts[MODE] = known[MODE], cached_by
 
 
-def _prefix_caching(derived: Derived, target: Target, options: Options, tables: Tables, series: tuple[int, int]) -> tuple[bool, str]:
+def _prefix_caching(derived: Derived, target: Target, options: Options, tables: Tables) -> tuple[bool, str]:
     """Whether prefix caching is on, and by what."""
-    if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and series >= (0, 31):
+    if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
         return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]
     asked = options.get("enable_prefix_caching")
     if asked is not None:

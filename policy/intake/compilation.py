@@ -111,16 +111,16 @@ def derive_compilation(
     env: Mapping[str, str],
     platform: str,
     tables: Tables,
-    series: tuple[int, int],
     runs_on_v2: Callable[[], bool],
 ) -> None:
     """The facts ``compilation_config.*``, and what of speculative decoding depends on the runner; ``runs_on_v2`` asks the rules with the facts so far."""
+    series = tables.series
     if options.get("enforce_eager"):
         made.set_mode("NONE", options.place("enforce_eager"))
         made.set_graph("NONE", options.place("enforce_eager"))
     if env.get("TORCH_COMPILE_DISABLE") == "1":
         made.set_mode("NONE", "env.TORCH_COMPILE_DISABLE")
-    _break(made, target, env, platform, tables, series)
+    _break(made, target, env, platform, tables)
     level = options.get("optimization_level", DEFAULT_LEVEL)
     by_level = options.place("optimization_level")
     if made.mode is None:
@@ -157,10 +157,10 @@ def split_graph(derived: Derived, made: Compilation, target: Target, options: Op
         derived.later[GRAPH] = (made.graph, made.graph_from)
 
 
-def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables, series: tuple[int, int]) -> None:
+def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables) -> None:
     """Breakable CUDA graphs, which some architectures have by default and which rule out compilation."""
     said = env.get(BREAKABLE)
-    if said is not None and series >= (0, 22):
+    if said is not None and tables.series >= (0, 22):
         made.breakable = said.strip() not in {"", "0"}
         origin = f"env.{BREAKABLE}"
     else:

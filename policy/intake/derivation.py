@@ -80,10 +80,10 @@ def derive(
     environment: Environment,
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
-    series: tuple[int, int],
     rules: Callable[[Derived], tuple[str | None, bool]],
 ) -> Derived:
     """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
+    series = tables.series
     derived = Derived(unstated(series), [], {})
     platform = environment.platform
     facts = derived.facts
@@ -96,8 +96,8 @@ def derive(
     _derive_stated(derived, target, options, series)
     derive_parallel(derived, options)
     if speculation is not None:
-        derive_speculation(derived, speculation, target, draft_config, tables, series)
-    derive_cache(derived, target, options, tables, series)
+        derive_speculation(derived, speculation, target, draft_config, tables)
+    derive_cache(derived, target, options, tables)
     derive_transfer(derived, options, env, series)
     made = read_compilation(options)
 
@@ -105,7 +105,7 @@ def derive(
         made.show(derived)
         return rules(derived)[0] == "v2"
 
-    refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables, series)
+    refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
     if refused is not None:
         derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
     if refused is not None or _is_refused(derived, series, runs_on_v2):
@@ -114,8 +114,8 @@ def derive(
         return derived
     if platform == "cpu":
         derive_on_cpu(derived, env, series)
-    derive_scheduling(derived, speculation, options, env, platform, tables, series, runs_on_v2)
-    derive_compilation(derived, made, target, options, env, platform, tables, series, runs_on_v2)
+    derive_scheduling(derived, speculation, options, env, platform, tables, runs_on_v2)
+    derive_compilation(derived, made, target, options, env, platform, tables, runs_on_v2)
     split_graph(derived, made, target, options, lambda: rules(derived)[1])
     return derived
 

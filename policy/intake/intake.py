@@ -23,7 +23,6 @@ from policy.intake.speculation import SPECULATORS, Speculation, draft_model, nee
 from policy.intake.tables import tables
 from policy.intake.target import MODULES, read_target
 from policy.jsontext import NotJson
-from policy.releases import series
 from policy.vocabulary import INDEX, ancestors
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
     """
     faults: list[Misfit] = []
     known = tables(release)
-    in_series = series(release)
     command = _command(deployment, faults, f"{pointer}/args")
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
     if faults:
@@ -98,7 +96,7 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
     def asked(derived: Derived) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, in_series, asked)
+    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, asked)
     facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid([Misfit(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
@@ -110,7 +108,6 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
 
 def _read_models(deployment: Deployment, options: Options, models: _Models, known: Tables, pointer: str) -> tuple[Target, Speculation | None]:
     """The model that is served, which a repository of *speculators* may name in its own place, and what is asked of speculative decoding."""
-    in_series = series(known.release)
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
     if speculation is not None and (said := unfit(speculation)):
@@ -118,16 +115,16 @@ def _read_models(deployment: Deployment, options: Options, models: _Models, know
     config = models.config(name)
     found = speculators_of(config, known)
     if found is not None:
-        speculation = _of_speculators(found[1], name, speculation, in_series)
+        speculation = _of_speculators(found[1], name, speculation, known)
         name = found[0]
         config = models.config(name)
     described = str(options.get("hf_config_path") or name).rstrip("/")
     if described != name:
         config = models.config(described)
-    _ask_for_draft(speculation, name, known, models, in_series)
+    _ask_for_draft(speculation, name, known, models)
     models.check()
     try:
-        return read_target(name, described, config, options, models.files, known, deployment.environment.platform, in_series), speculation
+        return read_target(name, described, config, options, models.files, known, deployment.environment.platform), speculation
     except Unsupported as error:
         fault = Misfit(at(deployment.models_at, described), f"vLLM {known.release} refuses this model: {error}")
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
@@ -214,14 +211,14 @@ class _Models:
             raise ModelConfigNeeded(self._missing, [Misfit(at(self._pointer, name), needed.format(name, given)) for name in self._missing])
 
 
-def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, in_series: tuple[int, int]) -> Speculation:
+def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, known: Tables) -> Speculation:
     """What a repository in the format of *speculators* asks; from 0.29 on, what the command line says besides counts too."""
-    said = speculation.keys if speculation is not None and in_series >= (0, 29) else {}
+    said = speculation.keys if speculation is not None and known.series >= (0, 29) else {}
     return Speculation({**brought, **said, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}")
 
 
-def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _Models, in_series: tuple[int, int]) -> None:
-    if speculation is None or not needs_draft(speculation, known, in_series):
+def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _Models) -> None:
+    if speculation is None or not needs_draft(speculation, known):
         return
     name = draft_model(speculation, target)
     if name is not None:

@@ -24,7 +24,7 @@ KV_HEADS: Final = "get_total_num_kv_heads"
 KV_NAMES: Final = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num")
 
 
-def refusal(derived: Derived, target: Target, experts: bool, tables: Tables, series: tuple[int, int]) -> str | None:  # noqa: FBT001  # vLLM's own switch
+def refusal(derived: Derived, target: Target, experts: bool, tables: Tables) -> str | None:  # noqa: FBT001  # vLLM's own switch
     """Why vLLM refuses the model with these sizes, ``experts`` being expert parallelism, or ``None``.
 
     A model whose heads the release counts in a way of its own is not refused for them.
@@ -43,7 +43,7 @@ def refusal(derived: Derived, target: Target, experts: bool, tables: Tables, ser
         return "it does not support pipeline parallelism"
     if decode > 1 and not derived.facts["model_config.use_mla"][0]:
         return _by_decode_context(decode, tensor, heads, _count(text, KV_NAMES, KV_HEADS, tables) or heads)
-    return _by_sampling_mask(derived.facts, series) if derived.facts["model_config.return_sampling_mask"][0] else None
+    return _by_sampling_mask(derived.facts, tables.series) if derived.facts["model_config.return_sampling_mask"][0] else None
 
 
 def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:

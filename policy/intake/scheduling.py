@@ -49,7 +49,6 @@ def derive_scheduling(
     env: Mapping[str, str],
     platform: str,
     tables: Tables,
-    series: tuple[int, int],
     runs_on_v2: Callable[[], bool],
 ) -> None:
     """The fact, stated or as vLLM chooses; ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this place from 0.31 on."""
@@ -63,7 +62,7 @@ def derive_scheduling(
         backend = facts[BACKEND][0]
         known = (
             facts["model_config.runner_type"][0],
-            backend in EXECUTORS or (backend == "ray" and _is_ray_v2(env, series)),
+            backend in EXECUTORS or (backend == "ray" and _is_ray_v2(env, tables.series)),
             platform == "rocm",
             facts["parallel_config.enable_dbo"][0],
             options.get("all2all_backend"),

@@ -84,15 +84,15 @@ def draft_model(speculation: Speculation, target: str) -> str | None:
     return target if isinstance(method, str) and (method.endswith("mtp") or method == "dspark") else None
 
 
-def needs_draft(speculation: Speculation, tables: Tables, series: tuple[int, int]) -> bool:
+def needs_draft(speculation: Speculation, tables: Tables) -> bool:
     """Whether the method has a draft whose configuration vLLM reads."""
-    return early_method(speculation, tables, series) not in {*OF_THE_TARGET, *WITHOUT_DRAFT, HIDDEN_STATES}
+    return early_method(speculation, tables) not in {*OF_THE_TARGET, *WITHOUT_DRAFT, HIDDEN_STATES}
 
 
-def early_method(speculation: Speculation, tables: Tables, series: tuple[int, int]) -> str:
+def early_method(speculation: Speculation, tables: Tables) -> str:
     """The method before the draft was looked at."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
-    if isinstance(model, str) and series >= (0, 22) and (method is None or series < (0, 26)) and _is_class_path(model):
+    if isinstance(model, str) and tables.series >= (0, 22) and (method is None or tables.series < (0, 26)) and _is_class_path(model):
         return "custom_class"
     if not isinstance(method, str):
         return "ngram" if isinstance(model, str) and model in {"ngram", "[ngram]"} else "draft_model"
@@ -111,11 +111,10 @@ def derive_speculation(
     target: Target,
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
-    series: tuple[int, int],
 ) -> None:
     """The facts ``speculative_config.*``; ``draft_config`` gives a model's ``config.json`` by its name, ``None`` where it is not known."""
     keys, place, facts = speculation.keys, speculation.place, derived.facts
-    method = early_method(speculation, tables, series)
+    method = early_method(speculation, tables)
     draft: Draft | None = None
     origin = place
     name = draft_model(speculation, target.name)

@@ -59,6 +59,7 @@ from msgspec import Struct
 from packaging.version import Version
 
 from policy.intake.formula import asked
+from policy.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,6 +141,7 @@ class Tables(Struct, frozen=True, eq=False):
     """
 
     release: str
+    series: tuple[int, int]
     transformers: str
     models: Mapping[str, Model]
     other_platforms: Mapping[str, Mapping[str, Model]]
@@ -190,6 +192,7 @@ def tables(release: str, folder: Path = MODELS) -> Tables:
     other = {name: _at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}
     return Tables(
         release=release,
+        series=series(release),
         transformers=transformers,
         models={architecture: _model(architecture, row, row["flags"]) for architecture, row in vllm["architectures"].items()},
         other_platforms=_other_platforms(vllm["architectures"]),

@@ -55,9 +55,7 @@ def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any
     return laid
 
 
-def read_target(
-    name: str, described: str, config: Mapping[str, Any], options: Options, files: Mapping[str, str], tables: Tables, platform: str, series: tuple[int, int]
-) -> Target:
+def read_target(name: str, described: str, config: Mapping[str, Any], options: Options, files: Mapping[str, str], tables: Tables, platform: str) -> Target:
     """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
 
     Raises:
@@ -71,7 +69,7 @@ def read_target(
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),
         options.values.get("model_impl", "auto"),
-        modules is not None and _pools(modules, series),
+        modules is not None and _pools(modules, tables.series),
         platform,
     )
     found = resolved(tables, configuration, architectures, asked)
