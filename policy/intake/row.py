@@ -31,6 +31,8 @@ CHECKS: Final = tuple(
     if FACTS[name].kind not in {Kind.PRESENCE, Kind.BOOLEAN}
 )
 """The facts that may come as users write them: the place in the row, the type, what else is asked, and what makes of a value what stands there."""
+LEGAL: Final = defaults((0, 0))
+"""A legal value of each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
 
 
@@ -48,7 +50,7 @@ def unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
 
 
 def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[Misfit]) -> Facts:
-    """The row of every fact in its order; a value that no release takes is a fault at its origin."""
+    """The row of every fact in its order; a value that no release takes is a fault at its origin, and a legal one stands in the row for it."""
     row = list(map(_value, derived.values()))
     for name, index, kind, fits, take in CHECKS:
         value, origin = derived[name]
@@ -60,4 +62,5 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[Misfit]) -> Fa
                 row[index] = take(value)
         elif value is not None or name not in NULLABLE:
             faults.append(Misfit(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
+            row[index] = LEGAL[index]
     return Facts(row)

@@ -127,6 +127,23 @@ def test_layer_types_of_a_draft_are_filled_in_by_its_class(ask: Asking) -> None:
     assert ask.fact(f"speculative_config.{LAYERS}", args) == (FULL, "model_configs/dense")
 
 
+ILLEGAL: list[tuple[str, Any]] = [
+    ("num_speculative_tokens_per_batch_size", {}),
+    ("num_speculative_tokens_per_batch_size", {"a": [1]}),
+    ("num_speculative_tokens_per_batch_size", 3),
+    ("draft_lm_head_quantization", {}),
+    ("draft_lm_head_quantization", ["fp8"]),
+]
+
+
+@pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
+@pytest.mark.parametrize(("key", "value"), ILLEGAL)
+def test_a_value_of_no_legal_type_is_a_fault_where_vllm_asks_for_the_runner_too(ask: Asking, release: str, key: str, value: Any) -> None:
+    # 0.26 has no `draft_lm_head_quantization`: there it is an unknown member. No such value may reach the rules.
+    problem, faults = ask.refusal(["--model", "dense", *asked(method="ngram", **{key: value})], release)
+    assert (problem, [pointer.rpartition("/")[0] for pointer, _ in faults]) == ("invalid-request", ["/deployment/args"])
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
