@@ -64,7 +64,8 @@ def read_target(name: str, described: str, config: Mapping[str, Any], options: O
     """
     modules = files.get(f"{name}/{MODULES}")
     configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
-    architectures = architectures_of(configuration)
+    below = f"{described}/"
+    architectures = architectures_of(configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below)))
     asked = Asked(
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),

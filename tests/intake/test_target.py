@@ -162,3 +162,20 @@ def test_a_repository_whose_modules_pool_is_a_pooling_model(ask: Asking, release
 def test_modules_that_are_no_json_are_a_fault_at_their_file(ask: Asking) -> None:
     problem, faults = ask.refusal(["--model", "a/b"], models={"a/b": LLAMA}, files={"a/b/modules.json": "[not json"})
     assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/deployment/files/a~1b~1modules.json"])
+
+
+HEADED: list[tuple[str, str, str, list[str]]] = [
+    ("qwen3_5", "Qwen3_5ForConditionalGeneration", "joint_head_config.json", ["ClefFlashForJointSchema"]),
+    ("qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration", "joint_head_config.json", ["ClefOmniForJointSchema"]),
+    ("qwen3_5", "Qwen3_5Model", "decision_config.json", ["D3ForSequenceClassification"]),
+]
+
+
+@pytest.mark.parametrize(("model_type", "architecture", "file", "expected"), HEADED)
+def test_another_file_of_the_model_makes_it_another_architecture(ask: Asking, model_type: str, architecture: str, file: str, expected: list[str]) -> None:
+    models = {"a/b": {**DENSE, "architectures": [architecture], "model_type": model_type}}
+    asked = [
+        ask.fact("model_config.architectures", ["--model", "a/b"], models=models, files=files)
+        for files in ({f"a/b/{file}": "{}"}, {f"a/bc/{file}": "{}"}, {file: "{}"}, {})
+    ]
+    assert [found[0] if found else None for found in asked] == [expected, *[[architecture]] * 3]
