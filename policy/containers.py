@@ -5,11 +5,12 @@ Owns which release a container is decided for: its image's, else the request's, 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from policy.errors import Misfit, RequestInvalid
+from policy.errors import Misfit, RequestInvalid, at
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
 from policy.releases import NoVersion, UnknownRelease
@@ -84,4 +85,4 @@ def _steps(path: str) -> list[str]:
 
 def pointer_of(pointer: str, path: str) -> str:
     """The JSON pointer of a path such as ``items[3].spec``, below ``pointer``."""
-    return "/".join([pointer, *(step.replace("~", "~0").replace("/", "~1") for step in _steps(path))])
+    return reduce(at, _steps(path), pointer)

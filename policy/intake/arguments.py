@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, Misfit, RulesInvalid, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Misfit, RulesInvalid, at, listed, nearest, quoted
 from policy.intake.commandline import CommandLine, Options
 from policy.intake.flags import SECRET, dashed, elsewhere, flags
 from policy.intake.flagvalues import Unfit, fitted, human, taken
-from policy.intake.optionfile import NotInFiles, escaped, read_file, told
+from policy.intake.optionfile import NotInFiles, read_file, told
 from policy.intake.shell import MAX_TEXT, MAX_WORDS, Unknown
 from policy.jsontext import NotJson, read_json
 
@@ -406,19 +406,19 @@ class _Reading:
             second = [index for index, word in enumerate(words) if word == "--config"][1]
             self.fault(places[second], "a second `--config`; vLLM takes one, so put both files into one")
             return words, places
-        at = words.index("--config")
-        if at + 1 == len(words):
-            self.fault(places[at], "`--config` takes a file; nothing follows it")
-            return words[:at], places[:at]
-        name, place = words[at + 1], places[at + 1]
-        rest, rest_places = [*words[:at], *words[at + 2 :]], [*places[:at], *places[at + 2 :]]
+        flag = words.index("--config")
+        if flag + 1 == len(words):
+            self.fault(places[flag], "`--config` takes a file; nothing follows it")
+            return words[:flag], places[:flag]
+        name, place = words[flag + 1], places[flag + 1]
+        rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]
         try:
             document = read_file(name, files)
         except NotInFiles as error:
             self.fault(place, f"`--config`: {error}")
             return rest, rest_places
         except RulesInvalid as error:
-            where = f"{self.pointer.removesuffix('/args')}/{FILES}{escaped(name)}"
+            where = at(f"{self.pointer.removesuffix('/args')}/files", name)
             self.faults.extend(Misfit(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults)
             return rest, rest_places
         added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warnings=self.warnings)
@@ -445,7 +445,7 @@ def below(pointer: str, place: str) -> str:
     base = pointer.removesuffix("/args")
     if place.startswith(FILES):
         name, _, key = place.removeprefix(FILES).rpartition("/")
-        return f"{base}/files/{escaped(name)}" if key else base
+        return at(f"{base}/files", name) if key else base
     name, bracket, index = place.partition("[")
     index = index.removesuffix("]")
     if bracket and name.isidentifier() and index.isdecimal():

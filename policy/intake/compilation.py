@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.derived import DEFAULT
-from policy.intake.parallelism import data_parallel_size
+from policy.intake.parallelism import PLATFORM, data_parallel_size
 from policy.intake.resolution import is_moe
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ SP: Final = "compilation_config.pass_config.enable_sp"
 BREAKABLE: Final = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 SCHEDULE: Final = "speculative_config.num_speculative_tokens_per_batch_size"
 DYNAMIC_ON_V1: Final = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model", "dflash"})
-PLATFORM: Final = "environment.platform"
 MAX_CONNECTORS: Final = 4
 """How deep connectors of several connectors are looked into."""
 HIGH_THROUGHPUT: Final = "deepep_high_throughput"

@@ -41,7 +41,6 @@ class Flag(Struct, frozen=True, gc=False):
     optional: bool = False
     choices: tuple[Any, ...] | None = None
     members: dict[str, Any] | None = None
-    repeats: bool = False
     secret: bool = False
     dashes: bool = False
 
@@ -147,7 +146,6 @@ def _flag(dest: str, row: Mapping[str, Any], *, says: bool = True) -> Flag:
         choices=tuple(row["choices"]) if "choices" in row else None,
         members=_members(row),
         dashes=row.get("dashes", False),
-        repeats=row.get("repeats", False),
         secret=row["kind"] == "text" and not SECRET.isdisjoint(dest.split("_")),
     )
 

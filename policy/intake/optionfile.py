@@ -65,11 +65,6 @@ def told(document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, 
     return words, places
 
 
-def escaped(name: str) -> str:
-    """A name as one step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _words(key: str, value: Any) -> list[str]:
     match value:
         case True:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.intake.configuration import Configuration, architectures_stated
+from policy.intake.deployment import PLATFORMS
 from policy.intake.formula import Incomputable, compute
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ class Asked(Struct, frozen=True):
     platform: str = "cuda"
 
 
-PLATFORMS: Final = frozenset({"cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"})
 BY_DEFAULT: Final = Asked()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.intake.derived import DEFAULT
 from policy.intake.formula import Incomputable, compute
+from policy.intake.parallelism import BACKEND, PLATFORM
 from policy.intake.tables import tables as tables_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 FACT: Final = "scheduler_config.async_scheduling"
 EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
-BACKEND: Final = "parallel_config.distributed_executor_backend"
 RAY_V2: Final = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
 """Which executor `ray` is: the older one, which schedules synchronously, by default in 0.20 and where this is 0 up to 0.32; 0.33 has one only."""
 
@@ -54,7 +54,7 @@ def derive_scheduling(
     """The fact, stated or as vLLM chooses; ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this place from 0.31 on."""
     asked = options.get("async_scheduling")
     if platform == "cpu":
-        derived.facts[FACT] = False, "environment.platform"
+        derived.facts[FACT] = False, PLATFORM
     elif asked is not None:
         derived.facts[FACT] = asked, options.place("async_scheduling")
     else:

@@ -167,11 +167,6 @@ TEXTS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type
 MEMBERS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flattens")
 
 
-def lookup(release: str, architecture: str, platform: str = "cuda") -> Model | None:
-    """What a release's registry says of an architecture; None for one that it does not have. Raises KeyError for an unknown release."""
-    return tables(release).model(architecture, platform)
-
-
 @cache
 def provenance(folder: Path = MODELS) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Which wheels the tables were read from: `vllm` and `transformers`, by release."""

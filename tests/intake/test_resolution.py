@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policy.intake.configuration import Configuration
 from policy.intake.resolution import MOST, Asked, Resolved, Unsupported, architectures_of, is_encoder_decoder, is_hybrid, is_moe, resolved, use_mla
-from policy.intake.tables import lookup, releases, tables
+from policy.intake.tables import releases, tables
 
 NEWEST = "0.33.0"
 Document = dict[str, Any]
@@ -167,14 +167,14 @@ def test_experts_come_from_configuration_classes_too(document: Document, *, expe
 
 @pytest.mark.parametrize(("release", "expected"), [("0.28.0", True), ("0.33.0", False)])
 def test_a_hybrid_class_with_attention_layers_only_is_not_hybrid(release: str, *, expected: bool) -> None:
-    model = lookup(release, "GraniteMoeHybridForCausalLM")
+    model = tables(release).model("GraniteMoeHybridForCausalLM")
     assert model is not None
     document = {"model_type": "granitemoehybrid", "layer_types": ["full_attention"] * 4}
     assert is_hybrid(model, Configuration(document, tables(release))) is expected
 
 
 def test_a_class_that_is_not_hybrid_stays_so() -> None:
-    model = lookup(NEWEST, "LlamaForCausalLM")
+    model = tables(NEWEST).model("LlamaForCausalLM")
     assert model is not None
     assert is_hybrid(model, Configuration({"model_type": "llama", "layer_types": ["mamba"]}, tables(NEWEST))) is False
 

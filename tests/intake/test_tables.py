@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.intake.tables import Model, lookup, provenance, releases, tables
+from policy.intake.tables import Model, provenance, releases, tables
 
 
 def test_the_tables_cover_every_release_with_its_proof() -> None:
@@ -28,17 +28,20 @@ def test_tables_are_read_once() -> None:
 
 
 def test_a_model_changes_with_the_release() -> None:
-    hybrid = {release: model is not None and model.is_hybrid for release in ("0.23.0", "0.27.1") for model in [lookup(release, "MiniMaxText01ForCausalLM")]}
+    hybrid = {
+        release: model is not None and model.is_hybrid for release in ("0.23.0", "0.27.1") for model in [tables(release).model("MiniMaxText01ForCausalLM")]
+    }
     assert hybrid == {"0.23.0": True, "0.27.1": False}
     assert tables("0.27.1").previously["BambaForCausalLM"] == "0.23.0"
 
 
 def test_a_model_has_the_flags_of_its_platform() -> None:
-    flags = {platform: model.supports_pp for platform in ("cuda", "rocm") if (model := lookup("0.33.0", "DeepseekV41ForCausalLM", platform)) is not None}
-    other = tables("0.33.0").other_platforms
+    newest = tables("0.33.0")
+    flags = {platform: model.supports_pp for platform in ("cuda", "rocm") if (model := newest.model("DeepseekV41ForCausalLM", platform)) is not None}
+    other = newest.other_platforms
     assert flags.keys() == {"cuda", "rocm"}
     assert {type(model) for models in other.values() for model in models.values()} == {Model}
-    assert lookup("0.33.0", "NoSuchModel", "rocm") is None
+    assert newest.model("NoSuchModel", "rocm") is None
 
 
 def test_an_unknown_release_is_a_key_error() -> None:
