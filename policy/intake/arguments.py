@@ -29,8 +29,8 @@ MATTER: Final = frozenset(
         *("enable_prompt_embeds", "enable_return_routed_experts", "enable_sleep_mode", "enable_trace_replay", "enforce_eager"),
         *("hf_config_path", "hf_overrides", "kv_offloading_backend", "kv_offloading_size", "kv_sharing_fast_prefill", "kv_transfer_config"),
         *("logits_processors", "logprobs_mode", "mamba_cache_mode", "mm_encoder_only", "model", "model_impl", "optimization_level"),
-        *("pipeline_parallel_size", "prefill_context_parallel_size", "reasoning_config", "reasoning_parser", "return_sampling_mask", "runner"),
-        *("spec_method", "spec_model", "spec_tokens", "speculative_config", "tensor_parallel_size", "ubatch_size", "watermark_config"),
+        *("pipeline_parallel_size", "pooler_config", "prefill_context_parallel_size", "reasoning_config", "reasoning_parser", "return_sampling_mask"),
+        *("runner", "spec_method", "spec_model", "spec_tokens", "speculative_config", "tensor_parallel_size", "ubatch_size", "watermark_config"),
     }
 )
 """The options that some fact depends on, by their names in `EngineArgs`; all others are named in `Options.ignored`."""

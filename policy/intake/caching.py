@@ -52,13 +52,12 @@ def _prefix_caching(derived: Derived, target: Target, options: Options, tables: 
     asked = options.get("enable_prefix_caching")
     if asked is not None:
         return asked, options.place("enable_prefix_caching")
-    model = target.found.model
     known = {
         "attn_type": _attention(target),
         "model_config.is_hybrid": target.is_hybrid,
         "pooler_config": target.is_pooling or None,
-        "pooler_config.seq_pooling_type": model.seq_pooling_type,
-        "pooler_config.tok_pooling_type": model.tok_pooling_type,
+        "pooler_config.seq_pooling_type": target.seq_pooling_type,
+        "pooler_config.tok_pooling_type": target.tok_pooling_type,
     }
     return bool(overridden([{CACHING: tables.constants["prefix_caching"]}], known.get).get(CACHING)), DEFAULT
 

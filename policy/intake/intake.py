@@ -16,13 +16,13 @@ from policy.intake.arguments import below, read_options
 from policy.intake.derivation import VARIABLE, derive
 from policy.intake.derived import Derived  # noqa: TC001  # msgspec reads the annotations
 from policy.intake.launcher import read_command, read_text
+from policy.intake.pooling import Unreadable
 from policy.intake.resolution import Unsupported
 from policy.intake.row import facts_of
 from policy.intake.shell import MAX_WORDS
 from policy.intake.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
 from policy.intake.tables import tables
-from policy.intake.target import MODULES, read_target
-from policy.jsontext import NotJson
+from policy.intake.target import read_target
 from policy.vocabulary import INDEX, ancestors
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def _read_models(deployment: Deployment, options: Options, models: _Models, know
     except Unsupported as error:
         fault = Misfit(at(deployment.models_at, described), f"vLLM {known.release} refuses this model: {error}")
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
-    except NotJson as error:
-        raise RequestInvalid([Misfit(at(f"{pointer}/files", f"{name}/{MODULES}"), str(error))]) from error
+    except Unreadable as error:
+        raise RequestInvalid([Misfit(at(f"{pointer}/files", error.path), str(error))]) from error
 
 
 def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:

@@ -5,14 +5,14 @@ Owns the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.33 b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from policy.intake.configuration import Configuration
 from policy.intake.derived import DEFAULT
+from policy.intake.pooling import read_pooling
 from policy.intake.resolution import Asked, Resolved, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
-from policy.jsontext import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from policy.intake.commandline import Options
     from policy.intake.derived import Derived
     from policy.intake.tables import Tables
-
-MODULES: Final = "modules.json"
-POOLING: Final = "sentence_transformers.models.Pooling"
-POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
-"""How Sentence Transformers call their pooling module, from 0.30 on; before there was one name."""
 
 
 class Target(Struct, frozen=True):
@@ -37,6 +32,8 @@ class Target(Struct, frozen=True):
     found: Resolved
     is_hybrid: bool
     is_encoder_decoder: bool
+    seq_pooling_type: str
+    tok_pooling_type: str
 
     @property
     def is_pooling(self) -> bool:
@@ -59,10 +56,10 @@ def read_target(name: str, described: str, config: Mapping[str, Any], options: O
     """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
 
     Raises:
-        NotJson: its ``modules.json`` is none.
+        Unreadable: a file that says how it pools is no JSON.
         Unsupported: the release has no class for it.
     """
-    modules = files.get(f"{name}/{MODULES}")
+    pooling = read_pooling(name, files, options, tables.series)
     configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
     below = f"{described}/"
     architectures = architectures_of(configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below)))
@@ -70,7 +67,7 @@ def read_target(name: str, described: str, config: Mapping[str, Any], options: O
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),
         options.values.get("model_impl", "auto"),
-        modules is not None and _pools(modules, tables.series),
+        pooling.pools,
         platform,
     )
     found = resolved(tables, configuration, architectures, asked)
@@ -82,14 +79,9 @@ def read_target(name: str, described: str, config: Mapping[str, Any], options: O
         found,
         is_hybrid(found.model, configuration),
         is_encoder_decoder(configuration),
+        pooling.sequence or found.model.seq_pooling_type,
+        pooling.tokens or found.model.tok_pooling_type,
     )
-
-
-def _pools(modules: str, series: tuple[int, int]) -> bool:
-    """Whether a model's modules, as Sentence Transformers list them, have one that pools. Raises NotJson."""
-    listed = read_json(modules.encode())
-    names = POOLINGS if series >= (0, 30) else {POOLING}
-    return isinstance(listed, list) and any(isinstance(module, dict) and module.get("type") in names for module in listed)
 
 
 def derive_model(derived: Derived, target: Target, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:

@@ -33,6 +33,30 @@ MODES: list[tuple[list[str], dict[str, tuple[str, str]]]] = [
 ]
 
 
+MODULES = {"a/modules.json": '[{"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]'}
+POOLINGS: list[tuple[str, list[str], str | None, str]] = [
+    ("0.31.0", [], '{"pooling_mode_mean_tokens": true}', "none"),
+    ("0.31.0", [], '{"pooling_mode_mean_tokens": false, "pooling_mode_lasttoken": true}', "align"),
+    ("0.31.0", [], '{"pooling_mode_lasttoken": true, "pooling_mode_cls_token": true}', "none"),
+    ("0.31.0", [], '{"pooling_mode": "mean"}', "none"),
+    ("0.29.0", [], '{"pooling_mode": "mean"}', "align"),
+    ("0.31.0", [], '{"pooling_mode": "weightedmean"}', "align"),
+    ("0.31.0", [], '["pooling_mode_mean_tokens"]', "align"),
+    ("0.31.0", [], None, "align"),
+    ("0.31.0", ["--pooler-config", '{"pooling_type": "LAST"}'], '{"pooling_mode_mean_tokens": true}', "align"),
+    ("0.31.0", ["--pooler-config", '{"pooling_type": "STEP"}'], None, "none"),
+    ("0.31.0", ["--pooler-config.seq_pooling_type", "MEAN"], '{"pooling_mode_lasttoken": true}', "none"),
+    ("0.31.0", ["--pooler-config", '{"use_activation": true}'], '{"pooling_mode_mean_tokens": true}', "none"),
+]
+
+
+@pytest.mark.parametrize(("release", "args", "pooling", "expected"), POOLINGS)
+def test_a_pooling_hybrid_caches_by_how_it_pools(ask: Asking, release: str, args: list[str], pooling: str | None, expected: str) -> None:
+    files = MODULES if pooling is None else {**MODULES, "a/1_Pooling/config.json": pooling}
+    found = ask.fact(MODE, ["--model", "a", *args], release, models={"a": MODELS["hybrid"]}, files=files)
+    assert found == (expected, "default")
+
+
 @pytest.mark.parametrize(("args", "expected"), MODES, ids=[" ".join(args) for args, _ in MODES])
 def test_the_mode_is_what_the_releases_hooks_make_of_it(ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]) -> None:
     assert {release: ask.fact(MODE, ["--model", *args], release) for release in expected} == expected

@@ -159,9 +159,13 @@ def test_a_repository_whose_modules_pool_is_a_pooling_model(ask: Asking, release
     assert found == (expected, "model_configs/a/b/architectures")
 
 
-def test_modules_that_are_no_json_are_a_fault_at_their_file(ask: Asking) -> None:
-    problem, faults = ask.refusal(["--model", "a/b"], models={"a/b": LLAMA}, files={"a/b/modules.json": "[not json"})
-    assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/deployment/files/a~1b~1modules.json"])
+POOLED = {"a/b/modules.json": json.dumps([{"type": POOLING, "path": "1_Pooling"}])}
+
+
+@pytest.mark.parametrize("name", ["modules.json", "1_Pooling/config.json"])
+def test_a_file_of_sentence_transformers_that_is_no_json_is_a_fault_there(ask: Asking, name: str) -> None:
+    problem, faults = ask.refusal(["--model", "a/b"], models={"a/b": LLAMA}, files={**POOLED, f"a/b/{name}": "[not json"})
+    assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", [f"/deployment/files/a~1b~1{name.replace('/', '~1')}"])
 
 
 HEADED: list[tuple[str, str, str, list[str]]] = [
