@@ -59,6 +59,9 @@ bench: $(READY) ## the benchmark; writes bench/results.md
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
+unseen: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)
+	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
+
 image-install: ## the image's first step: what runs, in $(IMAGE), with the rules beside it
 	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(IMAGE)
@@ -88,4 +91,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke
+.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen

@@ -35,6 +35,7 @@ FILES = [
     "0.32.0",
     "0.32.0-cpuplatform",
     "0.33.0",
+    *(f"drawn-{release}" for release in ("0.20.2", "0.21.0", "0.23.0", "0.25.0", "0.27.1", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")),
 ]
 FOLDER = Path(__file__).resolve().parent.parent / "recordings" / "deployments"
 TODAY = date(2026, 1, 1)
@@ -93,7 +94,8 @@ def comes_from_somewhere(origin: str, deployment: Line) -> bool:
     named = [f"env.{name}" for name in deployment["env"]] + [f"environment.{name}" for name in deployment["environment"]]
     models = [f"model_configs/{name}" for name in deployment["model_configs"]]
     within = [*models, *(f"files/{name}" for name in deployment.get("files", {}))]
-    return origin in {"default", "assumed", *named, *models} or origin.startswith(tuple(f"{place}/" for place in within))
+    whole = {"args"} if isinstance(deployment["args"], str) else set()
+    return origin in {"default", "assumed", *whole, *named, *models} or origin.startswith(tuple(f"{place}/" for place in within))
 
 
 @pytest.mark.parametrize("name", FILES)

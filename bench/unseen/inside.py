@@ -1,0 +1,344 @@
+"""The side of vLLM: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
+
+Owns the models that are drawn from (every configuration class that Transformers and the release have, with the architectures of the
+release's registry), and what the release makes of a deployment: the facts of its configuration, the runner, or its refusal. It imports
+nothing of this project and needs no accelerator: what would ask one is told what an H100 says.
+
+    python inside.py models FOLDER                           writes models.json and classes.pickle
+    python inside.py ask PLATFORM FOLDER IN OUT PART PARTS   answers each line of IN that is the part's
+"""
+
+import contextlib
+import enum
+import importlib
+import importlib.abc
+import importlib.machinery
+import io
+import json
+import logging
+import os
+import pickle
+import re
+import shlex
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+from unittest.mock import MagicMock
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
+warnings.filterwarnings("ignore")
+logging.disable(logging.ERROR)
+
+EXTENSIONS = frozenset(
+    ["vllm." + name for name in ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch", "_qutlass_C", "cumem_allocator")]
+    + ["vllm.vllm_flash_attn._vllm_fa2_C", "vllm.vllm_flash_attn._vllm_fa3_C"]
+)
+"""Compiled for CUDA, and not to be had here; nothing of a configuration comes from them."""
+ABSENT = "lmcache"
+"""A package that images have and an environment made by pip has not; vLLM asks only whether it is there."""
+PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.common.cli_args")
+"""Where `vllm serve` has its flags: up to 0.28, up to 0.32, from 0.33 on."""
+BY_PLATFORM = "vllm.models."
+"""Classes that are others on another platform; what the CPU's say is not what an H100's would."""
+SECONDS = 60
+IMPORTS = ("vllm.", "transformers.", "ray", "sympy", "torch._inductor", "torch._dynamo", "torch.fx", "numba", "compressed_tensors")
+
+
+class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Modules that are imported without being there."""
+
+    def find_spec(self, name, path, target=None):
+        if name in EXTENSIONS or name.split(".")[0] == ABSENT:
+            return importlib.machinery.ModuleSpec(name, self, is_package=name.startswith(ABSENT))
+        return None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        if module.__name__.startswith(ABSENT):
+            module.__getattr__ = _anything
+
+
+def _anything(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return MagicMock()
+
+
+def stand_in(platform):
+    """vLLM's platform is ``platform`` from here on; for CUDA an H100 of 80 GB, eight of them, with its extensions said to be there."""
+    import torch
+    from vllm import platforms
+
+    if platform == "cpu":
+        from vllm.platforms.cpu import CpuPlatform
+
+        platforms._current_platform = CpuPlatform()
+        return
+    sys.meta_path.insert(0, StandIn())
+    from vllm.platforms import cuda
+    from vllm.platforms.interface import DeviceCapability
+
+    hopper = DeviceCapability(9, 0)
+
+    class H100(cuda.NonNvmlCudaPlatform):
+        get_device_capability = classmethod(lambda cls, device_id=0: hopper)
+        has_device_capability = classmethod(
+            lambda cls, capability, device_id=0: hopper >= capability if isinstance(capability, tuple) else hopper.to_int() >= capability
+        )
+        is_device_capability = classmethod(
+            lambda cls, capability, device_id=0: hopper == tuple(capability) if isinstance(capability, tuple) else hopper.to_int() == capability
+        )
+        is_device_capability_family = classmethod(lambda cls, capability, device_id=0: capability // 10 == 9)
+        get_device_name = classmethod(lambda cls, device_id=0: "NVIDIA H100 80GB HBM3")
+        get_device_total_memory = classmethod(lambda cls, device_id=0: 80 << 30)
+        device_count = classmethod(lambda cls: 8)
+        is_fully_connected = classmethod(lambda cls, device_ids: True)
+        num_compute_units = classmethod(lambda cls, device_id=0: 132)
+        log_warnings = classmethod(lambda cls: None)
+        support_deep_gemm = classmethod(lambda cls: True)
+
+    platforms._current_platform = H100()
+    torch.cuda.device_count = torch.accelerator.device_count = lambda: 8
+    _say_yes_to_kernels()
+
+
+def _say_yes_to_kernels():
+    from torch._ops import _OpNamespace
+
+    asked = _OpNamespace.__getattr__
+
+    def answer(self, name):
+        try:
+            return asked(self, name)
+        except AttributeError:
+            if self.name.startswith(("_C", "_moe_C")) and "supports" in name:
+                return lambda *_, **__: True
+            raise
+
+    _OpNamespace.__getattr__ = answer
+
+
+def models(folder):
+    """Writes what the release says of its classes, and the configurations that deployments are drawn from."""
+    stand_in("cpu")
+    from vllm.model_executor.models import registry
+
+    classes = {}
+    for architecture, model in registry.ModelRegistry.models.items():
+        with contextlib.suppress(Exception):
+            cls = model.load_model_cls()
+            if not cls.__module__.startswith(BY_PLATFORM):
+                classes[architecture] = registry._ModelInfo.from_model_cls(cls)
+    (folder / "classes.pickle").write_bytes(pickle.dumps(classes))
+    pool = dict(_transformers_models(set(classes))) | dict(_own_models(set(classes)))
+    (folder / "models.json").write_text(json.dumps(pool))
+    print(f"{len(pool)} configurations of {len({name.split('.')[1] for name in pool})} architectures, of {len(classes)} that are registered")
+
+
+def _transformers_models(architectures):
+    from transformers.models.auto import configuration_auto, modeling_auto
+
+    mappings = [getattr(modeling_auto, name) for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
+    for model_type in configuration_auto.CONFIG_MAPPING_NAMES:
+        names = {name for mapping in mappings for name in _several(mapping.get(model_type)) if name in architectures}
+        if names:
+            with contextlib.suppress(Exception):
+                yield from _configurations(model_type, configuration_auto.CONFIG_MAPPING[model_type], names)
+
+
+def _several(names):
+    return (names,) if isinstance(names, str) else names or ()
+
+
+def _own_models(architectures):
+    from vllm.transformers_utils.config import _CONFIG_REGISTRY
+
+    for model_type in _CONFIG_REGISTRY:
+        with contextlib.suppress(Exception):
+            cls = _CONFIG_REGISTRY[model_type]
+            stems = _letters(model_type), _letters(cls.__name__.removesuffix("Config"))
+            yield from _configurations(model_type, cls, {name for name in architectures if _letters(name).startswith(stems)})
+
+
+def _letters(name):
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _configurations(model_type, cls, architectures):
+    for way in ("to_dict", "to_diff_dict"):
+        written = json.loads(json.dumps(getattr(cls(), way)(), default=str))
+        for name in ("transformers_version", "_name_or_path", "_attn_implementation_autoset"):
+            written.pop(name, None)
+        for architecture in sorted(architectures):
+            yield f"{model_type}.{architecture}.{way}", {"model_type": model_type, **written, "architectures": [architecture]}
+
+
+class Asked:
+    """A release that is asked of deployments, one after the other, each in a process of its own."""
+
+    def __init__(self, platform, folder):
+        stand_in(platform)
+        import vllm.config.vllm
+        from vllm.engine import arg_utils
+        from vllm.model_executor.models import registry
+
+        self.platform, self.config, self.arguments = platform, vllm.config.vllm, arg_utils
+        self.facts = json.loads((folder / "facts.json").read_text())
+        self.made = []
+        classes = pickle.loads((folder / "classes.pickle").read_bytes())
+        inspect = registry._LazyRegisteredModel.inspect_model_cls
+        known = {id(model): classes[name] for name, model in registry.ModelRegistry.models.items() if name in classes}
+        registry._LazyRegisteredModel.inspect_model_cls = lambda model: known.get(id(model)) or inspect(model)
+        post_init = self.config.VllmConfig.__post_init__
+
+        def watched(config, *args, **keywords):
+            self.made.append(config)
+            return post_init(config, *args, **keywords)
+
+        self.config.VllmConfig.__post_init__ = watched
+
+    def answer(self, line):
+        """What the release makes of a line's deployment: its facts and runner, or where and with what words it stopped."""
+        deployment = line["request"]["deployment"]
+        stage, said = "arguments", {"id": line["id"]}
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            self._lay_out(deployment)
+            try:
+                arguments = self._parsed(deployment["args"])
+                stage = "configuration"
+                config = self.arguments.AsyncEngineArgs.from_cli_args(arguments).create_engine_config(_context())
+                said |= {"starts": True, "facts": self._facts_of(config), "runner": _runner(config)}
+                if hasattr(config, "_get_v2_model_runner_unsupported_features"):
+                    said["unsupported_features"] = config._get_v2_model_runner_unsupported_features()
+            except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it is, it is the answer
+                stage = "runner" if self.made else stage
+                said |= {"starts": False, "stage": stage, "error": f"{type(error).__name__}: {error}"[:600], "trace": traceback.format_exc()[-1500:]}
+            os.chdir("/")
+        return said
+
+    def _lay_out(self, deployment):
+        files = {f"{name}/config.json": json.dumps(config) for name, config in deployment["model_configs"].items()}
+        for name, text in {**files, **deployment.get("files", {})}.items():
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_text(text)
+        os.environ |= deployment["env"]
+        environment = deployment["environment"]
+        if environment["has_triton"] and self.platform != "cpu":
+            for name, module in list(sys.modules.items()):
+                if name.startswith("vllm.config") and hasattr(module, "HAS_TRITON"):
+                    module.HAS_TRITON = True
+        _install(environment["plugins"]["logits_processors"])
+
+    def _parsed(self, args):
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+        words = shlex.split(args) if isinstance(args, str) else list(args)
+        words = words[words.index("serve") + 1 :] if "serve" in words[:2] else words
+        sys.argv = ["vllm", "serve", *words]
+        with contextlib.redirect_stderr(io.StringIO()):
+            parsed = _first(PARSERS).make_arg_parser(FlexibleArgumentParser(prog="vllm serve")).parse_args(words)
+        parsed.model = getattr(parsed, "model_tag", None) or parsed.model
+        return parsed
+
+    def _facts_of(self, config):
+        return {name: _value(name, kind, config) for name, kind in self.facts.items() if not name.startswith(("env.", "platform.", "plugins."))}
+
+
+def _first(names):
+    for name in names:
+        with contextlib.suppress(ModuleNotFoundError):
+            return importlib.import_module(name)
+    raise ModuleNotFoundError(f"none of {names}")
+
+
+def _context():
+    from vllm.usage.usage_lib import UsageContext
+
+    return UsageContext.OPENAI_API_SERVER
+
+
+def _runner(config):
+    import vllm.envs
+
+    runs_on_v2 = getattr(config, "use_v2_model_runner", None)
+    return "v2" if (vllm.envs.VLLM_USE_V2_MODEL_RUNNER if runs_on_v2 is None else runs_on_v2) else "v1"
+
+
+def _install(plugins):
+    from importlib import metadata
+
+    found = metadata.entry_points
+    installed = [metadata.EntryPoint(name=name, value="module:Class", group="vllm.logits_processors") for name in plugins]
+
+    def entry_points(**asked):
+        return installed if asked.get("group") == "vllm.logits_processors" else found(**asked)
+
+    metadata.entry_points = entry_points
+    for name, module in list(sys.modules.items()):
+        if name.startswith("vllm") and getattr(module, "entry_points", None) is found:
+            module.entry_points = entry_points
+
+
+def _value(name, kind, config):
+    value = config
+    for step in name.split("."):
+        value = getattr(value, step, None)
+    if callable(value):
+        value = value()
+    if kind == "PRESENCE":
+        return value is not None
+    if isinstance(value, enum.Enum):
+        value = value.name if name.startswith("compilation_config") else value.value
+    return json.loads(json.dumps(list(value) if isinstance(value, set | tuple) else value, default=repr))
+
+
+def ask(platform, folder, source, target, part, parts):
+    """Answers the lines of ``source`` whose number falls to ``part``, each in a child; what a child imports, the next one has."""
+    release = Asked(platform, folder)
+    lines = [json.loads(line) for line in source.read_text().splitlines()]
+    with target.open("w") as out:
+        for line in lines[part::parts]:
+            said = _in_a_child(release, line)
+            for name in said.pop("modules", ()):
+                if name not in sys.modules:
+                    with contextlib.suppress(Exception):
+                        importlib.import_module(name)
+            out.write(json.dumps(said) + "\n")
+            out.flush()
+
+
+def _in_a_child(release, line):
+    before = set(sys.modules)
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(reader)
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        signal.alarm(SECONDS)
+        said = release.answer(line)
+        said["modules"] = [name for name in sys.modules if name.startswith(IMPORTS) and name not in before]
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(json.dumps(said).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(told) if told else {"id": line["id"], "starts": False, "stage": "died", "error": "no answer"}
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["models", folder]:
+            models(Path(folder))
+        case ["ask", platform, folder, source, target, part, parts]:
+            ask(platform, Path(folder), Path(source), Path(target), int(part), int(parts))
+        case _:
+            sys.exit(__doc__)
