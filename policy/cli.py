@@ -6,7 +6,6 @@ Owns the flags of deciding and how a file becomes requests. ``service.cli`` adds
 from __future__ import annotations
 
 import subprocess
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +16,7 @@ from rich.progress import track
 
 from policy import candidate, render
 from policy.cli_rules import rules_app
-from policy.console import FOUND, INVALID, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, loaded, out, read_text, show_answer
+from policy.console import FOUND, INVALID, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, loaded, out, read_document, read_text, show_answer
 from policy.containers import name_of, requests_of
 from policy.decision import Decision, encode
 from policy.errors import Misfit, PolicyError, RequestInvalid, RulesInvalid, quoted
@@ -25,17 +24,11 @@ from policy.folder import default_folder
 from policy.intake.deployment import Platform
 from policy.intake.lookup import Models
 from policy.intake.manifests import is_manifest
-from policy.jsontext import NotJson, read_json
 from policy.request import Manifest, Request, read_asked, with_explanation
-from policy.source import read_documents
 
 if TYPE_CHECKING:
     from policy.policy import Policy
 
-MAX_FILE = 32 << 20
-MAX_VALUES = 2_000_000
-SLOW = 1 << 19
-"""From so many characters on, reading YAML takes seconds."""
 CANDIDATE_SECONDS = 10.0
 
 app = typer.Typer(
@@ -81,7 +74,7 @@ def decide(
     `kubectl get deploy -A -o yaml | runner-policy decide -`
     """
     _, policy = loaded(rules or default_folder(), default_release, _models(model_configs or [], hub=hub).find)
-    asked = _asked(policy, _completed(_document(file), vllm_version, platform), explain=explain)
+    asked = _asked(policy, _completed(read_document(file), vllm_version, platform), explain=explain)
     if isinstance(asked, Request):
         answer = _decided(policy, asked)
         show_answer(answer, render.decision(answer), as_json=as_json)
@@ -111,7 +104,7 @@ def dry_run(
 ) -> None:
     """Explain a decision, and with candidate rules say what they would change."""
     sources, policy = loaded(rules or default_folder(), default_release, _models(model_configs or [], hub=hub).find)
-    document = _document(file)
+    document = read_document(file)
     asked = _asked(policy, document, explain=True)
     if isinstance(asked, Manifest):
         fail(USAGE, f"{file}: a manifest has any number of deployments; `decide --explain` explains each")
@@ -151,22 +144,6 @@ def _models(named: list[str], *, hub: bool) -> Models:
         return Models({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
     except PolicyError as error:
         fail(USAGE, str(error))
-
-
-def _document(file: str) -> Any:
-    """A request's document: JSON is YAML to the reader, but for its bounds, so YAML is tried where JSON fails."""
-    text = read_text(file)
-    try:
-        return read_json(text.encode())
-    except NotJson as no_json:
-        if text.lstrip().startswith(("{", "[")):
-            fail(USAGE, f"{file}: {no_json}")
-    try:
-        with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
-            documents = read_documents(text, file, MAX_FILE, MAX_VALUES)
-    except RulesInvalid as error:
-        fail(USAGE, *map(str, error.faults))
-    return documents[0] if len(documents) == 1 else documents
 
 
 def _completed(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:

@@ -18,7 +18,8 @@ import typer
 from policy import render
 from policy.cases import read_cases, run_cases
 from policy.catalogue import load, unused_conditions
-from policy.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, err, fail, loaded, show_answer
+from policy.cli_proof import diff, prove
+from policy.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, annotation, err, fail, loaded, show_answer
 from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid, nearest, quoted
 from policy.folder import default_folder, read_folder
 from policy.policy import Policy
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from policy.cases import Result
     from policy.catalogue import Catalogue
 
-rules_app = typer.Typer(help="Check, test and show the rules.", no_args_is_help=True)
+rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)
+rules_app.command()(prove)
+rules_app.command()(diff)
 
 
 class Format(StrEnum):
@@ -91,7 +94,7 @@ def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Form
         case Format.GITHUB:
             for level, found in (("warning", warnings), ("error", faults)):
                 for fault in found:
-                    typer.echo(f"::{level} file={fault.path},line={fault.line},col={fault.column}::{_escaped(fault.message)}")
+                    typer.echo(annotation(level, fault))
         case Format.JUNIT:
             _junit("rules check", [(str(fault.path), f"{fault.line}:{fault.column}", fault.message) for fault in faults] or [("rules", "check", None)])
 
@@ -123,7 +126,7 @@ def _report_test(found: list[Result], failed: list[Result], form: Format) -> Non
             typer.echo(json.dumps({"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]}, ensure_ascii=False))
         case Format.GITHUB:
             for result in failed:
-                typer.echo(f"::error file={result.case.path},line={result.case.line}::{_escaped(f'{result.case.name} ({result.release}): {result.found}')}")
+                typer.echo(annotation("error", Fault(result.case.path, result.case.line, 0, f"{result.case.name} ({result.release}): {result.found}")))
         case Format.JUNIT:
             _junit("rules test", [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found])
 
@@ -141,11 +144,6 @@ def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
         if failure:
             ET.SubElement(element, "failure", message=failure)
     typer.echo(ET.tostring(suite, encoding="unicode", xml_declaration=True))
-
-
-def _escaped(message: str) -> str:
-    """A message as GitHub's workflow commands take it."""
-    return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 @rules_app.command("show")

@@ -7,19 +7,22 @@ users wrote is obeyed by the terminal.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
 
 from policy.catalogue import load
 from policy.decision import encode
-from policy.errors import EngineFailed, PolicyError, RulesInvalid
+from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid
 from policy.folder import read_folder
 from policy.intake.intake import found_nowhere
+from policy.jsontext import NotJson, read_json
 from policy.policy import Policy
 from policy.render import plainly
+from policy.source import read_documents
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
     from policy.intake.intake import Find
 
 FOUND, USAGE, INVALID = 1, 2, 3
+MAX_FILE: Final = 32 << 20
+MAX_VALUES: Final = 2_000_000
+SLOW: Final = 1 << 19
+"""From so many characters on, reading YAML takes seconds."""
 
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -75,3 +82,30 @@ def read_text(path: Path | str) -> str:
         return sys.stdin.buffer.read().decode() if str(path) == "-" else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         fail(USAGE, f"{path}: cannot be read: {error}")
+
+
+def read_document(file: str) -> Any:
+    """The document of a file: JSON, or YAML, whose several documents are a list."""
+    return parsed(read_text(file), file)
+
+
+def parsed(text: str, file: str) -> Any:
+    """The document in a file's text: JSON is YAML to the reader, but for its bounds, so YAML is tried where JSON fails."""
+    try:
+        return read_json(text.encode())
+    except NotJson as no_json:
+        if text.lstrip().startswith(("{", "[")):
+            fail(USAGE, f"{file}: {no_json}")
+    try:
+        with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
+            documents = read_documents(text, file, MAX_FILE, MAX_VALUES)
+    except RulesInvalid as error:
+        fail(USAGE, *map(str, error.faults))
+    return documents[0] if len(documents) == 1 else documents
+
+
+def annotation(level: str, fault: Fault) -> str:
+    """A fault as a workflow command of GitHub, which takes everything on one line."""
+    message = fault.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    column = f",col={fault.column}" if fault.column else ""
+    return f"::{level} file={fault.path},line={fault.line}{column}::{message}"

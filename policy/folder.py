@@ -22,6 +22,10 @@ class Sources:
     rules: dict[str, str] = field(default_factory=dict)
     cases: dict[str, str] = field(default_factory=dict)
 
+    def add(self, name: str, text: str) -> None:
+        """Keep a file's text by its path inside the folder."""
+        (self.cases if name.endswith(TEST_SUFFIX) else self.rules)[name] = text
+
 
 def default_folder() -> Path:
     """``rules/`` where one works, else the rules that came with the package."""
@@ -54,7 +58,7 @@ def read_folder(folder: Path) -> Sources:
         except (OSError, UnicodeDecodeError) as error:
             faults.append(Fault(name, 1, 1, f"cannot be read: {error}"))
             continue
-        (sources.cases if name.endswith(TEST_SUFFIX) else sources.rules)[name] = text
+        sources.add(name, text)
     if len(sources.rules) > MAX_FILES:
         faults.append(Fault("", 1, 1, f"more than {MAX_FILES} rule files"))
     if faults:

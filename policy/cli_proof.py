@@ -1,0 +1,161 @@
+"""The commands that prove: what holds of the rules, and what an edit of them means.
+
+Owns their options, and how names and files become rules and fleets; ``proof.report`` has what they print.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from policy.catalogue import load
+from policy.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, loaded, parsed, read_text
+from policy.containers import requests_of
+from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
+from policy.folder import default_folder, read_folder
+from policy.jsontext import NotJson, read_json
+from policy.policy import Policy
+from policy.proof import report
+from policy.render import as_text
+from policy.request import Manifest, read_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.proof.edit import Counted
+    from policy.releases import Releases
+    from policy.request import Request
+
+
+class ProofFormat(StrEnum):
+    """How a proof is reported."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+class EditFormat(StrEnum):
+    """How an edit is reported."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    GITHUB = "github"
+
+
+def prove(
+    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    rules: RulesOption = None,
+    form: Annotated[ProofFormat, typer.Option("--format", help="For people, programs, or GitHub's annotations.")] = ProofFormat.TEXT,
+) -> None:
+    """Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.
+
+    Of neighbours that differ, one smallest deployment is shown for each difference, decided by the engine as well.
+    """
+    from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import, and other commands do not need it
+
+    place = folder or rules or default_folder()
+    _, policy = loaded(place, None)
+    with err.status("proving") as status:
+        proof = proof_of(policy, lambda what: status.update(f"proving {what}"))
+    faults = RulesInvalid(proof.faults).under(place).faults
+    match form:
+        case ProofFormat.TEXT:
+            for fault in faults:
+                err.print(str(fault), markup=False)
+            typer.echo(as_text(report.steps(proof)), nl=False)
+            typer.echo(f"{len(policy.catalogue.rules)} rules, {len(policy.releases.known)} releases: {report.verdict(faults)}")
+        case ProofFormat.JSON:
+            typer.echo(json.dumps(report.proof_document(proof, faults), ensure_ascii=False))
+        case ProofFormat.GITHUB:
+            for fault in faults:
+                typer.echo(annotation("error", fault))
+    raise typer.Exit(FOUND if faults else 0)
+
+
+def diff(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="What the rules were: a git revision, or a folder.")],
+    head: Annotated[str | None, typer.Argument(metavar="[HEAD]", help="What they are to be; by default the folder as it is.")] = None,
+    rules: RulesOption = None,
+    form: Annotated[EditFormat, typer.Option("--format", help="For people, programs, a pull request, or GitHub's annotations.")] = EditFormat.TEXT,
+    fleet: Annotated[
+        str | None, typer.Option("--fleet", metavar="FILE", help="Deployments (requests, JSON lines, manifests) to count; `-` reads them.")
+    ] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.
+
+    That no deployment is affected is a proof. Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
+    """
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and other commands do not need it
+
+    place = rules or default_folder()
+    before, after = _policy(base, place), _policy(head, place)
+    with err.status("comparing") as status:
+        edit = edit_of(before, after, lambda release: status.update(f"comparing {release}"))
+    counted = _counted(fleet, before, after) if fleet else None
+    match form:
+        case EditFormat.TEXT:
+            typer.echo(as_text(report.edit(edit, counted)), nl=False)
+        case EditFormat.JSON:
+            typer.echo(json.dumps(report.edit_document(edit, counted), ensure_ascii=False))
+        case EditFormat.MARKDOWN:
+            typer.echo("\n".join(report.markdown(edit, counted)))
+        case EditFormat.GITHUB:
+            for line in report.notices(edit, place, after.catalogue, before.catalogue):
+                typer.echo(line)
+    raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
+
+
+def _policy(name: str | None, place: Path) -> Policy:
+    """The rules that a name calls; the command ends where they cannot be had or are no rules."""
+    from policy.revision import NoRevision, read_revision  # noqa: PLC0415  # git is of no use to other commands
+
+    try:
+        return Policy(load(read_folder(place) if name is None else read_revision(name, place)))
+    except NoRevision as error:
+        fail(USAGE, str(error))
+    except RulesInvalid as error:
+        fail(INVALID, f"the rules of {name or place}:", str(error))
+    except EngineFailed as error:
+        fail(INVALID, f"the rules of {name or place}: {error}")
+
+
+def _counted(file: str, before: Policy, after: Policy) -> Counted:
+    from policy.proof.edit import count  # noqa: PLC0415  # as above
+
+    fleet = _fleet(file)
+    sides = [
+        [found for number, document in enumerate(fleet, 1) for found in _requests(document, f"{file}:{number}", side.releases)] for side in (before, after)
+    ]
+    pairs = ((name, one, other) for (name, one), (_, other) in zip(*sides, strict=True))
+    return count(pairs, before, after, datetime.now(UTC).date())
+
+
+def _fleet(file: str) -> list[Any]:
+    """The documents of a file: a JSON value a line, or a list, or one document or manifest."""
+    text = read_text(file)
+    lines = [line for line in text.splitlines() if line.strip()]
+    try:
+        return [read_json(line.encode()) for line in lines]
+    except NotJson:
+        document = parsed(text, file)
+        return document if isinstance(document, list) else [document]
+
+
+def _requests(document: Any, name: str, releases: Releases) -> Iterator[tuple[str, Request | RequestInvalid]]:
+    try:
+        asked = read_asked(document, releases)
+        if isinstance(asked, Manifest):
+            for path, request in requests_of(asked, releases):
+                yield f"{name} {path}", request
+        else:
+            yield asked.request_id or name, asked
+    except RequestInvalid as error:
+        yield name, error

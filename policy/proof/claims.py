@@ -1,0 +1,120 @@
+"""What must hold of the rules of every release, proved over all facts; and which releases decide alike.
+
+Owns the claims. That ids, ranges and gaps fit together is checked when the rules are loaded (``catalogue``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import z3
+
+from policy.errors import Fault
+from policy.proof.difference import Change, differ, differences
+from policy.proof.replay import Replay
+from policy.proof.space import Space
+from policy.proof.symbolic import Symbolic
+from policy.releases import series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policy.catalogue import ReleaseRule
+    from policy.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From one release to the next: what is answered differently; nothing is a proof that they decide alike."""
+
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found of a catalogue: broken claims, the releases that decide alike, and the steps between neighbours."""
+
+    faults: tuple[Fault, ...]
+    alike: tuple[tuple[str, ...], ...]
+    steps: tuple[Step, ...]
+
+
+def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof:
+    """Every claim for every release of a loaded policy; ``tell`` hears of each release before it is looked at.
+
+    Raises:
+        Unproved: the product answers a witness otherwise than was said of it.
+    """
+    catalogue = policy.catalogue
+    known = catalogue.releases.known
+    faults: dict[Fault, list[str]] = {}
+    for release in known:
+        tell(release)
+        for fault in _faults(catalogue.rules_of(release), release):
+            faults.setdefault(fault, []).append(release)
+    steps = []
+    for before, after in pairwise(known):
+        tell(f"{before} to {after}")
+        replay = Replay((policy, before), (policy, after))
+        changes = differences(catalogue.rules_of(before), catalogue.rules_of(after), (series(before), series(after)), replay)
+        steps.append(Step(before, after, tuple(changes)))
+    return Proof(tuple(_of_releases(faults)), _alike(policy, steps), tuple(steps))
+
+
+def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
+    """What is wrong with a release's rules: one that never holds, one that never changes an answer, facts that nothing decides."""
+    space = Space([condition for item in rules for condition in (item.when, item.lifted) if condition is not None])
+    whole = Symbolic(rules, space, series(release))
+    solver = z3.SolverFor("QF_FD")
+    solver.add(space.laws)
+    if solver.check(z3.Not(z3.Or(list(whole.both.decides.values())))) == z3.sat:
+        yield Fault("releases.yaml", 1, 1, f"nothing decides for {space.stated(solver.model())}; add a `default-v2` rule with `when: always`")
+    for n, item in enumerate(rules):
+        rule = item.rule
+        if solver.check(whole.both.holds[n]) != z3.sat:
+            yield Fault(rule.path, *rule.place, "the rule can never fire: no facts fulfil its condition; correct it, or remove the range")
+        elif solver.check(_matters(whole, n, space, series(release))) != z3.sat:
+            yield Fault(rule.path, *rule.place, "the rule never changes an answer: others always say the same without it; remove the range")
+
+
+def _matters(whole: Symbolic, n: int, space: Space, own: tuple[int, int]) -> Any:
+    """When the rule changes an answer: for a list, a refusal or an advice where it is said, for what decides where all else would differ without it."""
+    rule = whole.rules[n].rule
+    if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.alone):
+        return next(when for (rule_id, *_), when in whole.said().items() if rule_id == rule.id)
+    without = Symbolic([item for item in whole.rules if item.rule is not rule], space, own)
+    return differ(whole, without, besides=rule.id)
+
+
+def _of_releases(faults: dict[Fault, list[str]]) -> Iterator[Fault]:
+    for fault, releases in faults.items():
+        where = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+        yield Fault(fault.path, fault.line, fault.column, f"in {where}, {fault.message}")
+
+
+def _alike(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
+    """The releases in groups that decide alike, each proved equal to the first of its group and told from all others by a deployment."""
+    groups = [[steps[0].before]] if steps else [[policy.catalogue.releases.known[0]]]
+    witnesses = [change.facts for step in steps for change in step.changes]
+    for step in steps:
+        if not step.changes:
+            groups[-1].append(step.after)
+            continue
+        same = next((group for group in groups if _same(policy, group[0], step.after, witnesses)), None)
+        if same is None:
+            groups.append([step.after])
+        else:
+            same.append(step.after)
+    return tuple(map(tuple, groups))
+
+
+def _same(policy: Policy, one: str, other: str, witnesses: Sequence[dict[str, Any]]) -> bool:
+    replay = Replay((policy, one), (policy, other))
+    if any(len(set(replay(facts))) > 1 for facts in witnesses):
+        return False
+    rules = [policy.catalogue.rules_of(release) for release in (one, other)]
+    return not differences(rules[0], rules[1], (series(one), series(other)), replay)

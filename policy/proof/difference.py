@@ -1,0 +1,243 @@
+"""Two sets of rules → for which deployments they answer differently, and which rule does it.
+
+Owns the classes of changed deployments, a smallest witness of each, and that the answers of the product
+itself to a witness are what was said of it. What no class covers is proved to be answered alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import z3
+
+from policy.proof.space import FALSE, Space
+from policy.proof.symbolic import Symbolic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policy.catalogue import ReleaseRule
+    from policy.precedence import Runner
+
+Series = tuple[int, int]
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said of a deployment, as far as two sets of rules are compared by it; ``said`` are ids of rules with their effects."""
+
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    said: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A class of deployments that are answered differently.
+
+    ``rule`` is responsible; ``facts`` is the smallest deployment of the class, nested as in a request,
+    which ``before`` and ``after`` answer; ``rules`` are all that are responsible in it.
+    """
+
+    rule: str
+    rules: tuple[str, ...]
+    facts: Facts
+    before: Answer
+    after: Answer
+
+
+class Unproved(Exception):  # a state, not an error of the user's
+    """The product answers a witness otherwise than the solver said: one of the two tellings of the rules is wrong."""
+
+
+def differences(
+    before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series], replay: Callable[[Facts], tuple[Answer, Answer]]
+) -> list[Change]:
+    """Every class of deployments that ``after`` answers otherwise than ``before``; none is a proof that no deployment is.
+
+    A class is a rule and a step (runner and start before, runner and start after). ``replay`` answers a
+    deployment's facts by both sets.
+
+    Raises:
+        Unproved: an answer of ``replay`` is not what was said of it.
+    """
+    if list(map(_meaning, before)) == list(map(_meaning, after)) and series[0] == series[1]:
+        return []
+    return list(_Comparison(before, after, series).changes(replay))
+
+
+def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
+    """All of a rule that an answer can depend on, its place among others aside."""
+    return (item.rule.id, item.when, item.lifted, *_scope(item))
+
+
+def _scope(item: ReleaseRule) -> tuple[Any, ...]:
+    part = item.range
+    return item.rule.layer, item.rule.effect, part.words.text, part.needs, part.yields_to, part.runner, part.decided_by
+
+
+def differ(before: Symbolic, after: Symbolic, besides: str | None = None) -> Any:
+    """When two sets of rules over one space answer differently; what the rule ``besides`` says of itself is not heard."""
+    return z3.Or(list(_differences(before, after, _swapped(before.rules, after.rules), besides)))
+
+
+def _differences(before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]], besides: str | None) -> Iterator[Any]:
+    yield before.starts != after.starts
+    for which in before.runner:
+        yield before.runner[which] != after.runner[which]
+    outcomes, said = (before.outcomes(), after.outcomes()), (before.said(), after.said())
+    for outcome in dict.fromkeys([*outcomes[0], *outcomes[1]]):
+        yield outcomes[0].get(outcome, FALSE) != outcomes[1].get(outcome, FALSE)
+    for key in dict.fromkeys([*said[0], *said[1]]):
+        if key[0] != besides:
+            yield said[0].get(key, FALSE) != said[1].get(key, FALSE)
+    for pair in swapped:
+        yield _all_said(pair, said[0])
+
+
+class _Comparison:
+    """Two sets of rules over one space."""
+
+    def __init__(self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]) -> None:
+        conditions = [condition for item in (*before, *after) for condition in (item.when, item.lifted) if condition is not None]
+        self.space = Space(conditions)
+        self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
+        self.swapped = _swapped(before, after)
+        self.responsible = self._responsible()
+        self.differs = differ(*self.sides)
+        self.wishes = self.space.wishes()
+        self.counted = _at_most(list(self.responsible.values())), _at_most([fact.stated for fact in self.space.facts.values()])
+        self.found: list[tuple[str, Any]] = []
+
+    def _responsible(self) -> dict[str, Any]:
+        """By edited rule: for which facts it is responsible: what it says differs, or, where no edited rule says otherwise, whether it holds."""
+        edited = {rule: when for rule, when in self._edited().items() if not z3.is_false(z3.simplify(when))}
+        said = [side.said() for side in self.sides]
+        keys = {**said[0], **said[1]}
+        says = {
+            rule: z3.Or([said[0].get(key, FALSE) != said[1].get(key, FALSE) for key in keys if key[0] == rule] + [self._moved(rule, said[0])])
+            for rule in edited
+        }
+        silent = z3.Not(z3.Or(list(says.values())))
+        return {rule: z3.Or(says[rule], z3.And(silent, holds)) for rule, holds in edited.items()}
+
+    def _moved(self, rule: str, said: dict[tuple[Any, ...], Any]) -> Any:
+        return z3.Or([_all_said(pair, said) for pair in self.swapped if pair[0] == rule])
+
+    def _edited(self) -> dict[str, Any]:
+        """By rule: for which facts it does not hold alike in both sets, or holds and is another. Where none is, the answers cannot differ."""
+        places = [{item.rule.id: n for n, item in enumerate(side.rules)} for side in self.sides]
+        swapped = {pair[0] for pair in self.swapped}
+        found = {}
+        for rule in dict.fromkeys([*places[0], *places[1]]):
+            here = [(side, place.get(rule)) for side, place in zip(self.sides, places, strict=True)]
+            items = [None if n is None else side.rules[n] for side, n in here]
+            same = rule not in swapped and items[0] is not None and items[1] is not None and _scope(items[0]) == _scope(items[1])
+            ways = []
+            for variable in (None, True, False):
+                holds, lifts = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
+                ways.append(z3.Or(holds[0] != holds[1], z3.And(holds[0], lifts[0] != lifts[1])) if same else z3.Or(holds))
+            found[rule] = z3.Or(ways)
+        return found
+
+    def _of(self, side: Symbolic, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
+        if n is None:
+            return FALSE, FALSE
+        item = side.rules[n]
+        return self.space.formula(item.when, side.series, variable), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
+
+    def changes(self, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Iterator[Change]:
+        """One change a class: first what each rule does alone, then what only several do together."""
+        solver = z3.SolverFor("QF_FD")
+        solver.add(self.space.laws)
+        solver.add(self.differs)
+        for rule, when in self.responsible.items():
+            others = [z3.Not(other) for name, other in self.responsible.items() if name != rule]
+            solver.push()
+            yield from self._classes(solver, z3.And([when, *others]), replay)
+            solver.pop()
+            solver.add(z3.Not(z3.And(when, z3.Or([step for name, step in self.found if name == rule]))))
+        yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
+        solver.add([z3.Not(when) for when in self.responsible.values()])
+        if solver.check() != z3.unsat:
+            raise Unproved("the answers differ where every rule is the same")
+
+    def _classes(self, solver: Any, when: Any, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Iterator[Change]:
+        """One change for each step that is left in the solver; what is found is taken out of it."""
+        solver.add(when)
+        while solver.check() == z3.sat:
+            model = self._smallest(solver)
+            step = self._step(model)
+            change = self._change(model, replay)
+            yield change
+            self.found.append((change.rule, step))
+            solver.add(z3.Not(z3.And(self.responsible[change.rule], step)))
+
+    def _step(self, model: Any) -> Any:
+        """What a model goes from and to: the runner and whether it starts, on both sides."""
+        terms = [term for side in self.sides for term in (*side.runner.values(), side.starts)]
+        return z3.And([term if z3.is_true(model.eval(term, model_completion=True)) else z3.Not(term) for term in terms])
+
+    def _smallest(self, solver: Any) -> Any:
+        """The one model with the fewest responsible rules, of those the fewest facts, and of those what is wished for first."""
+        solver.push()
+        for few in self.counted:
+            solver.add(few[_fewest(solver, few)])
+        solver.check()
+        model = solver.model()
+        for wish in self.wishes:
+            if z3.is_true(model.eval(wish, model_completion=True)):
+                solver.add(wish)
+            elif solver.check(wish) == z3.sat:
+                model = solver.model()
+                solver.add(wish)
+        solver.pop()
+        return model
+
+    def _change(self, model: Any, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Change:
+        facts = self.space.stated(model)
+        expected = tuple(_answer(side, model) for side in self.sides)
+        answers = replay(facts)
+        if answers != expected:
+            raise Unproved(f"of {facts}: said {expected}, answered {answers}")
+        rules = tuple(name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True)))
+        return Change(rules[0], rules, facts, *answers)
+
+
+def _at_most(propositions: list[Any]) -> list[Any]:
+    """By number, that no more of them hold."""
+    return [z3.PbLe([(proposition, 1) for proposition in propositions], number) for number in range(len(propositions))] + [z3.BoolVal(val=True)]
+
+
+def _fewest(solver: Any, at_most: list[Any]) -> int:
+    """How many must hold at the least."""
+    return next(number for number, few in enumerate(at_most) if solver.check(few) == z3.sat)
+
+
+def _all_said(pair: tuple[str, str], said: dict[tuple[Any, ...], Any]) -> Any:
+    return z3.And([when for key, when in said.items() if key[0] in pair])
+
+
+def _answer(side: Symbolic, model: Any) -> Answer:
+    def true(term: Any) -> bool:
+        return bool(z3.is_true(model.eval(term, model_completion=True)))
+
+    runner: Runner | None = next(which for which, when in side.runner.items() if true(when))
+    outcome = next(which for which, when in side.outcomes().items() if true(when))
+    said = sorted((rule, effect) for (rule, _, effect, _), when in side.said().items() if true(when))
+    return Answer(runner, outcome, true(side.starts), tuple(said))
+
+
+def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:
+    """Pairs of rules of one effect that stand in another order in the two sets."""
+    places = [{item.rule.id: (item.rule.effect.rank, n) for n, item in enumerate(rules)} for rules in (before, after)]
+    common = [rule for rule in places[0] if rule in places[1] and places[0][rule][0] == places[1][rule][0]]
+    return [
+        (one, other)
+        for one, other in combinations(common, 2)
+        if places[0][one][0] == places[0][other][0] and (places[0][one] < places[0][other]) != (places[1][one] < places[1][other])
+    ]

@@ -1,0 +1,120 @@
+"""What an edit of the rules means: release by release, for which deployments the answer changes.
+
+Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import RequestInvalid
+from policy.proof.difference import differences
+from policy.proof.replay import Replay
+from policy.releases import series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import date
+
+    from policy.decision import Decision
+    from policy.policy import Policy
+    from policy.proof.difference import Change
+    from policy.request import Request
+
+FIRST: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One change, and the releases in which it is the same."""
+
+    releases: tuple[str, ...]
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many deployments of a fleet an edit changes, and of how many the runner or the start; ``first`` names some.
+
+    ``undecided`` could not be decided under both.
+    """
+
+    deployments: int
+    changed: int
+    runner: int
+    starts: int
+    undecided: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What an edit means. ``compared`` has for each release of the edited rules the one of the old rules that decided for it before.
+
+    Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is affected there.
+    """
+
+    compared: dict[str, str]
+    gone: tuple[str, ...]
+    effects: tuple[Effect, ...]
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether any deployment is answered otherwise, or a release is no longer known."""
+        return bool(self.effects or self.gone)
+
+
+def edit_of(base: Policy, head: Policy, tell: Callable[[str], None] = lambda _: None) -> Edit:
+    """What changes from ``base`` to ``head``; a release that is new is compared with the one that ``base`` has below it.
+
+    Raises:
+        Unproved: the product answers a witness otherwise than was said of it.
+    """
+    compared = {release: base.releases.resolve(release, nearest=True).decided_as for release in head.releases.known}
+    found: dict[str, tuple[Change, list[str]]] = {}
+    for after, before in compared.items():
+        tell(after)
+        rules = base.catalogue.rules_of(before), head.catalogue.rules_of(after)
+        for change in differences(*rules, (series(before), series(after)), Replay((base, before), (head, after))):
+            found.setdefault(repr(change), (change, []))[1].append(after)
+    gone = tuple(release for release in base.releases.known if release not in compared)
+    effects = [Effect(tuple(releases), change) for change, releases in found.values()]
+    return Edit(compared, gone, tuple(sorted(effects, key=_weight)))
+
+
+def _weight(effect: Effect) -> tuple[bool, bool]:
+    """Another runner comes first, then another start, then other reasons."""
+    before, after = effect.change.before, effect.change.after
+    return before.runner == after.runner, before.starts == after.starts
+
+
+def count(fleet: Iterable[tuple[str, Request | RequestInvalid, Request | RequestInvalid]], base: Policy, head: Policy, today: date) -> Counted:
+    """How many of the named deployments the edit changes; each is there as ``base`` and as ``head`` read it, whose releases may differ."""
+    total = changed = runner = starts = undecided = 0
+    first: list[str] = []
+    for name, *requests in fleet:
+        total += 1
+        before, after = (_decided(policy, request, today) for policy, request in zip((base, head), requests, strict=True))
+        if before is None or after is None:
+            undecided += 1
+            continue
+        runner += before.runner != after.runner
+        starts += before.starts != after.starts
+        if _compared(before) != _compared(after):
+            changed += 1
+            first.append(name)
+    return Counted(total, changed, runner, starts, undecided, tuple(first[:FIRST]))
+
+
+def _decided(policy: Policy, request: Request | RequestInvalid, today: date) -> Decision | None:
+    if isinstance(request, RequestInvalid):
+        return None
+    try:
+        return policy.decide(request, today)
+    except RequestInvalid:
+        return None
+
+
+def _compared(decision: Decision) -> tuple[Any, ...]:
+    return decision.runner, decision.outcome, decision.starts, decision.startup_errors, decision.unsupported_features, decision.reasons

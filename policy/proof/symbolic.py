@@ -1,0 +1,156 @@
+"""What a release's rules make of all facts at once: the ruling of ``policy.ruling``, as formulas.
+
+Owns the second telling of how rules that hold become a decision. The first is the product's; every
+witness that is found here is decided by it too (``difference``), and a test holds the two together over
+drawn facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import z3
+
+from policy.precedence import Layer, Runner
+from policy.proof.space import FALSE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policy.catalogue import ReleaseRule
+    from policy.proof.space import Space
+
+Series = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """When what follows, by one layer or both: each rule of the release by its place, each runner, each effect that decides."""
+
+    holds: list[Any]
+    stands: list[Any]
+    refuses: list[Any]
+    advises: list[Any]
+    decides: dict[int, Any]
+    runner: dict[Runner | None, Any]
+    lifted: list[Any]
+
+
+class Symbolic:
+    """The rules of a release over a space: what is decided, whether it starts, and what is said."""
+
+    def __init__(self, rules: Sequence[ReleaseRule], space: Space, series: Series) -> None:
+        self.rules, self._space, self.series = rules, space, series
+        self.upstream = self._ruled(upstream_only=True)
+        self.both = self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
+        self.runner = self.both.runner
+        self.final = self._finally()
+        self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
+
+    def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> Ruled:
+        """``variable`` is a value of the operator's variable that is there whatever is stated."""
+        rules = self.rules
+        heard = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
+        holds = [self._space.formula(item.when, self.series, variable) if hears else FALSE for item, hears in zip(rules, heard, strict=True)]
+        lifted = [FALSE if item.lifted is None else self._space.formula(item.lifted, self.series, variable) for item in rules]
+        alone = z3.Or([holds[n] for n, item in enumerate(rules) if item.rule.effect.alone])
+        stands: list[Any] = [FALSE] * len(rules)
+        decides: dict[int, Any] = {}
+        decided: list[Any] = []
+        for rank, places in _by_rank(rules):
+            effect = rules[places[0]].rule.effect
+            for n in places:
+                if effect.alone:
+                    stands[n] = holds[n]
+                elif effect.decides:
+                    yields = self._any(rules[n].range.yields_to, holds)
+                    last = z3.Or(decided) if effect.last_word else FALSE
+                    stands[n] = z3.And(holds[n], z3.Not(alone), z3.Not(yields), z3.Not(last))
+                elif effect.lists is not None:
+                    stands[n] = z3.And(holds[n], z3.Not(alone))
+            if effect.decides or effect.alone:
+                decides[rank] = z3.And(z3.Or([stands[n] for n in places]), *(z3.Not(earlier) for earlier in decided))
+                decided.append(z3.Or([stands[n] for n in places]))
+        runner: dict[Runner | None, Any] = {
+            which: z3.Or([when for rank, when in decides.items() if _effect(rules, rank).runner is which]) for which in (Runner.V1, Runner.V2, None)
+        }
+        refuses, advises = self._later(holds, stands, decides, runner, lifted, alone)
+        return Ruled(holds, stands, refuses, advises, decides, runner, lifted)
+
+    def _later(
+        self, holds: list[Any], stands: list[Any], decides: dict[int, Any], runner: dict[Runner | None, Any], lifted: list[Any], alone: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Which rules refuse to start and which advise, the runner being chosen."""
+        rules = self.rules
+        decisive = [z3.And(stands[n], decides.get(item.rule.effect.rank, FALSE)) for n, item in enumerate(rules)]
+        chosen = [runner.get(item.rule.effect.lists, FALSE) for item in rules]
+        left = [
+            z3.And(holds[n], z3.Or(z3.Not(chosen[n]), z3.And(stands[n], z3.Not(lifted[n])))) if item.rule.effect.lists else holds[n]
+            for n, item in enumerate(rules)
+        ]
+        refuses, advises = [FALSE] * len(rules), [FALSE] * len(rules)
+        for n, item in enumerate(rules):
+            effect, part = item.rule.effect, item.range
+            if effect.decides or effect.alone or effect.lists is not None:
+                continue
+            is_refusal = effect.name.startswith("refuse")
+            asks = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.yields_to, holds))]
+            if part.runner is not None:
+                asks.append(runner[part.runner])
+            if part.decided_by:
+                asks.append(self._any(part.decided_by, decisive))
+            if part.needs:
+                asks.append(self._any(part.needs, left if is_refusal else holds))
+            (refuses if is_refusal else advises)[n] = z3.And(asks)
+        return refuses, advises
+
+    def _any(self, names: Iterable[str], which: Sequence[Any]) -> Any:
+        """Whether one of the rules of these names is among ``which``; an upstream rule has its effect's name too."""
+        wanted = set(names)
+        found = [
+            when
+            for item, when in zip(self.rules, which, strict=True)
+            if item.rule.id in wanted or (item.rule.layer is Layer.UPSTREAM and item.rule.effect.name in wanted)
+        ]
+        return z3.Or(found)
+
+    def _finally(self) -> list[Any]:
+        """Which rules refuse to start at last: where the house chose otherwise, with the variable that makes vLLM do it."""
+        if self.both is self.upstream:
+            return self.upstream.refuses
+        same = z3.And([self.both.runner[which] == self.upstream.runner[which] for which in (Runner.V1, Runner.V2)])
+        forced = {which: self._ruled(upstream_only=True, variable=which is Runner.V2) for which in (Runner.V1, Runner.V2)}
+        return [
+            z3.Or(z3.And(same, alone), *(z3.And(z3.Not(same), self.both.runner[which], ruled.refuses[n]) for which, ruled in forced.items()))
+            for n, alone in enumerate(self.upstream.refuses)
+        ]
+
+    def said(self) -> dict[tuple[Any, ...], Any]:
+        """When each thing that an answer can say is said: a reason by its rule and words, a refusal, a warning."""
+        found: dict[tuple[Any, ...], Any] = {}
+        for n, item in enumerate(self.rules):
+            effect = item.rule.effect
+            when = self.both.stands[n] if effect.decides or effect.alone or effect.lists else self.both.advises[n]
+            if effect.name.startswith("refuse"):
+                when = self.final[n]
+            found[item.rule.id, effect.layer, effect.name, item.range.words.text] = when
+        return found
+
+    def outcomes(self) -> dict[str | None, Any]:
+        """When each outcome is the answer's."""
+        found: dict[str | None, list[Any]] = {}
+        for rank, when in self.both.decides.items():
+            found.setdefault(_effect(self.rules, rank).outcome, []).append(when)
+        return {outcome: z3.Or(when) for outcome, when in found.items()}
+
+
+def _by_rank(rules: Sequence[ReleaseRule]) -> list[tuple[int, list[int]]]:
+    groups: dict[int, list[int]] = {}
+    for n, item in enumerate(rules):
+        groups.setdefault(item.rule.effect.rank, []).append(n)
+    return sorted(groups.items())
+
+
+def _effect(rules: Sequence[ReleaseRule], rank: int) -> Any:
+    return next(item.rule.effect for item in rules if item.rule.effect.rank == rank)

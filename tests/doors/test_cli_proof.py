@@ -1,0 +1,256 @@
+"""`runner-policy rules prove|diff`: reports in every format, exit codes, revisions, fleets."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dulwich import porcelain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .conftest import Done
+
+RULE = "house/kv-connector-fallback.yaml"
+NARROW = ("kv_transfer_config: present", "kv_transfer_config.kv_connector: {in: [NixlConnector]}")
+QWEN = {"architectures": ["Qwen3ForCausalLM"]}
+SMALLEST = {"model_config": QWEN, "kv_transfer_config": {}}
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped rules to change, at ``policy/rules`` of a repository with one commit."""
+    repository = tmp_path / "repository"
+    folder = Path(shutil.copytree(root / "rules", repository / "policy" / "rules"))
+    porcelain.init(str(repository))
+    commit(repository)
+    return folder
+
+
+def commit(repository: Path) -> None:
+    porcelain.add(str(repository), [str(path) for path in repository.rglob("*.yaml")])
+    porcelain.commit(str(repository), message=b"Change", author=b"A <a@example.org>", committer=b"A <a@example.org>")
+
+
+def narrow(folder: Path) -> None:
+    text = (folder / RULE).read_text()
+    assert NARROW[0] in text
+    (folder / RULE).write_text(text.replace(*NARROW))
+
+
+def changes(done: Done) -> list[tuple[list[str], str, str | None, str | None, dict[str, Any]]]:
+    return [(item["releases"], item["rule"], item["from"]["runner"], item["to"]["runner"], item["facts"]) for item in json.loads(done.out)["changes"]]
+
+
+def test_what_is_not_edited_is_proved_to_change_nothing(call: Callable[..., Done], folder: Path) -> None:
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code")
+    assert (done.code, done.out) == (0, "no deployment is affected: proved\n")
+
+
+def test_narrowing_a_rule_shows_its_class(call: Callable[..., Done], folder: Path) -> None:
+    narrow(folder)
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json")
+    found = changes(done)
+    assert done.code == 0
+    assert (["0.22.0", "0.22.1"], "kv-connector-fallback", "v1", "v2", SMALLEST) in found
+    assert {rule for _, rule, *_ in found} == {"kv-connector-fallback"}
+
+
+def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], folder: Path, root: Path) -> None:
+    narrow(folder)
+    commit(folder.parent.parent)
+    ways = [["HEAD~1", "HEAD"], ["HEAD~1"], [str(root / "rules"), "HEAD"], [str(root / "rules"), str(folder)]]
+    found = [changes(call("rules", "diff", *way, "--rules", str(folder), "--format", "json")) for way in ways]
+    assert found[0]
+    assert found == [found[0]] * len(ways)
+
+
+def test_text_names_releases_rule_runner_reasons_and_deployment(call: Callable[..., Done], folder: Path) -> None:
+    narrow(folder)
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code")
+    lines = done.out.splitlines()
+    assert done.code == 1
+    assert lines[4:8] == [
+        "0.22.0 to 0.22.1",
+        "  kv-connector-fallback: V1 becomes V2",
+        "    - kv-connector-fallback (fallback-v1), + v2-by-default (default-v2)",
+        f"    {json.dumps(SMALLEST)}",
+    ]
+    assert re.fullmatch(r"\d+ classes of deployments are affected, by kv-connector-fallback, in 4 of 18 releases", lines[-1])
+
+
+def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folder: Path) -> None:
+    narrow(folder)
+    lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "markdown").out.splitlines()
+    assert lines[0] == "## What this edit of the rules means"
+    assert lines[7] == (
+        "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 becomes V2 | - kv-connector-fallback (fallback-v1)<br>+ v2-by-default (default-v2) "
+        f"| `{json.dumps(SMALLEST)}` |"
+    )
+
+
+def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Path) -> None:
+    narrow(folder)
+    lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "github").out.splitlines()
+    assert lines[1] == f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 becomes V2 for {json.dumps(SMALLEST)}"
+    assert call("rules", "diff", str(folder), "--rules", str(folder), "--format", "github").out == "::notice::no deployment is affected: proved\n"
+
+
+def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done], folder: Path, root: Path) -> None:
+    for file in (folder / RULE, folder / RULE.replace(".yaml", "_test.yaml")):
+        file.unlink()
+    lines = call("rules", "diff", str(root / "rules"), "--rules", str(folder), "--format", "github").out.splitlines()
+    assert lines[1].startswith(f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 becomes V2")
+
+
+FLEET = [
+    {"request_id": "kv", "vllm_version": "0.22.0", "facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "Mooncake"}}},
+    {"request_id": "nixl", "vllm_version": "0.22.0", "facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector"}}},
+    {"facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "Mooncake"}}, "vllm_version": "0.33.0"},
+    {"facts": {"no_such": 1}},
+]
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {
+        "containers": [
+            {"name": "c", "image": "vllm/vllm-openai:v0.22.0", "args": ["--model", "m", "--kv-transfer-config", '{"kv_connector": "x", "kv_role": "kv_both"}']}
+        ]
+    },
+}
+COUNTED = {"deployments": 4, "changed": 1, "runner": 1, "starts": 0, "undecided": 1, "first": ["kv"]}
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: Path, *, lines: bool) -> None:
+    narrow(folder)
+    file = tmp_path / "fleet.json"
+    file.write_text("\n".join(map(json.dumps, FLEET)) if lines else json.dumps(FLEET, indent=1))
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json", "--fleet", str(file))
+    assert json.loads(done.out)["fleet"] == COUNTED
+    text = call("rules", "diff", "HEAD", "--rules", str(folder), "--fleet", str(file)).out.splitlines()
+    assert text[-2:] == ["of 4 deployments 1 change, 1 of them their runner, 0 whether they start; 1 could not be decided", "the first of them: kv"]
+
+
+def test_a_fleet_of_manifests_is_counted_container_by_container(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+    narrow(folder)
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps({"manifest": POD, "model_configs": {"m": {**QWEN, "model_type": "qwen3"}}}))
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json", "--fleet", str(file))
+    assert json.loads(done.out)["fleet"] == {**COUNTED, "deployments": 1, "undecided": 0, "first": [f"{file}:1 spec.containers[0]"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("no-such", 2, "`no-such` is neither a folder nor a revision of"),
+        ("HEAD^{blob}", 2, "is neither a folder nor a revision of"),
+    ],
+)
+def test_what_is_no_revision_is_told(call: Callable[..., Done], folder: Path, name: str, code: int, said: str) -> None:
+    done = call("rules", "diff", name, "--rules", str(folder))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+
+
+def test_a_folder_outside_a_repository_has_no_revisions(call: Callable[..., Done], root: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(root / "rules", tmp_path / "rules")
+    done = call("rules", "diff", "HEAD", "--rules", str(folder))
+    assert (done.code, "lies in no git repository" in done.err) == (2, True)
+
+
+def test_a_revision_without_the_folder_is_told(call: Callable[..., Done], folder: Path, root: Path) -> None:
+    other = shutil.copytree(root / "rules", folder.parent / "other")
+    done = call("rules", "diff", "HEAD", "--rules", str(other))
+    assert (done.code, "`HEAD` has no rules in this folder" in done.err) == (2, True)
+
+
+def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Callable[..., Done], folder: Path) -> None:
+    good = (folder / RULE).read_text()
+    (folder / RULE).write_bytes(b"id: \xff")
+    commit(folder.parent.parent)
+    (folder / RULE).write_text(good.replace("effect: fallback-v1", "effect: none"))
+    commit(folder.parent.parent)
+    for revision, said in (("HEAD~1", "it cannot be read"), ("HEAD", "`none` is no effect of the house layer")):
+        done = call("rules", "diff", revision, "--rules", str(folder))
+        assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (3, True, True, True)
+
+
+PROVED = """\
+known: ['0.22.0', '0.22.1', '0.23.0']
+default: '0.23.0'
+"""
+V2 = """\
+id: v2
+title: V2
+effect: default-v2
+why: Because.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.22", message: V2, when: always}
+"""
+MOE = """\
+id: moe
+title: Experts
+effect: not-default
+why: Because.
+references: [https://example.org]
+releases:
+  - {vllm: ">=0.23", message: V1, when: WHEN}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Callable[[str], str]:
+    def write(when: str) -> str:
+        (tmp_path / "upstream").mkdir()
+        for name, text in (("releases", PROVED), ("upstream/v2", V2), ("upstream/moe", MOE.replace("WHEN", when))):
+            (tmp_path / f"{name}.yaml").write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[str], str]) -> None:
+    done = call("rules", "prove", small("{model_config.is_moe: true}"))
+    assert (done.code, done.out) == (
+        0,
+        """\
+0.22.1 to 0.23.0
+  moe: V2 becomes V1
+    - v2 (default-v2), + moe (not-default)
+    {"model_config": {"is_moe": true}}
+0.22.0 = 0.22.1: decide alike, proved
+2 rules, 3 releases: each can fire, each matters, everything is decided: proved
+""",
+    )
+
+
+def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[str], str]) -> None:
+    proof = json.loads(call("rules", "prove", small("{model_config.is_moe: true}"), "--format", "json").out)
+    assert (proof["faults"], proof["alike"]) == ([], [["0.22.0", "0.22.1"], ["0.23.0"]])
+    assert proof["steps"][1]["changes"] == [
+        {
+            "rule": "moe",
+            "rules": ["moe"],
+            "facts": {"model_config": {"is_moe": True}},
+            "from": {"runner": "v2", "outcome": "default", "starts": True, "reasons": [{"rule": "v2", "effect": "default-v2"}]},
+            "to": {"runner": "v1", "outcome": "not-default", "starts": True, "reasons": [{"rule": "moe", "effect": "not-default"}]},
+        }
+    ]
+
+
+@pytest.mark.parametrize("form", ["text", "github"])
+def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(call: Callable[..., Done], small: Callable[[str], str], form: str) -> None:
+    place = small("{all: [{model_config.is_moe: true}, {model_config: absent}]}")
+    done = call("rules", "prove", place, "--format", form)
+    said = "in 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range"
+    where = f"{place}/upstream/moe.yaml"
+    assert done.code == 1
+    assert (f"{where}:1:1: {said}" in done.err) if form == "text" else (done.out == f"::error file={where},line=1,col=1::{said}\n")

@@ -1,0 +1,99 @@
+"""What must hold of a catalogue, proved of the shipped one and found broken in others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from policy.catalogue import load
+from policy.folder import Sources
+from policy.policy import Policy
+from policy.proof.claims import prove
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LAST = {"effect": "default-v2", "order": 0, "message": "V2"}
+
+
+@pytest.fixture(scope="module")
+def proof(policy: Policy) -> Any:
+    return prove(policy)
+
+
+@pytest.mark.xdist_group("proof")
+def test_the_shipped_rules_are_all_of_use(proof: Any) -> None:
+    assert proof.faults == ()
+
+
+@pytest.mark.xdist_group("proof")
+def test_patch_releases_decide_alike_and_no_others(proof: Any) -> None:
+    assert [group for group in proof.alike if len(group) > 1] == [("0.20.0", "0.20.2"), ("0.22.0", "0.22.1"), ("0.25.0", "0.25.1"), ("0.27.0", "0.27.1")]
+    assert len(proof.alike) == 14
+
+
+@pytest.mark.xdist_group("proof")
+def test_neighbours_that_differ_have_a_deployment_for_each_difference(proof: Any) -> None:
+    steps = {(step.before, step.after): {change.rule for change in step.changes} for step in proof.steps}
+    assert {pair for pair, rules in steps.items() if not rules} == {("0.20.0", "0.20.2"), ("0.22.0", "0.22.1"), ("0.25.0", "0.25.1"), ("0.27.0", "0.27.1")}
+    assert {"architecture-allowlist", "mamba-align"} <= steps["0.22.1", "0.23.0"]
+
+
+def rule(name: str, effect: str, when: Any, **members: Any) -> str:
+    said = {"message": "words"} if effect not in {"exclude-v2", "refuse-v1", "refuse-v2", "invalid", "advise"} else {}
+    said = {"feature": "words"} if effect == "exclude-v2" else said or {"text": "words"}
+    document = {
+        "id": name,
+        "title": name,
+        "effect": effect,
+        "why": "Because.",
+        "references": ["https://example.org"],
+        "releases": [{"vllm": ">=0.22", **said, "when": when}],
+        **members,
+    }
+    return yaml.safe_dump(document)
+
+
+def policy_of(rules: Mapping[str, str]) -> Policy:
+    texts = {f"upstream/{name}.yaml": text for name, text in rules.items()}
+    return Policy(load(Sources({"releases.yaml": "known: ['0.22.0', '0.23.0']\ndefault: '0.23.0'\n", **texts})))
+
+
+V2 = rule("v2", "default-v2", "always")
+MOE = {"model_config.is_moe": True}
+BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
+    ({"v2": V2, "moe": rule("moe", "not-default", MOE)}, []),
+    (
+        {"v2": V2, "never": rule("never", "not-default", {"all": [MOE, {"model_config": "absent"}]})},
+        [("upstream/never.yaml", "in 0.22.0 to 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range")],
+    ),
+    (
+        {"v2": V2, "moe": rule("moe", "not-default", MOE), "dense": rule("dense", "not-default", {"all": [MOE, {"model_config.is_hybrid": True}]})},
+        [("upstream/dense.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range")],
+    ),
+    (
+        {"v2": V2, "v1": rule("v1", "fallback-v1", "always"), "moe": rule("moe", "refuse-v2", MOE, order=1)},
+        [
+            ("upstream/moe.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range"),
+            ("upstream/v2.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "expected"), BROKEN)
+def test_a_rule_that_is_of_no_use_is_found(rules: dict[str, str], expected: list[tuple[str, str]]) -> None:
+    proof = prove(policy_of(rules))
+    assert sorted((fault.path, fault.message) for fault in proof.faults) == expected
+    assert proof.alike == (("0.22.0", "0.23.0"),)
+
+
+def test_facts_that_nothing_decides_are_found() -> None:
+    variable = {"env.VLLM_USE_V2_MODEL_RUNNER": True}
+    opt_in = {"on": rule("on", "override-v2", variable), "off": rule("off", "not-default", {"env.VLLM_USE_V2_MODEL_RUNNER": False})}
+    proof = prove(policy_of(opt_in))
+    assert [(fault.path, fault.message) for fault in proof.faults] == [
+        ("releases.yaml", "in 0.22.0 to 0.23.0, nothing decides for {}; add a `default-v2` rule with `when: always`")
+    ]

@@ -1,0 +1,210 @@
+"""What is said of all facts is right for each: against the engine deployment by deployment, and against brute force over a small space."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+import z3
+
+from policy.catalogue import load
+from policy.folder import Sources
+from policy.policy import Policy
+from policy.proof.difference import Answer, Unproved, differences
+from policy.proof.edit import Edit, edit_of
+from policy.proof.replay import Replay
+from policy.proof.space import Choice, Space
+from policy.proof.symbolic import Symbolic
+from policy.releases import series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RELEASES = ["0.20.0", "0.22.0", "0.25.0", "0.28.0", "0.31.0", "0.33.0"]
+KV = "house/kv-connector-fallback.yaml"
+NARROWED = {"kv_transfer_config.kv_connector": {"in": ["NixlConnector"]}}
+
+Facts = dict[str, Any]
+
+
+def edited(sources: Sources, path: str, **members: Any) -> Policy:
+    """The catalogue with members of one rule written anew; those of a range go to its first."""
+    document = yaml.safe_load(sources.rules[path])
+    for name, value in members.items():
+        (document["releases"][0] if name in {"when", "vllm"} else document)[name] = value
+    return Policy(load(Sources({**sources.rules, path: yaml.safe_dump(document)})))
+
+
+def conditions(policy: Policy, release: str) -> list[Any]:
+    return [condition for item in policy.catalogue.rules_of(release) for condition in (item.when, item.lifted) if condition is not None]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release: str) -> None:
+    space = Space(conditions(policy, release))
+    side = Symbolic(policy.catalogue.rules_of(release), space, series(release))
+    replay = Replay((policy, release), (policy, release))
+    solver = z3.SolverFor("QF_FD")
+    solver.add(space.laws)
+    random = Random(release)
+    for _ in range(60):
+        solver.push()
+        for fact in random.sample(list(space.facts.values()), min(12, len(space.facts))):
+            solver.push()
+            solver.add(random.choice(fact.wishes()) if random.random() < 0.5 else z3.Not(random.choice(fact.wishes())))
+            if solver.check() != z3.sat:
+                solver.pop()
+        solver.check()
+        model = solver.model()
+        while solver.num_scopes():
+            solver.pop()
+        said = {key[0::2] for key, when in side.said().items() if z3.is_true(model.eval(when, model_completion=True))}
+        runner = next(which for which, when in side.runner.items() if z3.is_true(model.eval(when, model_completion=True)))
+        starts = z3.is_true(model.eval(side.starts, model_completion=True))
+        facts = space.stated(model)
+        answer, _ = replay(facts)
+        assert (answer.runner, answer.starts, set(answer.said)) == (runner, starts, said), facts
+
+
+def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
+    """Every deployment of a reduced space: all that can be said of the named facts, a value of each kind."""
+    facts = [space.facts[name] for name in names]
+    values = [list(fact.values) if isinstance(fact, Choice) else [[], ["LlamaForCausalLM"], ["Another"]] for fact in facts]
+    for chosen in product(*values):
+        stated: Facts = {}
+        for fact, value in zip(facts, chosen, strict=True):
+            if fact.fact.default != value and not (isinstance(fact, Choice) and value == fact.fact.default):
+                *above, last = fact.fact.name.split(".")
+                place = stated
+                for step in above:
+                    place = place.setdefault(step, {})
+                place.setdefault(last, {} if value is True and fact.fact.kind == "presence" else getattr(value, "text", value))
+        yield stated
+
+
+SMALL = [
+    "env.VLLM_USE_V2_MODEL_RUNNER",
+    "platform.has_triton",
+    "model_config.architectures",
+    "model_config.is_moe",
+    "ec_transfer_config",
+    "kv_transfer_config",
+    "kv_transfer_config.kv_connector",
+    "speculative_config.method",
+]
+EDITS: list[tuple[str, str, dict[str, Any]]] = [
+    ("0.22.0", KV, {"when": NARROWED}),
+    ("0.24.0", KV, {"when": {"any": [NARROWED, {"env.VLLM_USE_V2_MODEL_RUNNER": True}]}}),
+    ("0.24.0", KV, {"vllm": ">=0.22,<0.24"}),
+    ("0.23.0", "upstream/default/no-triton.yaml", {"effect": "not-default"}),
+    ("0.23.0", "upstream/default/moe.yaml", {"effect": "default-v1"}),
+]
+
+
+def step(before: Answer, after: Answer) -> tuple[Any, ...]:
+    return before.runner, before.starts, after.runner, after.starts
+
+
+@pytest.mark.parametrize(("release", "path", "members"), EDITS)
+def test_nothing_that_brute_force_finds_is_missing(policy: Policy, sources: Sources, release: str, path: str, members: dict[str, Any]) -> None:
+    other = edited(sources, path, **members)
+    rules = policy.catalogue.rules_of(release), other.catalogue.rules_of(release)
+    replay = Replay((policy, release), (other, release))
+    changes = differences(*rules, (series(release), series(release)), replay)
+    classes = {step(change.before, change.after) for change in changes}
+    space = Space(conditions(policy, release) + conditions(other, release))
+    found: dict[tuple[Any, ...], int] = {}
+    for facts in deployments(space, [name for name in SMALL if name in space.facts]):
+        before, after = replay(facts)
+        if before != after:
+            found.setdefault(step(before, after), len(json.dumps(facts)))
+            assert step(before, after) in classes, facts
+    assert found
+    assert {change.rule for change in changes} == {path.rpartition("/")[2].removesuffix(".yaml")}
+
+
+def test_a_witness_is_smallest(policy: Policy, sources: Sources) -> None:
+    edit = edit_of(policy, edited(sources, KV, when=NARROWED))
+    shown = [(effect.releases, effect.change.rule, step(effect.change.before, effect.change.after), effect.change.facts) for effect in edit.effects]
+    v1_to_v2 = ("v1", True, "v2", True)
+    assert (
+        ("0.22.0", "0.22.1"),
+        "kv-connector-fallback",
+        v1_to_v2,
+        {"kv_transfer_config": {}, "model_config": {"architectures": ["Qwen3ForCausalLM"]}},
+    ) in shown
+    assert {rule for _, rule, *_ in shown} == {"kv-connector-fallback"}
+    assert {release for releases, *_ in shown for release in releases} == {"0.22.0", "0.22.1", "0.23.0", "0.24.0"}
+    assert all("kv_transfer_config" in facts for *_, facts in shown)
+
+
+def rewritten(sources: Sources) -> Sources:
+    """The same rules: keys in another order, other layout, no comments, other folders, ranges split, conditions said otherwise."""
+    texts = {}
+    for path, text in sources.rules.items():
+        document = yaml.safe_load(text)
+        if "effect" in document:
+            split = [part for part in document["releases"] if part["vllm"] == ">=0.22,<0.25"]
+            for part in split:
+                place = document["releases"].index(part)
+                document["releases"][place : place + 1] = [{**part, "vllm": ">=0.22,<0.23"}, {**part, "vllm": ">=0.23,<0.25"}]
+        folder, _, name = path.rpartition("/")
+        moved = f"{folder.partition('/')[0]}/moved/{name}" if "effect" in document else path
+        texts[moved] = json.dumps(document, sort_keys=True, default=str)
+    return Sources(texts)
+
+
+def test_an_edit_that_only_reformats_moves_and_splits_is_proved_to_change_nothing(policy: Policy, sources: Sources) -> None:
+    other = Policy(load(rewritten(sources)))
+    assert other.catalogue.revision != policy.catalogue.revision
+    edit = edit_of(policy, other)
+    assert (edit.effects, edit.changes_something) == ((), False)
+
+
+SAME: list[tuple[str, str, Any]] = [
+    ("0.22.0", KV, {"all": [{"kv_transfer_config": "present"}, {"kv_transfer_config": "present"}]}),
+    ("0.22.0", KV, {"any": [{"kv_transfer_config": "present"}, NARROWED]}),
+    ("0.22.0", KV, {"not": {"kv_transfer_config": "absent"}}),
+    ("0.22.0", KV, {"kv_transfer_config": "present", "any": [{"model_config.is_moe": True}, {"model_config.is_moe": False}, {"model_config": "absent"}]}),
+]
+
+
+@pytest.mark.parametrize(("release", "path", "when"), SAME)
+def test_another_wording_of_a_condition_is_proved_to_be_the_same(policy: Policy, sources: Sources, release: str, path: str, when: Any) -> None:
+    other = edited(sources, path, when=when)
+    rules = policy.catalogue.rules_of(release), other.catalogue.rules_of(release)
+    assert rules[0] != rules[1]
+    assert differences(*rules, (series(release), series(release)), Replay((policy, release), (other, release))) == []
+
+
+def test_an_answer_that_is_not_what_was_said_is_no_proof(policy: Policy, sources: Sources) -> None:
+    other = edited(sources, KV, when=NARROWED)
+    rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
+    with pytest.raises(Unproved, match="kv_transfer_config"):
+        differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (policy, "0.22.0")))
+
+
+def test_another_order_of_a_list_is_a_change(policy: Policy, sources: Sources) -> None:
+    pair = sorted(
+        (path for path, text in sources.rules.items() if "effect: exclude-v2" in text), key=lambda path: int(yaml.safe_load(sources.rules[path])["order"])
+    )
+    in_force = [path for path in pair if any(item.rule.path == path for item in policy.catalogue.rules_of("0.33.0"))][:2]
+    orders = [yaml.safe_load(sources.rules[path])["order"] for path in in_force]
+    texts = dict(sources.rules)
+    for path, order in zip(in_force, reversed(orders), strict=True):
+        texts[path] = yaml.safe_dump({**yaml.safe_load(texts[path]), "order": order})
+    other = Policy(load(Sources(texts)))
+    edit = edit_of(policy, other)
+    assert edit.effects
+    assert all(effect.change.before.runner == effect.change.after.runner for effect in edit.effects)
+
+
+def test_a_new_release_is_compared_with_the_one_below_it_and_one_that_goes_is_told(policy: Policy, sources: Sources) -> None:
+    releases = yaml.safe_load(sources.rules["releases.yaml"])
+    newer = {**releases, "known": [release for release in releases["known"] if release != "0.20.2"] + ["0.34.0"]}
+    edit: Edit = edit_of(policy, Policy(load(Sources({**sources.rules, "releases.yaml": yaml.safe_dump(newer)}))))
+    assert (edit.compared["0.34.0"], edit.gone, edit.effects, edit.changes_something) == ("0.33.0", ("0.20.2",), (), True)
