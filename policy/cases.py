@@ -38,7 +38,7 @@ LONG_AGO: Final = date.min
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One claim about a rule: with these facts, in these releases, it fires or does not; ``says`` its words."""
+    """One claim about a rule: with these facts, in these releases, it fires or does not; ``says`` its words, ``starts`` whether vLLM does."""
 
     rule: str
     name: str
@@ -46,6 +46,19 @@ class Case:
     given: Mapping[str, Any]
     fires: bool
     says: str | None
+    starts: bool | None
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A change of a rule that no case can notice, and why: ``change``, in the range ``vllm``, as ``mutation`` words it."""
+
+    item: str
+    vllm: str
+    change: str
+    why: str
     path: str
     line: int
 
@@ -88,8 +101,25 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     return cases
 
 
+def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
+    """The survivors that the files of cases explain; the files are those that ``read_cases`` has read without a fault."""
+    return [survivor for path, text in sorted(texts.items()) for survivor in _survivors(read_yaml(text, path), Reader(path))]
+
+
+def _survivors(node: Node, reader: Reader) -> Iterator[Survivor]:
+    """The survivors of a file; one with a fault is left out."""
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
+    for item in reader.items(fields.get("survivors"), "survivors"):
+        parts = reader.fields(item, "survivor", ("vllm", "change", "why"), ("item",))
+        words = [reader.text(parts.get(name)) for name in ("vllm", "change", "why")]
+        name = reader.text(parts.get("item", fields.get("rule")))
+        if name and words[0] and words[1] and words[2]:
+            yield Survivor(name, words[0], words[1], words[2], reader.path, item.line)
+
+
 def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Case]:
-    fields = reader.fields(node, "file of cases", ("rule", "cases"))
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
+    list(_survivors(node, reader))
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
     if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
@@ -97,15 +127,22 @@ def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Cas
     elif name and rule is None:
         reader.fault(fields["rule"], f"no rule is called {quoted(name)}")
     for item in reader.items(fields.get("cases"), "cases"):
-        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("says",))
+        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("says", "starts"))
         title, says = reader.text(parts.get("name")), reader.text(parts.get("says"))
         releases = reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)
-        fires = parts.get("fires")
-        if fires is not None and not isinstance(fires.value, bool):
-            reader.fault(fires, f"{quoted(fires.plain())} is neither `true` nor `false`")
+        fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
         given = _read_given(parts.get("given"), releases, reader)
-        if title and releases and fires and given is not None and rule is not None:
-            yield Case(rule.id, title, releases, given, fires.value is True, says, reader.path, item.line)
+        if title and releases and fires is not None and given is not None and rule is not None:
+            yield Case(rule.id, title, releases, given, fires, says, starts, reader.path, item.line)
+
+
+def _read_boolean(node: Node | None, reader: Reader) -> bool | None:
+    if node is None:
+        return None
+    if isinstance(node.value, bool):
+        return node.value
+    reader.fault(node, f"{quoted(node.plain())} is neither `true` nor `false`")
+    return None
 
 
 def _read_given(node: Node | None, releases: Iterable[str], reader: Reader) -> dict[str, Any] | None:
@@ -164,6 +201,8 @@ def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[Result]:
 def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
     request = Request(facts, release, policy.releases.resolve(release), upstream_only, None, explain=True)
     decision = policy.decide(request, LONG_AGO)
+    if case.starts is not None and decision.starts is not case.starts:
+        return f"vLLM {'starts' if decision.starts else f'does not start: {decision.startup_errors}'}"
     reason = next((reason for reason in decision.reasons if reason.rule == case.rule), None)
     if reason is None:
         if not case.fires:

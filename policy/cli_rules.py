@@ -6,7 +6,7 @@ Owns their reports, for people, programs, test reports and GitHub's annotations.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,20 +16,22 @@ from xml.etree import ElementTree as ET
 import typer
 
 from policy import render
-from policy.cases import read_cases, run_cases
+from policy.cases import read_cases, read_survivors, run_cases
 from policy.catalogue import load, unused_conditions
 from policy.cli_proof import diff, prove
 from policy.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, annotation, err, fail, loaded, show_answer
 from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid, nearest, quoted
 from policy.folder import default_folder, read_folder
+from policy.mutation import mutate
 from policy.policy import Policy
 from policy.published import rule_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.cases import Result
+    from policy.cases import Result, Survivor
     from policy.catalogue import Catalogue
+    from policy.mutation import Mutant, Trial
 
 rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)
 rules_app.command()(prove)
@@ -101,7 +103,10 @@ def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Form
 
 @rules_app.command("test")
 def run_tests(
-    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = Format.TEXT
+    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    rules: RulesOption = None,
+    form: FormatOption = Format.TEXT,
+    mutants: Annotated[bool, typer.Option("--mutate", help="Change each condition, bound and list member too; a case must notice.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Run the cases beside the rules."""
     place = folder or rules or default_folder()
@@ -112,8 +117,42 @@ def run_tests(
         fail(INVALID, str(error.under(place)))
     found = list(run_cases(cases, policy))
     failed = [result for result in found if not result.passed]
-    _report_test(found, failed, form)
-    raise typer.Exit(FOUND if failed else 0)
+    if failed or not mutants:
+        _report_test(found, failed, form)
+        raise typer.Exit(FOUND if failed else 0)
+    with err.status("mutating") as status:
+        trial = mutate(policy.catalogue, cases, read_survivors(sources.cases), lambda name: status.update(f"mutating {name}"))
+    faults = RulesInvalid([*map(_unnoticed, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
+    _report_trial(trial, faults, form)
+    raise typer.Exit(FOUND if faults else 0)
+
+
+def _unnoticed(mutant: Mutant) -> Fault:
+    said = f"`{mutant.range}`: {mutant.change}: no case notices; add one that does, or explain it under `survivors` beside the cases"
+    return Fault(mutant.item.path, *mutant.item.place, said)
+
+
+def _outdated(survivor: Survivor) -> Fault:
+    return Fault(survivor.path, survivor.line, 1, f"`{survivor.vllm}`: {survivor.change}: it is noticed, or is no change of {survivor.item}; remove it")
+
+
+def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: Format) -> None:
+    match form:
+        case Format.TEXT:
+            for fault in faults:
+                err.print(str(fault), markup=False)
+            noticed = trial.mutants - len(trial.survivors) - len(trial.explained)
+            typer.echo(f"{trial.mutants} mutants: {noticed} noticed, {len(trial.explained)} explained, {len(trial.survivors)} survive")
+        case Format.JSON:
+            survivors = [{"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors]
+            explained, outdated = ([asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated))
+            document = {"mutants": trial.mutants, "survivors": survivors, "explained": explained, "outdated": outdated}
+            typer.echo(json.dumps(document, ensure_ascii=False))
+        case Format.GITHUB:
+            for fault in faults:
+                typer.echo(annotation("error", fault))
+        case Format.JUNIT:
+            _junit("rules test --mutate", [(fault.path, str(fault.line), fault.message) for fault in faults] or [("rules", "mutate", None)])
 
 
 def _report_test(found: list[Result], failed: list[Result], form: Format) -> None:

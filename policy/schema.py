@@ -155,6 +155,18 @@ def cases_schema() -> dict[str, Any]:
             "given": facts_schema(),
             "fires": {"type": "boolean", "description": "whether the rule stands in the decision"},
             "says": {"type": "string", "description": "the rule's words, values filled in"},
+            "starts": {"type": "boolean", "description": "whether vLLM starts"},
+        },
+    }
+    survivor = {
+        "type": "object",
+        "required": ["vllm", "change", "why"],
+        "additionalProperties": False,
+        "properties": {
+            "item": {**NAME, "description": "the named condition that is changed; by itself the rule"},
+            "vllm": {"type": "string", "description": "the range that is changed, as the rule writes it"},
+            "change": {"type": "string", "description": "the change, as `rules test --mutate` words it"},
+            "why": {"type": "string", "minLength": 1, "description": "why no case can notice it"},
         },
     }
     return {
@@ -163,7 +175,11 @@ def cases_schema() -> dict[str, Any]:
         "type": "object",
         "required": ["rule", "cases"],
         "additionalProperties": False,
-        "properties": {"rule": NAME, "cases": {"type": "array", "minItems": 1, "items": case}},
+        "properties": {
+            "rule": NAME,
+            "cases": {"type": "array", "minItems": 1, "items": case},
+            "survivors": {"type": "array", "minItems": 1, "items": survivor},
+        },
     }
 
 

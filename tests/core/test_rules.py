@@ -215,7 +215,7 @@ def test_a_case_that_fails_says_what_happened_instead(case: dict[str, Any], foun
 
 
 def test_a_case_with_facts_that_do_not_fit_is_never_run(policy: Policy) -> None:
-    case = Case("moe", "it is tried", ("0.23.0",), {"model_config": {"is_moe": 1}}, fires=True, says=None, path="moe_test.yaml", line=3)
+    case = Case("moe", "it is tried", ("0.23.0",), {"model_config": {"is_moe": 1}}, fires=True, says=None, starts=None, path="moe_test.yaml", line=3)
     with pytest.raises(RequestInvalid, match=r"^/model_config/is_moe: `1` is not legal"):
         list(run_cases([case], policy))
 

@@ -442,3 +442,95 @@ def test_one_rule_is_shown_as_one_release_has_it(call: Callable[..., Done]) -> N
 def test_a_rule_that_is_not_in_force_in_a_release_is_wrong_usage(call: Callable[..., Done]) -> None:
     done = call("rules", "show", "kv-connector-fallback", "--vllm", "0.25.0")
     assert (done.code, done.out, done.err) == (2, "", "the rule `kv-connector-fallback` is not in force in 0.25.0\n")
+
+
+# test --mutate
+
+LAST = """\
+id: v2
+title: V2
+effect: default-v2
+why: Because.
+references: [https://example.org]
+releases: [{vllm: ">=0.22", message: V2, when: always}]
+"""
+MOE = """\
+id: moe
+title: Experts
+effect: not-default
+why: Because.
+references: [https://example.org]
+releases: [{vllm: ">=0.22", message: V1, when: {model_config.is_moe: true}}]
+"""
+OF_LAST = """\
+rule: v2
+cases:
+  - {name: nothing said, vllm: [0.22.0], given: {}, fires: true}
+  - {name: the variable, vllm: [0.22.0], given: {model_config: {is_moe: true}}, fires: false}
+"""
+OF_MOE = """\
+rule: moe
+cases:
+  - {name: experts, vllm: [0.22.0], given: {model_config: {is_moe: true}}, fires: true, starts: true}
+  - {name: none, vllm: [0.22.0], given: {model_config: {is_moe: false}}, fires: false}
+"""
+
+
+@pytest.fixture
+def two_rules(tmp_path: Path) -> Path:
+    (tmp_path / "upstream").mkdir()
+    texts = {
+        "releases": "known: [0.22.0]\ndefault: 0.22.0\n",
+        "upstream/v2": LAST,
+        "upstream/moe": MOE,
+        "upstream/v2_test": OF_LAST,
+        "upstream/moe_test": OF_MOE,
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[..., Done]) -> None:
+    done = call("rules", "test", "--mutate")
+    assert (done.code, done.err, re.fullmatch(r"\d{3} mutants: \d{3} noticed, \d explained, 0 survive\n", done.out) is not None) == (0, "", True)
+
+
+@pytest.mark.parametrize(
+    ("form", "out"),
+    [
+        ("text", "1 mutants: 1 noticed, 0 explained, 0 survive\n"),
+        ("json", '{"mutants": 1, "survivors": [], "explained": [], "outdated": []}\n'),
+        ("github", ""),
+    ],
+)
+def test_what_is_noticed_is_well(call: Callable[..., Done], two_rules: Path, form: str, out: str) -> None:
+    done = call("rules", "test", str(two_rules), "--mutate", "--format", form)
+    assert (done.code, done.out, done.err) == (0, out, "")
+    assert 'tests="1" failures="0"' in call("rules", "test", str(two_rules), "--mutate", "--format", "junit").out
+
+
+def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(call: Callable[..., Done], two_rules: Path) -> None:
+    rule, cases = two_rules / "upstream/moe.yaml", two_rules / "upstream/moe_test.yaml"
+    edit(rule, "is_moe: true", "is_moe: true, ec_transfer_config: absent")
+    cases.write_text(OF_MOE + "survivors:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
+    change = "when: without `ec_transfer_config: absent`"
+    said = [
+        (f"{rule}", 1, f"`>=0.22`: {change}: no case notices; add one that does, or explain it under `survivors` beside the cases"),
+        (f"{cases}", 6, "`>=0.22`: when: nothing: it is noticed, or is no change of moe; remove it"),
+    ]
+    done = {form: call("rules", "test", str(two_rules), "--mutate", "--format", form) for form in FORMATS}
+    assert {form: answer.code for form, answer in done.items()} == dict.fromkeys(FORMATS, 1)
+    assert done["github"].out.splitlines() == [f"::error file={path},line={line},col=1::{words}" for path, line, words in said]
+    assert done["text"].err.splitlines() == [f"{path}:{line}:1: {words}" for path, line, words in said]
+    assert done["text"].out == "2 mutants: 1 noticed, 0 explained, 1 survive\n"
+    assert json.loads(done["json"].out)["survivors"] == [{"item": "moe", "vllm": ">=0.22", "change": change}]
+    assert 'tests="2" failures="2"' in done["junit"].out
+
+
+def test_a_case_may_claim_whether_vllm_starts_and_nothing_is_changed_while_one_fails(call: Callable[..., Done], two_rules: Path) -> None:
+    edit(two_rules / "upstream/moe_test.yaml", "starts: true", "starts: false")
+    done = call("rules", "test", str(two_rules), "--format", "json")
+    assert (done.code, json.loads(done.out)["failed"][0]["found"]) == (1, "vLLM starts")
+    done = call("rules", "test", str(two_rules), "--mutate")
+    assert (done.code, "3 passed, 1 failed" in done.out, "mutants" in done.out) == (1, True, False)

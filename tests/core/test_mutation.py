@@ -1,0 +1,131 @@
+"""What is changed of each rule, and what of it the cases notice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from policy.cases import read_cases, read_survivors
+from policy.catalogue import load
+from policy.folder import Sources
+from policy.mutation import mutants, mutate
+
+if TYPE_CHECKING:
+    from policy.catalogue import Catalogue
+    from policy.rule import Named, Rule
+
+RELEASES = "known: ['0.22.0', '0.23.0', '0.24.0']\ndefault: '0.24.0'\n"
+V2 = {"id": "v2", "effect": "default-v2", "releases": [{"vllm": ">=0.22", "message": "V2", "when": "always"}]}
+PP = "parallel_config.pipeline_parallel_size"
+
+
+def document(**members: Any) -> str:
+    return yaml.safe_dump({"title": "Title", "why": "Because.", "references": ["https://example.org"], **members})
+
+
+def catalogue_of(*, conditions: dict[str, Any] | None = None, **members: Any) -> Catalogue:
+    rule = {"id": "example", "effect": "not-default", **members}
+    named = {
+        f"upstream/conditions/{name}.yaml": yaml.safe_dump({"id": name, "why": "Because.", "releases": [{"vllm": ">=0.22", "when": when}]})
+        for name, when in (conditions or {}).items()
+    }
+    return load(Sources({"releases.yaml": RELEASES, "upstream/v2.yaml": document(**V2), "upstream/example.yaml": document(**rule), **named}))
+
+
+def changes(catalogue: Catalogue, name: str = "example") -> list[tuple[str, str]]:
+    items: dict[str, Rule | Named] = {**{rule.id: rule for rule in catalogue.rules}, **catalogue.conditions}
+    return [(mutant.range, mutant.change) for mutant in mutants(items[name], catalogue.releases)]
+
+
+WHEN: list[tuple[Any, list[str]]] = [
+    ({"model_config.is_moe": True}, ["when: without `model_config.is_moe: True`"]),
+    ({PP: {"at_least": 2}}, [f"when: without `{PP}: {{'at_least': 2}}`", f"when: `{PP}: {{'at_least': 2}}` with 1", f"when: `{PP}: {{'at_least': 2}}` with 3"]),
+    (
+        {"speculative_config.method": {"not_in": ["ngram", "eagle"]}},
+        [
+            "when: without `speculative_config.method: {'not_in': ['ngram', 'eagle']}`",
+            "when: `speculative_config.method` without `eagle`",
+            "when: `speculative_config.method` without `ngram`",
+        ],
+    ),
+    (
+        {"any": [{"model_config.is_moe": True}, {"uses": "hybrid"}], "model_config.use_mla": False},
+        ["when: without `model_config.is_moe: True`", "when: without `uses: hybrid`", "when: without `model_config.use_mla: False`"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("when", "expected"), WHEN)
+def test_each_condition_bound_and_member_is_changed(when: Any, expected: list[str]) -> None:
+    hybrid = {"all": [{"model_config.is_hybrid": True}, {"model_config.use_mla": True}]}
+    catalogue = catalogue_of(conditions={"hybrid": hybrid}, releases=[{"vllm": ">=0.22", "message": "words", "when": when}])
+    bounds = ["vllm: without 0.22.0", "vllm: without 0.24.0"]
+    assert sorted(changes(catalogue)) == sorted((">=0.22", change) for change in expected + bounds)
+    assert changes(catalogue, "hybrid") == [(">=0.22", "without `model_config.is_hybrid: True`"), (">=0.22", "without `model_config.use_mla: True`")]
+
+
+def test_a_range_begins_and_ends_elsewhere_where_no_other_has_the_release() -> None:
+    ranges = [{"vllm": ">=0.22,<0.23", "message": "then", "when": "always"}, {"vllm": ">=0.23,<0.24", "message": "now", "when": "always"}]
+    assert changes(catalogue_of(releases=ranges)) == [(">=0.23,<0.24", "vllm: 0.24.0 as well")]
+
+
+def test_what_a_rule_asks_of_the_decision_is_changed_too() -> None:
+    members: dict[str, Any] = {"effect": "advise", "runner": "v2", "decided_by": ["v2"], "yields_to": ["refuse-v2"], "needs": ["exclude-v1", "v2"]}
+    catalogue = catalogue_of(**members, releases=[{"vllm": ">=0.24", "text": "words", "when": "always"}])
+    assert changes(catalogue) == [
+        (">=0.24", "needs: without `exclude-v1`"),
+        (">=0.24", "needs: without `v2`"),
+        (">=0.24", "yields_to: without `refuse-v2`"),
+        (">=0.24", "decided_by: without `v2`"),
+        (">=0.24", "runner: without `v2`"),
+        (">=0.24", "vllm: 0.23.0 as well"),
+    ]
+
+
+MOE: list[dict[str, Any]] = [
+    {"name": "experts", "vllm": ["0.23.0"], "given": {"model_config": {"is_moe": True, "is_hybrid": True}}, "fires": True},
+    {"name": "none", "vllm": ["0.23.0"], "given": {"model_config": {"is_hybrid": True}}, "fires": False},
+    {"name": "before", "vllm": ["0.22.0"], "given": {"model_config": {"is_moe": True, "is_hybrid": True}}, "fires": False},
+]
+DENSE = {"name": "not hybrid", "vllm": ["0.23.0"], "given": {"model_config": {"is_moe": True}}, "fires": False}
+AFTER = {"name": "after", "vllm": ["0.24.0"], "given": {"model_config": {"is_moe": True, "is_hybrid": True}}, "fires": False}
+SURVIVOR = {"vllm": ">=0.23,<0.24", "change": "when: without `model_config.is_hybrid: True`", "why": "For the test."}
+TRIALS: list[tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[list[str], int, int]]] = [
+    ([*MOE, AFTER, DENSE], [], ([], 0, 0)),
+    ([*MOE, AFTER], [], ([SURVIVOR["change"]], 0, 0)),
+    ([*MOE, DENSE, {**AFTER, "given": {}}], [], (["vllm: 0.24.0 as well"], 0, 0)),
+    ([*MOE, AFTER], [SURVIVOR], ([], 1, 0)),
+    ([*MOE, AFTER, DENSE], [SURVIVOR], ([], 0, 1)),
+]
+
+
+@pytest.mark.parametrize(("cases", "explained", "expected"), TRIALS)
+def test_what_no_case_notices_survives_unless_it_is_explained(
+    cases: list[dict[str, Any]], explained: list[dict[str, Any]], expected: tuple[list[str], int, int]
+) -> None:
+    when = {"model_config.is_moe": True, "model_config.is_hybrid": True}
+    catalogue = catalogue_of(releases=[{"vllm": ">=0.23,<0.24", "message": "words", "when": when}])
+    near = {"name": "none", "vllm": ["0.24.0"], "given": {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}, "fires": False}
+    texts = {
+        "upstream/example_test.yaml": yaml.safe_dump({"rule": "example", "cases": cases, **({"survivors": explained} if explained else {})}),
+        "upstream/v2_test.yaml": yaml.safe_dump(
+            {"rule": "v2", "cases": [{**near, "given": {}, "fires": True}, {**near, "given": MOE[0]["given"], "vllm": ["0.23.0"]}]}
+        ),
+    }
+    own = [case for case in read_cases(texts, catalogue) if case.rule == "example"]
+    trial = mutate(catalogue, own, read_survivors(texts))
+    found = [mutant.change for mutant in trial.survivors if mutant.item.id == "example"]
+    assert (found, len(trial.explained), len(trial.outdated)) == expected
+
+
+def test_a_condition_is_tried_by_the_cases_of_the_rules_that_use_it() -> None:
+    catalogue = catalogue_of(
+        conditions={"sparse": {"all": [{"model_config.is_moe": True}, {"model_config.is_hybrid": True}]}},
+        releases=[{"vllm": ">=0.23,<0.24", "message": "words", "when": {"uses": "sparse"}}],
+    )
+    texts = {"upstream/example_test.yaml": yaml.safe_dump({"rule": "example", "cases": [*MOE, AFTER]})}
+    with_v2 = {**texts, "upstream/v2_test.yaml": yaml.safe_dump({"rule": "v2", "cases": [{**MOE[1], "fires": True}, {**MOE[0], "fires": False}]})}
+    own = [case for case in read_cases(with_v2, catalogue) if case.rule == "example"]
+    assert [mutant.change for mutant in mutate(catalogue, own).survivors if mutant.item.id == "sparse"] == ["without `model_config.is_hybrid: True`"]
