@@ -59,6 +59,9 @@ bench: $(READY) ## the benchmark; writes bench/results.md
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
+verify: $(READY) ## the upstream layer against the code of every vLLM release (downloads 2 GB once)
+	$(BIN)/runner-policy verify all $(ARGS)
+
 unseen: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)
 	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
 
@@ -91,4 +94,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen
+.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify

@@ -16,6 +16,7 @@ from rich.progress import track
 
 from policy import candidate, render
 from policy.cli_rules import rules_app
+from policy.cli_verify import verify_releases
 from policy.console import FOUND, INVALID, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, loaded, out, read_document, read_text, show_answer
 from policy.containers import name_of, requests_of
 from policy.decision import Decision, encode
@@ -40,6 +41,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.add_typer(rules_app, name="rules")
+app.command("verify")(verify_releases)
 
 
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON or YAML; `-` reads standard input.")]

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from policy.mutation import Mutant, Trial
 
 rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)
-rules_app.command()(prove)
-rules_app.command()(diff)
 
 
 class Format(StrEnum):
@@ -208,3 +206,7 @@ def show(
     if release is not None and rule.range_of(release) is None:
         fail(USAGE, f"the rule {quoted(rule_id)} is not in force in {release}")
     show_answer(rule_document(rule, release), render.history(rule, catalogue), as_json=as_json)
+
+
+rules_app.command()(prove)
+rules_app.command()(diff)

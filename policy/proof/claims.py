@@ -5,6 +5,7 @@ Owns the claims. That ids, ranges and gaps fit together is checked when the rule
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Change, differ, differences
+from policy.proof.difference import Change, differ, differences, plainest
 from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
@@ -71,8 +72,13 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
-    if solver.check(z3.Not(z3.Or(list(whole.both.decides.values())))) == z3.sat:
-        yield Fault("releases.yaml", 1, 1, f"nothing decides for {space.stated(solver.model())}; add a `default-v2` rule with `when: always`")
+    nothing = z3.Not(z3.Or(list(whole.both.decides.values())))
+    if solver.check(nothing) == z3.sat:
+        solver.push()
+        solver.add(nothing)
+        facts = space.stated(plainest(solver, space.wishes()))
+        solver.pop()
+        yield Fault("releases.yaml", 1, 1, f"nothing decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`")
     for n, item in enumerate(rules):
         rule = item.rule
         if solver.check(whole.both.holds[n]) != z3.sat:

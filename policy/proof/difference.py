@@ -187,14 +187,7 @@ class _Comparison:
         solver.push()
         for few in self.counted:
             solver.add(few[_fewest(solver, few)])
-        solver.check()
-        model = solver.model()
-        for wish in self.wishes:
-            if z3.is_true(model.eval(wish, model_completion=True)):
-                solver.add(wish)
-            elif solver.check(wish) == z3.sat:
-                model = solver.model()
-                solver.add(wish)
+        model = plainest(solver, self.wishes)
         solver.pop()
         return model
 
@@ -206,6 +199,19 @@ class _Comparison:
             raise Unproved(f"of {facts}: said {expected}, answered {answers}")
         rules = tuple(name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True)))
         return Change(rules[0], rules, facts, *answers)
+
+
+def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
+    """The one model of a solver that can be fulfilled which fulfils every wish that it can, the first ones first; they stay in the solver."""
+    solver.check()
+    model = solver.model()
+    for wish in wishes:
+        if z3.is_true(model.eval(wish, model_completion=True)):
+            solver.add(wish)
+        elif solver.check(wish) == z3.sat:
+            model = solver.model()
+            solver.add(wish)
+    return model
 
 
 def _at_most(propositions: list[Any]) -> list[Any]:

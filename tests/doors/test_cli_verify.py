@@ -1,0 +1,71 @@
+"""`runner-policy verify`: a release's own code beside the rules, and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from vllmsource import ALIKE, rule_texts, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Done
+
+STOCK = {"compilation_config": {"mode": "STOCK_TORCH_COMPILE"}}
+WRONG = {"stock-compile": {"feature": "torch.compile"}}
+
+
+@pytest.fixture
+def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
+    """The command on the small source and its rules, of which some may be changed."""
+
+    def command(*flags: str, changed: dict[str, dict[str, Any]] | None = None) -> Done:
+        for name, text in rule_texts(**(changed or {})).items():
+            (tmp_path / "rules" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "rules" / name).write_text(text)
+        source = written(tmp_path / "source", ALIKE)
+        return call("verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--cases", "600", *flags)
+
+    return command
+
+
+def test_what_is_alike_is_said_with_what_was_not_looked_at(verify: Callable[..., Done]) -> None:
+    done = verify()
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "0.33.0: 600 configurations, all alike\n  not looked at: elsewhere, which another file of vLLM says\n"
+
+
+def test_a_difference_ends_with_1_and_shows_facts_both_answers_and_the_rule(verify: Callable[..., Done]) -> None:
+    done = verify(changed=WRONG)
+    lines = done.out.splitlines()
+    place = lines.index(f"  stock-compile: {json.dumps(STOCK)}")
+    assert (done.code, lines[0].startswith("0.33.0: 600 configurations, ")) == (1, True)
+    assert lines[place + 1 : place + 3] == [
+        '    vLLM   {"unsupported_features": ["stock torch.compile"]}',
+        '    rules  {"unsupported_features": ["torch.compile"]}',
+    ]
+
+
+def test_the_same_as_json(verify: Callable[..., Done]) -> None:
+    done = verify("--json", changed=WRONG)
+    (found,) = json.loads(done.out)
+    assert (done.code, found["release"], found["cases"], found["elsewhere"], found["different"] > 0) == (1, "0.33.0", 600, ["elsewhere"], True)
+    assert STOCK in [mismatch["facts"] for mismatch in found["mismatches"]]
+    assert verify("--seed", "7", "--json").code == 0
+
+
+def test_a_source_that_is_none_is_told(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
+    done = call("verify", "0.33.0", "--source", str(tmp_path / "vllm-1.whl"))
+    assert (done.code, done.out, done.err) == (2, "", f"vLLM 0.33.0: the decision was not found in {tmp_path}/vllm-1.whl: File is not a zip file\n")
+    done = call("verify", "0.33.0", "--source", str(tmp_path))
+    assert (done.code, "the source has no vllm/config/vllm.py" in done.err) == (2, True)
+
+
+def test_a_wheel_that_cannot_be_had_is_told(call: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file, no folder")
+    done = call("verify", "0.33.0", "--cache", str(tmp_path / "cache"))
+    assert (done.code, "name its source with --source" in done.err, "Traceback" in done.err) == (2, True, False)

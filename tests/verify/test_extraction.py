@@ -1,0 +1,134 @@
+"""What is taken out of a source and asked, of small sources; and what is said where it cannot be."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from vllmsource import ALIKE, CONFIG, rule_texts, written
+
+from policy.catalogue import load
+from policy.folder import Sources
+from policy.policy import Policy
+from policy.verify.verification import NotExtracted, asking, verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QWEN = {"model_config": True, "model_config.architectures": ["Qwen3ForCausalLM"]}
+LLAMA = {"model_config": True, "model_config.architectures": ["LlamaForCausalLM"]}
+VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
+
+
+STOPPED = "V2 does not support: stock torch.compile"
+
+
+def said(runner: str | None, errors: list[str], *features: str) -> dict[str, Any]:
+    return {"runner": runner, "startup_errors": errors, "unsupported_features": list(features), "v1_unsupported_features": []}
+
+
+ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (QWEN, said("v2", [])),
+    (LLAMA, said("v2", [])),
+    ({**LLAMA, "platform.is_rocm": True}, said("v1", [])),
+    ({**QWEN, "platform.has_triton": False}, said("v1", [])),
+    ({**QWEN, VARIABLE: "0"}, said("v1", [])),
+    ({**QWEN, VARIABLE: "yes"}, said(None, ["invalid literal for int() with base 10: 'yes'"])),
+    ({**QWEN, "parallel_config.ubatch_size": 2}, said("v1", [], "microbatches")),
+    (
+        {**QWEN, VARIABLE: "1", "compilation_config.mode": "STOCK_TORCH_COMPILE"},
+        said("v2", [STOPPED], "stock torch.compile"),
+    ),
+    ({**LLAMA, VARIABLE: "0", "model_config.return_sampling_mask": True}, said("v1", ["masks need V2"])),
+]
+
+
+@pytest.mark.parametrize(("facts", "expected"), ASKED)
+def test_a_source_answers_for_itself(tmp_path: Path, facts: dict[str, Any], expected: dict[str, Any]) -> None:
+    with asking(written(tmp_path)) as vllm:
+        answer = vllm.answer(facts)
+        beyond = answer.pop("beyond", [])
+        assert answer == expected
+        assert expected["runner"] is None or [place.partition(":")[0] for place in beyond] == ["_verify_more"]
+        assert vllm.answer(QWEN)["runner"] == "v2"
+
+
+def test_a_wheel_an_archive_and_a_folder_are_read_alike(tmp_path: Path) -> None:
+    folder = written(tmp_path / "folder")
+    wheel, archive = tmp_path / "vllm-1.whl", tmp_path / "vllm-1.tar.gz"
+    with zipfile.ZipFile(wheel, "w") as members, tarfile.open(archive, "w:gz") as packed:
+        for path in folder.rglob("*.py"):
+            name, data = path.relative_to(folder).as_posix(), path.read_bytes()
+            members.writestr(name, data)
+            info = tarfile.TarInfo(f"vllm-1/{name}")
+            info.size = len(data)
+            packed.addfile(info, io.BytesIO(data))
+    for source in (folder, wheel, archive):
+        with asking(source) as vllm:
+            assert vllm.answer(QWEN)["runner"] == "v2"
+
+
+MOVED: list[tuple[str, dict[str, str | None], str]] = [
+    (CONFIG.replace("_get_v2_model", "_find_v2_model"), {}, "has no `_get_v2_model_runner_unsupported_features`; there are __post_init__, use_v2_model_runner"),
+    (CONFIG.replace("v2_model_runner", "v2"), {}, "`VllmConfig` in vllm/config/vllm.py has no `_validate_v2_model_runner`; there are __post_init__"),
+    (CONFIG.replace("class VllmConfig", "class Config"), {}, "vllm/config/vllm.py has no class `VllmConfig`"),
+    (CONFIG, {"vllm/envs.py": "environment_variables = {}\n"}, "vllm/envs.py has no entry `VLLM_USE_V2_MODEL_RUNNER`"),
+    (CONFIG, {"vllm/envs.py": None}, "the source has no vllm/envs.py"),
+    (CONFIG.replace("LISTED = ", "OTHERS = "), {}, "vllm/config/vllm.py uses `LISTED` and does not say where it is from"),
+    (
+        CONFIG.replace("vllm.config.compilation import", "vllm.config.modes import"),
+        {},
+        "takes `CompilationMode` from vllm.config.modes, which the source",
+    ),
+    ("class VllmConfig(:\n", {}, "invalid syntax"),
+]
+
+
+@pytest.mark.parametrize(("config", "others", "says"), MOVED)
+def test_what_is_not_where_it_was_looked_for_is_named(tmp_path: Path, config: str, others: dict[str, str | None], says: str) -> None:
+    folder = written(tmp_path, config, others)
+    with pytest.raises(NotExtracted, match=says.replace("`", ".").replace("(", r"\(").replace(")", r"\)")), asking(folder):
+        pass
+
+
+def test_a_wheel_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
+    for name in ("vllm-1.whl", "no-such.whl", "no-such.tar.gz"):
+        with pytest.raises(NotExtracted), asking(tmp_path / name):
+            pass
+
+
+def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
+    config = CONFIG.replace("found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            import os\n            os._exit(1)")
+    with asking(written(tmp_path, config)) as vllm, pytest.raises(NotExtracted, match="the release's code ended on"):
+        vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
+
+
+def policy_of(**changed: dict[str, Any]) -> Policy:
+    return Policy(load(Sources(rule_texts(**changed))))
+
+
+def test_rules_that_say_the_same_are_found_alike(tmp_path: Path) -> None:
+    verified = verify(policy_of(), "0.33.0", written(tmp_path, ALIKE), 3000, seed=1)
+    assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (3000, 0, (), ("elsewhere",))
+    assert [place.partition(":")[0] for place in verified.beyond] == ["_verify_more"]
+
+
+WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("stock-compile", {"feature": "torch.compile"}, {"compilation_config": {"mode": "STOCK_TORCH_COMPILE"}}),
+    ("microbatches", {"when": {"parallel_config.enable_dbo": True}}, {"parallel_config": {"ubatch_size": 2}}),
+    ("microbatches", {"when": {"parallel_config.ubatch_size": {"at_least": 3}}}, {"parallel_config": {"ubatch_size": 2}}),
+    ("masks", {"text": "masks need V2", "when": {"model_config.return_sampling_mask": True, "model_config.is_moe": False}}, {}),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "expected"), WRONG)
+def test_a_rule_that_says_otherwise_is_found_with_few_facts(tmp_path: Path, name: str, change: dict[str, Any], expected: dict[str, Any]) -> None:
+    verified = verify(policy_of(**{name: change}), "0.33.0", written(tmp_path, ALIKE), 3000, seed=1)
+    assert verified.different > 0
+    facts = [mismatch.facts for mismatch in verified.mismatches]
+    assert not expected or expected in facts, json.dumps(facts)

