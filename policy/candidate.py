@@ -36,7 +36,10 @@ COMMAND: Final = (sys.executable, "-m", "policy.candidate")
 
 
 class Job(Struct, frozen=True):
-    """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request."""
+    """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request.
+
+    With ``for_all`` the changes are asked of all deployments that there can be, not of the request's alone.
+    """
 
     base: dict[str, str]
     rules: list[str]
@@ -45,6 +48,7 @@ class Job(Struct, frozen=True):
     default_release: str
     today: date
     seconds: int
+    for_all: bool = False
 
 
 class RuleFault(Struct, frozen=True):
@@ -56,10 +60,31 @@ class RuleFault(Struct, frozen=True):
     message: str
 
 
+class Stand(Struct, frozen=True):
+    """Where a class of deployments stands: its runner, outcome and start, and by which rules."""
+
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    reasons: list[dict[str, str]]
+
+
+class Affected(Struct, frozen=True):
+    """A class of deployments that the candidate rules affect in these releases, and the smallest of them, by its facts."""
+
+    releases: list[str]
+    rule: str
+    rules: list[str]
+    facts: dict[str, Any]
+    from_: Stand = msgspec.field(name="from")
+    to: Stand
+
+
 class Tried(Struct, frozen=True):
     """The answer: a decision, or why there is none. ``misfits`` are (pointer, message)."""
 
     decision: Decision | None = None
+    affected: list[Affected] | None = None
     rules: list[str] = []
     faults: list[RuleFault] = []
     misfits: list[tuple[str, str]] = []
@@ -82,6 +107,14 @@ class Comparison(Struct, frozen=True):
     current: Decision
     candidate: Decision
     changes: list[Change]
+
+
+class ComparisonOfAll(Struct, frozen=True):
+    """The same where the changes are asked of all deployments that there can be; none is a proof."""
+
+    current: Decision
+    candidate: Decision
+    changes: list[Affected]
 
 
 COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "upstream", "set_env", "warnings")
@@ -156,7 +189,8 @@ def attempt(job: Job) -> Tried:
     try:
         texts, ids = laid_over(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
-        return Tried(policy.decide(read_request(job.request, policy.releases), job.today), ids)
+        decision = policy.decide(read_request(job.request, policy.releases), job.today)
+        return Tried(decision, _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None, ids)
     except RulesInvalid as error:
         return Tried(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
     except RequestInvalid as error:
@@ -165,7 +199,15 @@ def attempt(job: Job) -> Tried:
         return Tried(failed=str(error))
 
 
-def compare(current: Decision, tried: Tried) -> Comparison:
+def _affected(loaded: Policy, candidate: Policy) -> list[Affected]:
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom asked
+    from policy.proof.report import change_document  # noqa: PLC0415  # as above
+
+    found = [{"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects]
+    return msgspec.convert(found, list[Affected])
+
+
+def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
     """Both decisions and what differs; each change names the touched rules that stand in either, or else all whose reasons differ.
 
     Raises:
@@ -179,6 +221,8 @@ def compare(current: Decision, tried: Tried) -> Comparison:
     if tried.decision is None:
         raise RulesInvalid([Fault("rules", 1, 1, f"the engine refuses the rules: {tried.failed}")])
     candidate = tried.decision
+    if tried.affected is not None:
+        return ComparisonOfAll(current, candidate, tried.affected)
     before = {reason.rule: reason for reason in current.reasons}
     after = {reason.rule: reason for reason in candidate.reasons}
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]

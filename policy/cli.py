@@ -133,6 +133,7 @@ def dry_run(
         fail(INVALID, *map(str, error.faults))
     except RequestInvalid as error:
         fail(USAGE, *_misfits(error))
+    assert isinstance(compared, candidate.Comparison)  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
     show_answer(compared, render.comparison(compared), as_json=as_json)
 
 

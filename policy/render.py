@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.candidate import Comparison
+    from policy.candidate import Comparison, ComparisonOfAll
     from policy.cases import Result
     from policy.catalogue import Catalogue
     from policy.decision import Decision
@@ -148,6 +148,19 @@ def comparison(answer: Comparison) -> RenderableType:
         table = _table("member", "from", "to", "rules")
         for change in answer.changes:
             table.add_row(change.member, Text(compact(change.from_)), Text(compact(change.to)), ", ".join(change.rules))
+        head = table
+    return Group(head, Text(), decision(answer.candidate))
+
+
+def comparison_of_all(answer: ComparisonOfAll) -> RenderableType:
+    """A dry run that asks of all deployments: the classes that change, with the smallest of each, then the candidate's decision."""
+    if not answer.changes:
+        head: RenderableType = Text("the candidate rules change nothing for any deployment: proved", GOOD)
+    else:
+        table = _table("releases", "rule", "from", "to", "smallest deployment")
+        for change in answer.changes:
+            stands = (f"{_name(stand.runner)}, {_starts(stand.starts)}" for stand in (change.from_, change.to))
+            table.add_row(", ".join(change.releases), change.rule, *stands, plainly(compact(change.facts)))
         head = table
     return Group(head, Text(), decision(answer.candidate))
 

@@ -14,7 +14,7 @@ from policy.decision import encode
 from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, listed, nearest, quoted
 from service.answers import PAUSE, Items, today
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
-from service.forms import read_form
+from service.forms import Candidate, read_changes, read_form
 from service.problems import MEDIA_TYPE, Refused, problem_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
-CANDIDATE_MEMBERS: Final = ("request", "rules", "remove")
+CANDIDATE_MEMBERS: Final = ("request", "rules", "remove", "changes")
 
 
 async def send_answer(send: Send, status: int, content_type: bytes, body: bytes) -> None:
@@ -199,14 +199,15 @@ class DryRun(Call):
         headers = read_headers(scope, limit)
         body = await read_body(receive, limit)
         if headers.content_type == FORM:
-            document, rules, remove = await read_form(scope, body)
+            asked = await read_form(scope, body)
             pointer = ""
         else:
             document = decode(body, headers.content_type)
-            rules, remove, pointer = [], [], ""
+            asked, pointer = Candidate(document), ""
             if type(document) is dict and not document.keys().isdisjoint(CANDIDATE_MEMBERS):
-                document, rules, remove = _read_candidate(document)
+                asked = _read_candidate(document)
                 pointer = "/request"
+        document, rules, remove = asked.document, asked.rules, asked.remove
         current = await self.answers.decide(document, pointer, explain=True)
         if not rules and not remove:
             await self.send(send, headers, current)
@@ -214,17 +215,20 @@ class DryRun(Call):
             place = f"{pointer}/manifest" if "manifest" in document else pointer
             raise RequestInvalid([Misfit(place, "candidate rules are tried on one deployment; send `facts` or a `deployment`")])
         else:
-            await self.send(send, headers, await self.tried(current, self.answers.whole(document), rules, remove))
+            await self.send(send, headers, await self.tried(current, self.answers.whole(document), asked))
 
     async def send(self, send: Send, headers: Headers, answer: Any) -> None:
         """The answer as the client wants it."""
         if not headers.wants_text:
             await send_answer(send, 200, JSON, encode(answer))
             return
-        text = render.as_text(render.comparison(answer)).encode() if isinstance(answer, candidate.Comparison) else self.answers.text(answer)
-        await send_answer(send, 200, TEXT, text)
+        if isinstance(answer, candidate.Comparison | candidate.ComparisonOfAll):
+            picture = render.comparison(answer) if isinstance(answer, candidate.Comparison) else render.comparison_of_all(answer)
+            await send_answer(send, 200, TEXT, render.as_text(picture).encode())
+        else:
+            await send_answer(send, 200, TEXT, self.answers.text(answer))
 
-    async def tried(self, current: Any, document: Any, rules: list[str], remove: list[str]) -> candidate.Comparison:
+    async def tried(self, current: Any, document: Any, asked: Candidate) -> candidate.Comparison | candidate.ComparisonOfAll:
         """What the candidate rules would change, tried in a process of its own with bounded time.
 
         Raises:
@@ -233,7 +237,9 @@ class DryRun(Call):
         """
         answers = self.answers
         seconds = self.settings.candidate_time
-        job = candidate.Job(answers.texts, rules, remove, {**document, "explain": True}, answers.policy.releases.default, today(), int(seconds) + 1)
+        request = {**document, "explain": True}
+        default = answers.policy.releases.default
+        job = candidate.Job(answers.texts, asked.rules, asked.remove, request, default, today(), int(seconds) + 1, asked.for_all)
         if self.waiting >= self.settings.candidate_slots * 8:
             raise Refused("too-many", "too many dry runs with candidate rules are waiting; try again in a few seconds")
         self.waiting += 1
@@ -261,7 +267,7 @@ async def _run(job: bytes, seconds: float) -> bytes:
     return output
 
 
-def _read_candidate(document: dict[str, Any]) -> tuple[Any, list[str], list[str]]:
+def _read_candidate(document: dict[str, Any]) -> Candidate:
     unknown = [key for key in document if key not in CANDIDATE_MEMBERS][:MAX_FAULTS]
     faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: {listed(CANDIDATE_MEMBERS)}{nearest(key, CANDIDATE_MEMBERS)}") for key in unknown]
     rules, remove = document.get("rules", []), document.get("remove", [])
@@ -270,8 +276,9 @@ def _read_candidate(document: dict[str, Any]) -> tuple[Any, list[str], list[str]
             faults.append(Misfit(f"/{name}", f"{quoted(value)} is no list of texts"))
         elif len(value) > candidate.MAX_RULES:
             faults.append(Misfit(f"/{name}", f"{len(value)} are more than the {candidate.MAX_RULES} that are taken"))
+    for_all = read_changes(document.get("changes"), faults)
     if type(document.get("request")) is not dict:
         faults.append(Misfit("/request", f"{quoted(document.get('request'))} is no request"))
     if faults:
         raise RequestInvalid(faults)
-    return document["request"], rules, remove
+    return Candidate(document["request"], rules, remove, for_all)

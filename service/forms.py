@@ -1,12 +1,13 @@
 """A multipart form → a dry run's parts, as ``curl -F`` sends them.
 
-Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times.
+Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times, ``changes``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
@@ -20,12 +21,29 @@ from service.problems import Refused
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
 
-PARTS: Final = ("deployment", "rules", "remove")
+PARTS: Final = ("deployment", "rules", "remove", "changes")
+ALL: Final = "all"
 YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
-async def read_form(scope: Scope, body: bytes) -> tuple[Any, list[str], list[str]]:
-    """The request's document, the rule texts and the ids to take away.
+class Candidate(Struct, frozen=True):
+    """What a dry run asks: the request's document, rule texts, ids to take away, and whether changes are asked of all deployments."""
+
+    document: Any
+    rules: list[str] = []
+    remove: list[str] = []
+    for_all: bool = False
+
+
+def read_changes(value: object, faults: list[Misfit]) -> bool:
+    """Whether the changes are asked of all deployments that there can be, and not of the request's alone."""
+    if value is not None and value != ALL:
+        faults.append(Misfit("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out"))
+    return value == ALL
+
+
+async def read_form(scope: Scope, body: bytes) -> Candidate:
+    """What a form asks.
 
     Raises:
         Refused: the body is no form.
@@ -53,10 +71,12 @@ async def read_form(scope: Scope, body: bytes) -> tuple[Any, list[str], list[str
     if len(texts["deployment"]) != 1:
         faults.append(Misfit("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
     rules, remove = [_utf8("rules", content, faults) for content in texts["rules"]], [_utf8("remove", content, faults) for content in texts["remove"]]
+    changes = [_utf8("changes", content, faults) for content in texts["changes"]]
+    for_all = read_changes(changes[-1] if changes else None, faults)
     if faults:
         raise RequestInvalid(faults)
     name, deployment = texts["deployment"][0]
-    return decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove
+    return Candidate(decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all)
 
 
 def _utf8(part: str, content: tuple[str, bytes], faults: list[Misfit]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from policy import render
-from policy.candidate import Comparison
+from policy.candidate import Comparison, ComparisonOfAll
 from policy.decision import Decision
 from policy.intake.deployment import PLATFORMS
 from policy.request import MAX_REQUEST_ID, WAYS, read_request
@@ -55,7 +55,7 @@ RULE_EXAMPLE: Final = "kv-connector-fallback"
 
 def document(base: dict[str, Any], answers: Answers) -> dict[str, Any]:
     """FastAPI's document of the showing calls, completed with the deciding ones, schemas and examples."""
-    (_, components) = msgspec.json.schema_components([Decision, Problem, Comparison, Items], ref_template=REF)
+    (_, components) = msgspec.json.schema_components([Decision, Problem, Comparison, ComparisonOfAll, Items], ref_template=REF)
     base["components"] = {"schemas": {**components, "Facts": facts_schema(), "Request": _request_schema(), **_deployment_schemas()}}
     base["paths"] = {**_deciding(answers), **{path: {"get": _showing(path, item["get"], answers)} for path, item in base["paths"].items()}}
     return base
@@ -124,16 +124,22 @@ def _deciding(answers: Answers) -> dict[str, Any]:
     }
     lines = "".join(msgspec.json.encode(item).decode() + "\n" for item in BATCH_EXAMPLE["items"])
     texts = {"type": "array", "items": {"type": "string"}}
+    every = {"enum": ["all"], "description": "changes for all deployments that there can be, in place of the request's alone"}
     candidate = {
         "type": "object",
         "required": ["request"],
         "additionalProperties": False,
-        "properties": {"request": request, "rules": {**texts, "description": "rule files as YAML text"}, "remove": {**texts, "description": "ids of rules"}},
+        "properties": {
+            "request": request,
+            "rules": {**texts, "description": "rule files as YAML text"},
+            "remove": {**texts, "description": "ids of rules"},
+            "changes": every,
+        },
     }
     form = {
         "type": "object",
         "required": ["deployment"],
-        "properties": {"deployment": {"type": "string", "contentMediaType": "application/json"}, "rules": texts, "remove": texts},
+        "properties": {"deployment": {"type": "string", "contentMediaType": "application/json"}, "rules": texts, "remove": texts, "changes": every},
     }
     bodies = {"application/json": {"schema": request, "examples": EXAMPLES}, "application/yaml": {"schema": request}}
     plain = {"schema": {"type": "string"}, "example": render.as_text(render.decision(decided))}
@@ -145,7 +151,7 @@ def _deciding(answers: Answers) -> dict[str, Any]:
         "application/yaml": {"schema": {"anyOf": [request, candidate]}},
         "multipart/form-data": {"schema": form},
     }
-    compared = {"anyOf": [decision, {"$ref": REF.format(name="Comparison")}]}
+    compared = {"anyOf": [decision, {"$ref": REF.format(name="Comparison")}, {"$ref": REF.format(name="ComparisonOfAll")}]}
     items = {"items": [_decided(answers, item) for item in BATCH_EXAMPLE["items"]]}
     return {
         "/v1/decisions": _post(

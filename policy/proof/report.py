@@ -59,7 +59,7 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
     return {
         "faults": [asdict(fault) for fault in faults],
         "alike": proof.alike,
-        "steps": [{"from": step.before, "to": step.after, "changes": [_document(change) for change in step.changes]} for step in proof.steps],
+        "steps": [{"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]} for step in proof.steps],
     }
 
 
@@ -129,12 +129,13 @@ def edit_document(found: Edit, counted: Counted | None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "compared": found.compared,
         "gone": found.gone,
-        "changes": [{"releases": effect.releases, **_document(effect.change)} for effect in found.effects],
+        "changes": [{"releases": effect.releases, **change_document(effect.change)} for effect in found.effects],
     }
     return document if counted is None else {**document, "fleet": asdict(counted)}
 
 
-def _document(change: Change) -> dict[str, Any]:
+def change_document(change: Change) -> dict[str, Any]:
+    """A change as JSON has it."""
     return {"rule": change.rule, "rules": change.rules, "facts": change.facts, "from": _answer(change.before), "to": _answer(change.after)}
 
 

@@ -358,7 +358,7 @@ def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Clie
         ({"request": {"facts": {}}, "remove": ["x"] * 101}, [("/remove", "101 are more than the 100 that are taken")]),
         (
             {"request": {"facts": {}}, "rmove": []},
-            [("/rmove", "unknown member `rmove`; legal: `request`, `rules`, `remove`; did you mean `remove`?")],
+            [("/rmove", "unknown member `rmove`; legal: `request`, `rules`, `remove`, `changes`; did you mean `remove`?")],
         ),
     ],
     ids=lambda value: str(value)[:60],
@@ -422,3 +422,46 @@ def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_a
             assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
         assert {problem(future.result())[:2] for future in running} == {(422, "rules-stopped"), (429, "too-many")}
         assert client.post("/v1/dry-run", json={"facts": QWEN}).json()["runner"] == "v2"
+
+
+# changes for all deployments
+
+
+ANY_CONNECTOR = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
+
+
+def test_changes_may_be_asked_of_all_deployments(client: httpx.Client) -> None:
+    answer = dry(client, {"request": {"facts": QWEN}, "rules": [NARROWED], "changes": "all"})
+    found = {(tuple(item["releases"]), item["from"]["runner"], item["to"]["runner"]): item for item in answer["changes"]}
+    assert list(answer) == ["current", "candidate", "changes"]
+    assert (answer["current"]["runner"], answer["candidate"]["runner"]) == ("v2", "v2")
+    assert found[("0.22.0", "0.22.1"), "v1", "v2"] == {
+        "releases": ["0.22.0", "0.22.1"],
+        "rule": "kv-connector-fallback",
+        "rules": ["kv-connector-fallback"],
+        "facts": ANY_CONNECTOR,
+        "from": {"runner": "v1", "outcome": "fallback", "starts": True, "reasons": [{"rule": "kv-connector-fallback", "effect": "fallback-v1"}]},
+        "to": {"runner": "v2", "outcome": "default", "starts": True, "reasons": [{"rule": "v2-by-default", "effect": "default-v2"}]},
+    }
+    assert {item["rule"] for item in answer["changes"]} == {"kv-connector-fallback"}
+
+
+def test_a_candidate_that_affects_nobody_is_proved_to(client: httpx.Client, root: Path) -> None:
+    same = (root / "rules/house/kv-connector-fallback.yaml").read_text().replace("kv_transfer_config: present", "not: {kv_transfer_config: absent}")
+    body = {"request": {"facts": NIXL}, "rules": [same], "changes": "all"}
+    assert dry(client, body)["changes"] == []
+    text = client.post("/v1/dry-run", json=body, headers={"accept": "text/plain"}).text
+    assert text.splitlines()[0] == "the candidate rules change nothing for any deployment: proved"
+
+
+def test_a_form_asks_of_all_deployments_too_and_plain_text_shows_them(client: httpx.Client) -> None:
+    parts = {"deployment": (None, json.dumps({"facts": QWEN})), "remove": (None, "kv-connector-fallback"), "changes": (None, "all")}
+    text = client.post("/v1/dry-run", files=parts, headers={"accept": "text/plain"}).text
+    assert "0.22.0, 0.22.1" in text
+    assert [word for word in ("releases", "rule", "smallest deployment") if word not in text.splitlines()[0]] == []
+
+
+@pytest.mark.parametrize("value", ["some", True, ["all"], 1])
+def test_changes_are_asked_in_one_word(client: httpx.Client, value: Any) -> None:
+    response = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["kv-connector-fallback"], "changes": value})
+    assert (response.status_code, [fault["pointer"] for fault in response.json()["errors"]]) == (422, ["/changes"])
