@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from packaging.version import InvalidVersion, Version
 from rich.progress import Progress
 
 from policy.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
 from policy.errors import PolicyError
 from policy.folder import default_folder
 from policy.intake.making.wheels import downloaded
+from policy.verify.drafting import draft
 from policy.verify.verification import NotExtracted, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rich.progress import TaskID
 
+    from policy.folder import Sources
     from policy.verify.verification import Mismatch, Verified
 
 CASES = 20_000
@@ -38,6 +41,7 @@ def verify_releases(
     cache: Annotated[Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")] = Path("~/.cache/runner-policy"),
     cases: Annotated[int, typer.Option("--cases", min=1, help="How many configurations are asked, a release.")] = CASES,
     seed: Annotated[int, typer.Option("--seed", help="Another one, other configurations.")] = 0,
+    drafts: Annotated[bool, typer.Option("--draft", help="For one release that is not known: what changed, and rule files as a patch to start from.")] = False,  # noqa: FBT002  # typer's flags
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Compare the upstream layer with what vLLM itself decides.
@@ -45,8 +49,11 @@ def verify_releases(
     The decision's own functions are taken out of the release's source and run in a process of their own, with objects that hold facts for its configuration.
     Without `--source` the release's wheel is downloaded by pip, and kept. Example: `runner-policy verify 0.32.0`
     """
-    _, policy = loaded(rules or default_folder(), None)
+    sources, policy = loaded(rules or default_folder(), None)
     known = policy.releases.known
+    if drafts:
+        _draft(sources, versions, known, source, cache.expanduser(), cases, seed, as_json=as_json)
+        return
     asked = list(known) if versions == ["all"] else versions
     unknown = [version for version in asked if version not in known]
     if unknown:
@@ -69,6 +76,43 @@ def verify_releases(
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
     raise typer.Exit(FOUND if any(each.different for each in found) else 0)
+
+
+def _draft(sources: Sources, versions: list[str], known: Sequence[str], source: Path | None, cache: Path, cases: int, seed: int, *, as_json: bool) -> None:
+    """The draft of one release that is not known, on standard output: a report and a patch."""
+    if len(versions) != 1 or versions[0] in known or not _is_final(versions[0]):
+        fail(USAGE, f"--draft: name one final release that is not known yet, such as 0.34.0; known are {known[0]} to {known[-1]}")
+    release = versions[0]
+    place = source if source is not None else _wheel(release, cache)
+    try:
+        with err.status(f"drafting {release}"):
+            found = draft(sources, release, place, lambda older: _wheel(older, cache), cases, seed)
+    except NotExtracted as error:
+        fail(USAGE, f"vLLM {release}: the decision was not found in {place}: {error}")
+    if as_json:
+        typer.echo(json.dumps(asdict(found), ensure_ascii=False))
+        return
+    typer.echo(f"{release} beside {found.known}:")
+    for name, lines in found.changed.items():
+        typer.echo("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
+    for what, texts in (("new reasons", found.said), ("reasons that are gone", found.unsaid)):
+        typer.echo(f"{what}: {', '.join(texts) or 'none'}")
+    for beyond in found.after.beyond:
+        typer.echo(f"asks for what is no fact: {beyond}")
+    typer.echo(
+        f"{found.before.different} of {found.before.cases} configurations differ from the rules of {found.known}, {found.after.different} with this draft:"
+    )
+    for mismatch in found.after.mismatches:
+        typer.echo("\n".join(_lines(mismatch)))
+    typer.echo(found.patch, nl=False)
+
+
+def _is_final(version: str) -> bool:
+    try:
+        parsed = Version(version)
+    except InvalidVersion:
+        return False
+    return str(parsed) == version and len(parsed.release) == len(["0", "0", "0"]) and not parsed.is_prerelease
 
 
 def _bar(progress: Progress, task: TaskID) -> Callable[[int], None]:

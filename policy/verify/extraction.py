@@ -201,6 +201,15 @@ class Extraction:
         return namespace[node.name]
 
     @property
+    def reasons(self) -> list[str]:
+        """The texts of the lists, in their order."""
+        nodes = [each for name in (V2_LIST, V1_LIST, GATE) if name in self._methods for each in ast.walk(self._methods[name])]
+        texts = [
+            ast.unparse(each.args[0]) for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "append"
+        ]
+        return list(dict.fromkeys(texts))
+
+    @property
     def has_v1_list(self) -> bool:
         """Whether the release knows what V1 does not support."""
         return V1_LIST in self._methods
@@ -257,14 +266,15 @@ class Extraction:
         for method in self._methods.values():
             if method.name in {PROPERTY, V2_LIST, V1_LIST}:
                 continue
-            for node in ast.walk(method):
-                if _asks_for_the_runner(node) and _refuses(node):
+            places = (node for node in ast.walk(method) if _asks_for_the_runner(node) and _refuses(node))
+            for number, node in enumerate(places, 1):
+                if isinstance(node, ast.stmt):
                     body: list[Any] = [node] if method.name == POST_INIT else _needed(_slice(method.body, node))
                     name = f"{method.name}:{getattr(node, 'lineno', 0)}"
                     function = ast.parse("def guard(self): ...").body[0]
                     assert isinstance(function, ast.FunctionDef)
                     function.body = body
-                    yield name, self._function(CONFIG, f"{CLASS}.{name}", ast.fix_missing_locations(function))
+                    yield name, self._function(CONFIG, f"{CLASS}.{method.name} ({number})", ast.fix_missing_locations(function))
 
 
 Unknown: Final = object()

@@ -126,7 +126,7 @@ def main() -> None:
         _say({"fault": str(error)})
         return
     texts, numbers = release.constants()
-    _say({"texts": sorted(texts), "numbers": sorted(numbers), "taken": release.taken(), "said": release.said})
+    _say({"texts": sorted(texts), "numbers": sorted(numbers), "taken": release.taken(), "said": release.said, "reasons": release.reasons})
     for line in sys.stdin:
         _say(answered(release, configurations, json.loads(line)))
 

@@ -296,6 +296,9 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["rules", "proof"], "No such command 'proof'"),
         (["rules", "diff"], "Missing argument 'BASE'"),
         (["verify"], "Missing argument 'VERSION…'"),
+        (["verify", "0.33.0", "--draft"], "--draft: name one final release that is not known yet, such as 0.34.0; known are 0.20.0 to"),
+        (["verify", "0.34", "--draft"], "--draft: name one final release that is not known yet"),
+        (["verify", "newest", "--draft"], "--draft: name one final release that is not known yet"),
         (["verify", "0.99.0"], "0.99.0: no release that the rules know; known are 0.20.0 to"),
         (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: it is the source of one release; name one"),
         (["pins"], "No such command 'pins'"),
@@ -403,7 +406,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("rules", "show"): {"--rules", "--vllm", "--json"},
         ("rules", "prove"): {"--rules", "--format"},
         ("rules", "diff"): {"--rules", "--format", "--fleet", "--exit-code"},
-        ("verify",): {"--rules", "--source", "--cache", "--cases", "--seed", "--json"},
+        ("verify",): {"--rules", "--source", "--cache", "--cases", "--seed", "--draft", "--json"},
     }
 
 

