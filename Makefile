@@ -62,6 +62,10 @@ bench: $(READY) ## the benchmark; writes bench/results.md
 verify: $(READY) ## the upstream layer against the code of every vLLM release (downloads 2 GB once)
 	$(BIN)/runner-policy verify all $(ARGS)
 
+planted: $(READY) ## an error in every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
+	RUNNER_POLICY_PLANTED_IN="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
+		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
+
 unseen: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)
 	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
 
@@ -94,4 +98,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify
+.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify planted

@@ -32,6 +32,7 @@ V1_LIST: Final = "_get_v1_model_runner_unsupported_features"
 GATE: Final = "_validate_v2_model_runner"
 POST_INIT: Final = "__post_init__"
 STANDARD: Final = frozenset({"enum", "functools", "itertools", "math", "os", "re", "typing"})
+UNKNOWN: Final = object()
 FLAGS: Final = __future__.annotations.compiler_flag
 
 
@@ -66,7 +67,8 @@ class Extraction:
         self._classes = {
             node.name.lower(): (path, node) for path in source.under("vllm/config/") for node in self._tree(path).body if isinstance(node, ast.ClassDef)
         }
-        self.platform, self.plugins = Object("platform", {}, self), [()]
+        self.platform: dict[str, bool] = {}
+        self.plugins: Sequence[str] = ()
         self.has_triton = True
         self._namespaces: dict[str, dict[str, Any]] = {}
         self._taken: dict[str, ast.AST] = {}
@@ -150,12 +152,12 @@ class Extraction:
         inner = dict(_imports(node))
         for name in sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)} | set(inner)):
             if name not in namespace and not hasattr(builtins, name) and not _is_bound(name, node):
-                namespace[name] = Unknown  # a name that leads back to itself is there by then
+                namespace[name] = UNKNOWN  # a name that leads back to itself is there by then
                 namespace[name] = self._named(path, name, inner)
 
     def _named(self, path: str, name: str, inner: Mapping[str, tuple[str, str | None]]) -> Any:
-        found = self._namespace(path).get(name, Unknown)
-        if found is not Unknown:
+        found = self._namespace(path).get(name, UNKNOWN)
+        if found is not UNKNOWN:
             return found
         stands_in = self._stand_ins().get(name)
         if stands_in is not None:
@@ -277,9 +279,6 @@ class Extraction:
                     yield name, self._function(CONFIG, f"{CLASS}.{method.name} ({number})", ast.fix_missing_locations(function))
 
 
-Unknown: Final = object()
-
-
 class _Variables:
     """``vllm.envs``: the operator's variable as the release reads it; every other has its default."""
 
@@ -291,13 +290,19 @@ class _Variables:
 
 
 class _Platform:
-    """``current_platform``: its questions are facts."""
+    """``current_platform``: its questions are facts, and where none says another it is CUDA."""
 
     def __init__(self, release: Extraction) -> None:
         self._release = release
 
     def __getattr__(self, name: str) -> Callable[[], bool]:
-        return lambda: bool(self._release.platform.__dict__.get(name, name in {"is_cuda_alike", "is_cuda"}))
+        known = self._release.platform
+        match name:
+            case "is_cuda":
+                return lambda: not any(known.values())
+            case "is_cuda_alike":
+                return lambda: known.get("is_rocm", False) or not any(known.values())
+        return lambda: known.get(name, False)
 
 
 class _Triton:

@@ -78,7 +78,7 @@ def answered(release: Extraction, configurations: Configurations, facts: dict[st
     if variable is not None:
         os.environ[VARIABLE] = variable if isinstance(variable, str) else str(int(variable))
     for name in ("is_rocm", "is_unspecified", "is_tpu", "is_out_of_tree"):
-        release.platform.__dict__[name] = facts.get(f"platform.{name}", False)
+        release.platform[name] = facts.get(f"platform.{name}", False)
     release.has_triton = facts.get("platform.has_triton", True)
     release.plugins = facts.get("plugins.logits_processors", [])
     try:
