@@ -110,7 +110,7 @@ def _read(name: str, value: Any) -> Any:
 
 
 def cases(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int) -> Iterator[Facts]:
-    """``count`` facts: what is aimed at conditions, each value alone and all pairs over the ``usual`` ones, as far as they go, then chance."""
+    """``count`` facts: each value alone and what is aimed at conditions on each of the ``usual`` ones, all pairs over them in turn, then chance."""
     return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # a draw, no secret
 
 
@@ -119,7 +119,7 @@ def _all(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Seq
     for base in usual:
         for name, own in values.items():
             yield from (laid(base, {name: value}) for value in own)
-    yield from (laid(usual[number % len(usual)], facts) for number, facts in enumerate(aimed))
+    yield from (laid(base, facts) for base in usual for facts in aimed)
     drawn = [{one: value, other: another} for one, other in combinations(values, 2) for value in values[one] for another in values[other]]
     random.shuffle(drawn)
     for number, stated in enumerate(drawn):
