@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy import candidate, render
 from policy.decision import encode
-from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, quoted
 from service.answers import PAUSE, Items, today
+from service.candidates import MEMBERS, Candidate, read_candidate
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
-from service.forms import Candidate, read_changes, read_form
+from service.forms import read_form
 from service.problems import MEDIA_TYPE, Refused, problem_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
-CANDIDATE_MEMBERS: Final = ("request", "rules", "remove", "changes")
 
 
 async def send_answer(send: Send, status: int, content_type: bytes, body: bytes) -> None:
@@ -204,8 +204,8 @@ class DryRun(Call):
         else:
             document = decode(body, headers.content_type)
             asked, pointer = Candidate(document), ""
-            if type(document) is dict and not document.keys().isdisjoint(CANDIDATE_MEMBERS):
-                asked = _read_candidate(document)
+            if type(document) is dict and not document.keys().isdisjoint(MEMBERS):
+                asked = read_candidate(document)
                 pointer = "/request"
         document, rules, remove = asked.document, asked.rules, asked.remove
         current = await self.answers.decide(document, pointer, explain=True)
@@ -265,20 +265,3 @@ async def _run(job: bytes, seconds: float) -> bytes:
     if process.returncode:
         raise Refused("rules-stopped", candidate.stopped(process.returncode, seconds))
     return output
-
-
-def _read_candidate(document: dict[str, Any]) -> Candidate:
-    unknown = [key for key in document if key not in CANDIDATE_MEMBERS][:MAX_FAULTS]
-    faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: {listed(CANDIDATE_MEMBERS)}{nearest(key, CANDIDATE_MEMBERS)}") for key in unknown]
-    rules, remove = document.get("rules", []), document.get("remove", [])
-    for name, value in (("rules", rules), ("remove", remove)):
-        if type(value) is not list or not all(type(item) is str for item in value):
-            faults.append(Misfit(f"/{name}", f"{quoted(value)} is no list of texts"))
-        elif len(value) > candidate.MAX_RULES:
-            faults.append(Misfit(f"/{name}", f"{len(value)} are more than the {candidate.MAX_RULES} that are taken"))
-    for_all = read_changes(document.get("changes"), faults)
-    if type(document.get("request")) is not dict:
-        faults.append(Misfit("/request", f"{quoted(document.get('request'))} is no request"))
-    if faults:
-        raise RequestInvalid(faults)
-    return Candidate(document["request"], rules, remove, for_all)

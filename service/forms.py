@@ -5,9 +5,8 @@ Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
@@ -15,6 +14,7 @@ from starlette.requests import Request
 
 from policy.candidate import MAX_RULES
 from policy.errors import Misfit, RequestInvalid, listed, nearest, quoted
+from service.candidates import Candidate, read_changes
 from service.documents import decode
 from service.problems import Refused
 
@@ -22,24 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Scope
 
 PARTS: Final = ("deployment", "rules", "remove", "changes")
-ALL: Final = "all"
 YAML_ENDINGS: Final = (".yaml", ".yml")
-
-
-class Candidate(Struct, frozen=True):
-    """What a dry run asks: the request's document, rule texts, ids to take away, and whether changes are asked of all deployments."""
-
-    document: Any
-    rules: list[str] = []
-    remove: list[str] = []
-    for_all: bool = False
-
-
-def read_changes(value: object, faults: list[Misfit]) -> bool:
-    """Whether the changes are asked of all deployments that there can be, and not of the request's alone."""
-    if value is not None and value != ALL:
-        faults.append(Misfit("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out"))
-    return value == ALL
 
 
 async def read_form(scope: Scope, body: bytes) -> Candidate:
