@@ -15,7 +15,7 @@ from policy.errors import PolicyError, quoted
 from policy.jsontext import NotJson, read_json
 
 CONFIG: Final = "config.json"
-COMPANIONS: Final = ("modules.json", "params.json", "1_Pooling/config.json", "joint_head_config.json", "decision_config.json")
+COMPANIONS: Final = ("modules.json", "1_Pooling/config.json", "joint_head_config.json", "decision_config.json")
 MAX_BYTES: Final = 1 << 20
 
 

@@ -119,7 +119,7 @@ def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_l
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
-    also = ["modules.json", "params.json", "1_Pooling/config.json"]
+    also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     files = {"modules.json": "[]", "1_Pooling/config.json": '{"a": 1}'}
     assert asks().config(NAME, also=also) == ModelFiles(CONFIG, files, COMMIT, size=len(TEXT) + 10)
     assert {path.split("/")[4] for _, path in server.asked[2:]} == {COMMIT}
@@ -129,7 +129,7 @@ def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_l
 
 
 def test_no_other_file_is_fetched(server: HubServer, asks: Asks) -> None:
-    with pytest.raises(ValueError, match=r"only `modules\.json`, `params\.json`, `1_Pooling/config\.json`"):
+    with pytest.raises(ValueError, match=r"only `modules\.json`, `1_Pooling/config\.json`, `joint_head_config\.json`"):
         asks().config(NAME, also=["model.safetensors"])
     assert server.asked == []
 
@@ -150,9 +150,9 @@ def test_a_file_in_other_storage_comes_as_any_other(server: HubServer, asks: Ask
 def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
-    asks().config(NAME, also=["modules.json", "params.json"])
+    asks().config(NAME, also=["modules.json", "joint_head_config.json"])
     server.asked.clear()
-    also = ["modules.json", "params.json", "1_Pooling/config.json"]
+    also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
     assert asks(offline=True).config(NAME, also=also) == ModelFiles(CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2)
     assert server.asked == []
 

@@ -39,9 +39,12 @@ def test_a_folder_with_a_configuration_alone_has_no_other_files(tmp_path: Path) 
 
 
 def test_what_stands_beside_the_configuration_is_given_as_text(tmp_path: Path) -> None:
-    folder = saved(tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", params_json="{}", weights_bin="…")
+    folder = saved(tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", joint_head_config_json="{}", weights_bin="…")
     saved(folder / "1_Pooling", config_json='{"pooling_mode_lasttoken": true}')
-    assert read_folder(str(folder)) == (CONFIG, {"modules.json": "[]", "params.json": "{}", "1_Pooling/config.json": '{"pooling_mode_lasttoken": true}'})
+    assert read_folder(str(folder)) == (
+        CONFIG,
+        {"modules.json": "[]", "joint_head_config.json": "{}", "1_Pooling/config.json": '{"pooling_mode_lasttoken": true}'},
+    )
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
@@ -79,11 +82,11 @@ def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
-    folder = saved(tmp_path, config_json="[1]", modules_json=b" " * (MAX_BYTES + 1), params_json=b"\xff{}")
+    folder = saved(tmp_path, config_json="[1]", modules_json=b" " * (MAX_BYTES + 1), joint_head_config_json=b"\xff{}")
     assert faults(folder) == [
         "`config.json` holds `[1]` and not an object",
         "`modules.json` has more than the 1048576 bytes that are read",
-        "`params.json` is not UTF-8: byte 0 is not part of a character",
+        "`joint_head_config.json` is not UTF-8: byte 0 is not part of a character",
     ]
 
 
