@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
+from ruletexts import rule_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,7 +123,6 @@ def rule_texts(**changed: dict[str, Any]) -> dict[str, str]:
     """The files of the rules, by path; members of a rule's range may be others."""
     texts = {"releases.yaml": RELEASES}
     for order, (name, effect, body) in enumerate(RULES):
-        document = {"id": name, "title": name, "effect": effect, "why": "Because.", "references": ["https://example.org"]}
-        ordered = {"order": order} if effect.startswith(("exclude", "refuse")) else {}
-        texts[f"upstream/{name}.yaml"] = yaml.safe_dump({**document, **ordered, "releases": [{"vllm": ">=0.33", **body, **changed.get(name, {})}]})
+        ordered: dict[str, Any] = {"order": order} if effect.startswith(("exclude", "refuse")) else {}
+        texts[f"upstream/{name}.yaml"] = rule_text(name, effect, releases=[{"vllm": ">=0.33", **body, **changed.get(name, {})}], **ordered)
     return texts

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from ruletexts import rule_text
 
 from policy.cases import read_cases, read_survivors
 from policy.catalogue import load
@@ -17,21 +18,24 @@ if TYPE_CHECKING:
     from policy.rule import Named, Rule
 
 RELEASES = "known: ['0.22.0', '0.23.0', '0.24.0']\ndefault: '0.24.0'\n"
-V2 = {"id": "v2", "effect": "default-v2", "releases": [{"vllm": ">=0.22", "message": "V2", "when": "always"}]}
 PP = "parallel_config.pipeline_parallel_size"
 
 
-def document(**members: Any) -> str:
-    return yaml.safe_dump({"title": "Title", "why": "Because.", "references": ["https://example.org"], **members})
-
-
 def catalogue_of(*, conditions: dict[str, Any] | None = None, **members: Any) -> Catalogue:
-    rule = {"id": "example", "effect": "not-default", **members}
     named = {
         f"upstream/conditions/{name}.yaml": yaml.safe_dump({"id": name, "why": "Because.", "releases": [{"vllm": ">=0.22", "when": when}]})
         for name, when in (conditions or {}).items()
     }
-    return load(Sources({"releases.yaml": RELEASES, "upstream/v2.yaml": document(**V2), "upstream/example.yaml": document(**rule), **named}))
+    return load(
+        Sources(
+            {
+                "releases.yaml": RELEASES,
+                "upstream/v2.yaml": rule_text("v2", "default-v2"),
+                "upstream/example.yaml": rule_text("example", **{"effect": "not-default", **members}),
+                **named,
+            }
+        )
+    )
 
 
 def changes(catalogue: Catalogue, name: str = "example") -> list[tuple[str, str]]:

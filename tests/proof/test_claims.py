@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+from ruletexts import rule_text
 
 from policy.catalogue import load
 from policy.folder import Sources
@@ -41,40 +41,25 @@ def test_neighbours_that_differ_have_a_deployment_for_each_difference(proof: Any
     assert {"architecture-allowlist", "mamba-align"} <= steps["0.22.1", "0.23.0"]
 
 
-def rule(name: str, effect: str, when: Any, **members: Any) -> str:
-    said = {"message": "words"} if effect not in {"exclude-v2", "refuse-v1", "refuse-v2", "invalid", "advise"} else {}
-    said = {"feature": "words"} if effect == "exclude-v2" else said or {"text": "words"}
-    document = {
-        "id": name,
-        "title": name,
-        "effect": effect,
-        "why": "Because.",
-        "references": ["https://example.org"],
-        "releases": [{"vllm": ">=0.22", **said, "when": when}],
-        **members,
-    }
-    return yaml.safe_dump(document)
-
-
 def policy_of(rules: Mapping[str, str]) -> Policy:
     texts = {f"upstream/{name}.yaml": text for name, text in rules.items()}
     return Policy(load(Sources({"releases.yaml": "known: ['0.22.0', '0.23.0']\ndefault: '0.23.0'\n", **texts})))
 
 
-V2 = rule("v2", "default-v2", "always")
+V2 = rule_text("v2", "default-v2", "always")
 MOE = {"model_config.is_moe": True}
 BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
-    ({"v2": V2, "moe": rule("moe", "not-default", MOE)}, []),
+    ({"v2": V2, "moe": rule_text("moe", "not-default", MOE)}, []),
     (
-        {"v2": V2, "never": rule("never", "not-default", {"all": [MOE, {"model_config": "absent"}]})},
+        {"v2": V2, "never": rule_text("never", "not-default", {"all": [MOE, {"model_config": "absent"}]})},
         [("upstream/never.yaml", "in 0.22.0 to 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range")],
     ),
     (
-        {"v2": V2, "moe": rule("moe", "not-default", MOE), "dense": rule("dense", "not-default", {"all": [MOE, {"model_config.is_hybrid": True}]})},
+        {"v2": V2, "moe": rule_text("moe", "not-default", MOE), "dense": rule_text("dense", "not-default", {"all": [MOE, {"model_config.is_hybrid": True}]})},
         [("upstream/dense.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range")],
     ),
     (
-        {"v2": V2, "v1": rule("v1", "fallback-v1", "always"), "moe": rule("moe", "refuse-v2", MOE, order=1)},
+        {"v2": V2, "v1": rule_text("v1", "fallback-v1", "always"), "moe": rule_text("moe", "refuse-v2", MOE, order=1)},
         [
             ("upstream/moe.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range"),
             ("upstream/v2.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range"),
@@ -92,7 +77,7 @@ def test_a_rule_that_is_of_no_use_is_found(rules: dict[str, str], expected: list
 
 def test_facts_that_nothing_decides_are_found() -> None:
     variable = {"env.VLLM_USE_V2_MODEL_RUNNER": True}
-    opt_in = {"on": rule("on", "override-v2", variable), "off": rule("off", "not-default", {"env.VLLM_USE_V2_MODEL_RUNNER": False})}
+    opt_in = {"on": rule_text("on", "override-v2", variable), "off": rule_text("off", "not-default", {"env.VLLM_USE_V2_MODEL_RUNNER": False})}
     proof = prove(policy_of(opt_in))
     assert [(fault.path, fault.message) for fault in proof.faults] == [
         ("releases.yaml", "in 0.22.0 to 0.23.0, nothing decides for {}; add a `default-v2` rule with `when: always`")
