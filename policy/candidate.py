@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from policy.catalogue import load
 from policy.decision import Decision  # noqa: TC001  # msgspec reads the annotations
-from policy.errors import EngineFailed, Fault, Misfit, RequestInvalid, RulesInvalid, nearest, quoted
+from policy.errors import Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
 from policy.folder import Sources
 from policy.policy import Policy
 from policy.precedence import Layer, effects_of
@@ -195,7 +195,7 @@ def attempt(job: Job) -> Tried:
         return Tried(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
     except RequestInvalid as error:
         return Tried(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
-    except EngineFailed as error:
+    except PolicyError as error:
         return Tried(failed=str(error))
 
 
@@ -212,14 +212,13 @@ def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
-        EngineFailed: the engine refused it.
     """
     if tried.faults:
         raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
     if tried.misfits:
         raise RequestInvalid([Misfit(*misfit) for misfit in tried.misfits], tried.problem)
     if tried.decision is None:
-        raise RulesInvalid([Fault("rules", 1, 1, f"the engine refuses the rules: {tried.failed}")])
+        raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
     candidate = tried.decision
     if tried.affected is not None:
         return ComparisonOfAll(current, candidate, tried.affected)

@@ -6,6 +6,7 @@ Owns their options, and how names and files become rules and fleets; ``proof.rep
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +26,7 @@ from policy.render import as_text
 from policy.request import Manifest, read_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from policy.proof.edit import Counted
     from policy.releases import Releases
@@ -62,8 +63,8 @@ def prove(
 
     place = folder or rules or default_folder()
     _, policy = loaded(place, None)
-    with err.status("proving") as status:
-        proof = proof_of(policy, lambda what: status.update(f"proving {what}"))
+    with _proving("proving") as tell:
+        proof = proof_of(policy, tell)
     faults = RulesInvalid(proof.faults).under(place).faults
     match form:
         case ProofFormat.TEXT:
@@ -97,8 +98,8 @@ def diff(
 
     place = rules or default_folder()
     before, after = _policy(base, place), _policy(head, place)
-    with err.status("comparing") as status:
-        edit = edit_of(before, after, lambda release: status.update(f"comparing {release}"))
+    with _proving("comparing") as tell:
+        edit = edit_of(before, after, tell)
     counted = _counted(fleet, before, after) if fleet else None
     match form:
         case EditFormat.TEXT:
@@ -111,6 +112,18 @@ def diff(
             for line in report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
+
+
+@contextmanager
+def _proving(doing: str) -> Iterator[Callable[[str], None]]:
+    """What is being done, told on a terminal; the command ends where the solver and the engine disagree."""
+    from policy.proof.difference import Unproved  # noqa: PLC0415  # as above
+
+    try:
+        with err.status(doing) as status:
+            yield lambda what: status.update(f"{doing} {what}")
+    except Unproved as error:
+        fail(FOUND, str(error))
 
 
 def _policy(name: str | None, place: Path) -> Policy:
@@ -130,12 +143,15 @@ def _policy(name: str | None, place: Path) -> Policy:
 def _counted(file: str, before: Policy, after: Policy) -> Counted:
     from policy.proof.edit import count  # noqa: PLC0415  # as above
 
-    fleet = _fleet(file)
-    sides = [
-        [found for number, document in enumerate(fleet, 1) for found in _requests(document, f"{file}:{number}", side.releases)] for side in (before, after)
-    ]
-    pairs = ((name, one, other) for (name, one), (_, other) in zip(*sides, strict=True))
+    pairs = [pair for number, document in enumerate(_fleet(file), 1) for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)]
     return count(pairs, before, after, datetime.now(UTC).date())
+
+
+def _pairs(document: Any, name: str, before: Releases, after: Releases) -> Iterator[tuple[str, Request | None, Request | None]]:
+    """The deployments of a document as both sides read them."""
+    sides = _requests(document, name, before), _requests(document, name, after)
+    for each in dict.fromkeys([*sides[0], *sides[1]]) or [name]:
+        yield each, sides[0].get(each), sides[1].get(each)
 
 
 def _fleet(file: str) -> list[Any]:
@@ -149,13 +165,12 @@ def _fleet(file: str) -> list[Any]:
         return document if isinstance(document, list) else [document]
 
 
-def _requests(document: Any, name: str, releases: Releases) -> Iterator[tuple[str, Request | RequestInvalid]]:
+def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | None]:
+    """By name, the deployments of a document; one that cannot be read has none."""
     try:
         asked = read_asked(document, releases)
-        if isinstance(asked, Manifest):
-            for path, request in requests_of(asked, releases):
-                yield f"{name} {path}", request
-        else:
-            yield asked.request_id or name, asked
-    except RequestInvalid as error:
-        yield name, error
+        if not isinstance(asked, Manifest):
+            return {asked.request_id or name: asked}
+        return {f"{name} {path}": None if isinstance(request, RequestInvalid) else request for path, request in requests_of(asked, releases)}
+    except RequestInvalid:
+        return {}

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from rich.progress import Progress
 
 from policy.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
 from policy.errors import PolicyError
 from policy.folder import default_folder
 from policy.intake.making.wheels import downloaded
+from policy.releases import is_final
 from policy.verify.drafting import draft
-from policy.verify.verification import NotExtracted, verify
+from policy.verify.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,8 +68,6 @@ def verify_releases(
             place = source if source is not None else _wheel(release, cache.expanduser())
             try:
                 found.append(verify(policy, release, place, cases, seed, _bar(progress, task)))
-            except NotExtracted as error:
-                fail(USAGE, f"vLLM {release}: the decision was not found in {place}: {error}")
             except PolicyError as error:
                 fail(USAGE, f"vLLM {release}: {error}")
             if not as_json:
@@ -80,15 +79,15 @@ def verify_releases(
 
 def _draft(sources: Sources, versions: list[str], known: Sequence[str], source: Path | None, cache: Path, cases: int, seed: int, *, as_json: bool) -> None:
     """The draft of one release that is not known, on standard output: a report and a patch."""
-    if len(versions) != 1 or versions[0] in known or not _is_final(versions[0]):
-        fail(USAGE, f"--draft: name one final release that is not known yet, such as 0.34.0; known are {known[0]} to {known[-1]}")
     release = versions[0]
+    if len(versions) != 1 or not is_final(release) or Version(release) <= Version(known[-1]):
+        fail(USAGE, f"--draft: name one final release that is newer than all that are known; known are {known[0]} to {known[-1]}")
     place = source if source is not None else _wheel(release, cache)
     try:
         with err.status(f"drafting {release}"):
             found = draft(sources, release, place, lambda older: _wheel(older, cache), cases, seed)
-    except NotExtracted as error:
-        fail(USAGE, f"vLLM {release}: the decision was not found in {place}: {error}")
+    except PolicyError as error:
+        fail(USAGE, f"vLLM {release}: {error}")
     if as_json:
         typer.echo(json.dumps(asdict(found), ensure_ascii=False))
         return
@@ -105,14 +104,6 @@ def _draft(sources: Sources, versions: list[str], known: Sequence[str], source: 
     for mismatch in found.after.mismatches:
         typer.echo("\n".join(_lines(mismatch)))
     typer.echo(found.patch, nl=False)
-
-
-def _is_final(version: str) -> bool:
-    try:
-        parsed = Version(version)
-    except InvalidVersion:
-        return False
-    return str(parsed) == version and len(parsed.release) == len(["0", "0", "0"]) and not parsed.is_prerelease
 
 
 def _bar(progress: Progress, task: TaskID) -> Callable[[int], None]:

@@ -21,7 +21,7 @@ from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
 from policy.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, Kind, parse_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 MAX_IGNORED: Final = 16
 MAX_IGNORED_KEY: Final = 64
@@ -83,6 +83,22 @@ def as_sent(value: Any) -> Any:
     return value.value if isinstance(value, Opaque) else value
 
 
+def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts by flat names, each with what a request says of it, as a request's ``facts``; an object is ``True`` or ``False``.
+
+    Below an object that is absent nothing may be stated.
+    """
+    found: dict[str, Any] = {}
+    for name in sorted(facts, key=lambda name: name.count(".")):
+        *steps, last = name.split(".")
+        place = found
+        for step in steps:
+            place = place.setdefault(step, {})
+        value = facts[name]
+        place[last] = ({} if value else None) if _KINDS[name] is Kind.PRESENCE else value
+    return found
+
+
 def _frozen(value: list[Any]) -> tuple[Any, ...]:
     return tuple(map(_frozen_item, value))
 
@@ -125,6 +141,7 @@ def _tree() -> Member:
 
 
 TREE: Final[Member] = _tree()
+_KINDS: Final = {fact.name: fact.kind for fact in VOCABULARY}
 
 
 @lru_cache(maxsize=64)

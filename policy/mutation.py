@@ -121,7 +121,7 @@ def _bounds(part: Range, releases: Releases, spans: Sequence[Span]) -> Iterator[
 
 
 def _spanning(part: Range, held: Sequence[Version]) -> Range:
-    """The range with the span from the first of these releases to the last."""
+    """The range with the span from the first of these releases to the last; a span's end is not in it, and no release lies below a post-release of the last."""
     first, last = min(held), max(held)
     return replace(part, span=Span(part.span.text, first, Version(f"{last}.post0")))
 

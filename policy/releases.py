@@ -31,6 +31,15 @@ class Resolution(Struct, frozen=True, gc=False):
     defaulted: bool
 
 
+def is_final(release: str) -> bool:
+    """Whether a text is a final release as vLLM writes one: ``0.23.0``, and no pre-release, post-release or other spelling."""
+    try:
+        version = Version(release)
+    except InvalidVersion:
+        return False
+    return str(version) == release == version.base_version and len(version.release) == len(("major", "minor", "patch"))
+
+
 @lru_cache(maxsize=256)
 def series(release: str | Version) -> tuple[int, int]:
     """The minor series of a version, such as ``(0, 23)``."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from policy.conditions import Condition, uses
 from policy.errors import listed, nearest, quoted
 from policy.precedence import EFFECTS, Effect, Layer, Runner, Says, effects_of
 from policy.reader import NAME, Reader, Span
-from policy.releases import Releases
+from policy.releases import Releases, is_final
 from policy.when import read_condition
 from policy.words import Words, read_words
 
@@ -108,16 +108,12 @@ def read_releases(node: Node, reader: Reader) -> Releases | None:
     fields = reader.fields(node, "list of releases", ("known", "default"))
     known: list[str] = []
     for item in reader.items(fields.get("known"), "releases"):
-        try:
-            version = Version(item.value) if isinstance(item.value, str) else None
-        except InvalidVersion:
-            version = None
-        if version is None or version.is_prerelease or str(version) != item.value or len(version.release) != 3:  # noqa: PLR2004  # major.minor.patch
+        if not isinstance(item.value, str) or not is_final(item.value):
             reader.fault(item, f'{quoted(item.plain())} is no final release; write it as `"0.23.0"`')
-        elif known and Version(known[-1]) >= version:
+        elif known and Version(known[-1]) >= Version(item.value):
             reader.fault(item, f"{quoted(item.plain())} does not come after {quoted(known[-1])}; list releases in ascending order")
         else:
-            known.append(str(version))
+            known.append(item.value)
     default = fields.get("default")
     if default is not None and default.value not in known:
         reader.fault(default, f"the default {quoted(default.plain())} is none of the known releases")

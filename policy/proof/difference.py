@@ -6,12 +6,14 @@ itself to a witness are what was said of it. What no class covers is proved to b
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import z3
 
+from policy.errors import PolicyError
 from policy.proof.space import FALSE, Space
 from policy.proof.symbolic import Symbolic
 
@@ -50,8 +52,8 @@ class Change:
     after: Answer
 
 
-class Unproved(Exception):  # a state, not an error of the user's
-    """The product answers a witness otherwise than the solver said: one of the two tellings of the rules is wrong."""
+class Unproved(PolicyError):
+    """The product answers a deployment otherwise than the solver said: one of the two tellings of the rules is wrong."""
 
 
 def differences(
@@ -164,7 +166,7 @@ class _Comparison:
         yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
         solver.add([z3.Not(when) for when in self.responsible.values()])
         if solver.check() != z3.unsat:
-            raise Unproved("the answers differ where every rule is the same")
+            raise Unproved("the solver finds answers that differ where every rule is the same; report it with both sets of rules")
 
     def _classes(self, solver: Any, when: Any, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Iterator[Change]:
         """One change for each step that is left in the solver; what is found is taken out of it."""
@@ -196,7 +198,7 @@ class _Comparison:
         expected = tuple(_answer(side, model) for side in self.sides)
         answers = replay(facts)
         if answers != expected:
-            raise Unproved(f"of {facts}: said {expected}, answered {answers}")
+            raise Unproved(f"the solver and the engine disagree; report it with these facts: {json.dumps(facts)}: said {expected}, decided {answers}")
         rules = tuple(name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True)))
         return Change(rules[0], rules, facts, *answers)
 

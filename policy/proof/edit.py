@@ -89,8 +89,11 @@ def _weight(effect: Effect) -> tuple[bool, bool]:
     return before.runner == after.runner, before.starts == after.starts
 
 
-def count(fleet: Iterable[tuple[str, Request | RequestInvalid, Request | RequestInvalid]], base: Policy, head: Policy, today: date) -> Counted:
-    """How many of the named deployments the edit changes; each is there as ``base`` and as ``head`` read it, whose releases may differ."""
+def count(fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date) -> Counted:
+    """How many of the named deployments the edit changes; each is there as ``base`` and as ``head`` read it, whose releases may differ.
+
+    ``None`` is one that cannot be read.
+    """
     total = changed = runner = starts = undecided = 0
     first: list[str] = []
     for name, *requests in fleet:
@@ -107,8 +110,8 @@ def count(fleet: Iterable[tuple[str, Request | RequestInvalid, Request | Request
     return Counted(total, changed, runner, starts, undecided, tuple(first[:FIRST]))
 
 
-def _decided(policy: Policy, request: Request | RequestInvalid, today: date) -> Decision | None:
-    if isinstance(request, RequestInvalid):
+def _decided(policy: Policy, request: Request | None, today: date) -> Decision | None:
+    if request is None:
         return None
     try:
         return policy.decide(request, today)

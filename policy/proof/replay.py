@@ -8,10 +8,8 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from policy.facts import read_facts
 from policy.proof.difference import Answer
-from policy.releases import series
-from policy.request import Request
+from policy.request import read_request
 
 if TYPE_CHECKING:
     from policy.decision import Decision
@@ -34,8 +32,7 @@ class Replay:
 
 def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
     """The whole decision of a known release; rules past their review are not complained of."""
-    row = read_facts(facts, series(release), "", [])
-    return policy.decide(Request(row, release, policy.releases.resolve(release), upstream_only=False, request_id=None, explain=False), LONG_AGO)
+    return policy.decide(read_request({"vllm_version": release, "facts": facts}, policy.releases), LONG_AGO)
 
 
 def _answer(decision: Decision) -> Answer:

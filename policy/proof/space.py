@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 import z3
 
 from policy.conditions import Both, Condition, Either, Leaf, holds, leaves
+from policy.decision import shown
+from policy.facts import nested
 from policy.operators import Test
-from policy.vocabulary import VARIABLE, VOCABULARY, Kind, Malformed, ancestors, parse_variable
+from policy.vocabulary import VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from policy.vocabulary import Fact
 
 TRUE: Final = z3.BoolVal(val=True)
 FALSE: Final = z3.BoolVal(val=False)
 MALFORMED: Final = parse_variable("true")
-ANOTHER: Final = "Another"
-"""A text that no rule names."""
 
 
 class Choice:
@@ -63,7 +63,7 @@ class Texts:
         self.fact = fact
         named = sorted({text for leaf in asked for text in leaf.operand or ()})
         alike: dict[tuple[bool, ...], str] = {}
-        for text in [*named, ANOTHER]:
+        for text in [*named, _another(named)]:
             alike.setdefault(tuple(text in (leaf.operand or ()) for leaf in asked), text)
         self.items = list(alike.values())
         self.holds_item = [z3.Bool(f"{fact.name} has {text}") for text in self.items]
@@ -124,11 +124,19 @@ def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
             return [*fact.choices, *([None] if fact.nullable else [])]
         case Kind.INTEGER:
             exact = [leaf.operand + 1 for leaf in asked if leaf.test is Test.IS]
-            return sorted({fact.least, *operands, *exact})
+            return sorted(number for number in {fact.least, *operands, *exact} if fact.admits(number))
         case Kind.LIST:
-            return [(), (ANOTHER,)]
-    named = [text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)) if text is not None]
-    return [*sorted(set(named)), ANOTHER, *([None] if fact.nullable else [])]
+            return [(), (_another([]),)]
+    named = {text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)) if text is not None}
+    return [*sorted(named), _another(named), *([None] if fact.nullable else [])]
+
+
+def _another(named: Collection[str]) -> str:
+    """A text that is none of these."""
+    text = "Another"
+    while text in named:
+        text += "One"
+    return text
 
 
 class Space:
@@ -174,24 +182,5 @@ class Space:
 
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""
-        found: dict[str, Any] = {}
-        for name, fact in self.facts.items():
-            if z3.is_true(model.eval(fact.stated, model_completion=True)):
-                _put(found, name, _written(fact.fact, fact.value(model)))
-        return found
-
-
-def _put(found: dict[str, Any], name: str, value: Any) -> None:
-    *above, last = name.split(".")
-    for step in above:
-        found = found.setdefault(step, {})
-    if not (value == {} and last in found):
-        found[last] = value
-
-
-def _written(fact: Fact, value: Any) -> Any:
-    if isinstance(value, Malformed):
-        return value.text
-    if fact.kind is Kind.PRESENCE:
-        return {}
-    return list(value) if isinstance(value, tuple) else value
+        stated = {name: fact for name, fact in self.facts.items() if z3.is_true(model.eval(fact.stated, model_completion=True))}
+        return nested({name: shown(fact.value(model)) for name, fact in stated.items()})

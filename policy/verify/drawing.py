@@ -141,16 +141,3 @@ def whole(facts: Facts) -> Facts:
     """The same with every object present below which something is stated."""
     above = {name: True for fact in facts for name in ancestors(fact)}
     return {**facts, **above}
-
-
-def nested(facts: Facts) -> dict[str, Any]:
-    """The same as a request has them."""
-    kinds = {fact.name: fact.kind for fact in VOCABULARY}
-    found: dict[str, Any] = {}
-    for name, value in sorted(whole(facts).items(), key=lambda item: item[0].count(".")):
-        *steps, last = name.split(".")
-        place = found
-        for step in steps:
-            place = place.setdefault(step, {})
-        place[last] = ({} if value else None) if kinds[name] is Kind.PRESENCE else value
-    return found

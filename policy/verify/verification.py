@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.conditions import leaves
 from policy.errors import PolicyError
-from policy.facts import read_facts
-from policy.releases import series
-from policy.request import Request
-from policy.verify.drawing import aims, cases, laid, nested, values_of, whole
+from policy.facts import nested
+from policy.precedence import Layer
+from policy.request import read_request
+from policy.verify.drawing import aims, cases, laid, values_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from policy.catalogue import ReleaseRule
     from policy.decision import Decision
-    from policy.errors import Misfit
     from policy.policy import Policy
     from policy.verify.drawing import Facts
 
@@ -68,16 +67,20 @@ class Verified:
 class Asked:
     """A release's decision in its process, and what was found in its source."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[str], source: Path) -> None:
+        self._process, self._source = process, source
         assert process.stdout is not None
         first = process.stdout.readline()
         self.found: dict[str, Any] = json.loads(first) if first else {"fault": "its process ended"}
         if "fault" in self.found:
-            raise NotExtracted(self.found["fault"])
+            raise NotExtracted(f"the decision was not found in {source}: {self.found['fault']}")
 
     def answer(self, facts: Facts) -> dict[str, Any]:
-        """What the release says of facts."""
+        """What the release says of facts, by flat names.
+
+        Raises:
+            NotExtracted: the release's code failed on them.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -86,9 +89,9 @@ class Asked:
             told = self._process.stdout.readline()
         except BrokenPipeError:
             told = ""
-        if not told:
-            raise NotExtracted(f"the release's code ended on {json.dumps(facts)}")
-        answer: dict[str, Any] = json.loads(told)
+        answer: dict[str, Any] = json.loads(told) if told else {"fault": "its process ended"}
+        if "fault" in answer:
+            raise NotExtracted(f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}")
         return answer
 
 
@@ -101,7 +104,7 @@ def asking(source: Path) -> Iterator[Asked]:
     """
     process = subprocess.Popen([*COMMAND, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603  # our own module, by our own interpreter
     try:
-        yield Asked(process)
+        yield Asked(process, source)
     finally:
         _end(process)
 
@@ -130,7 +133,7 @@ class _Comparison:
 
     def __init__(self, policy: Policy, release: str, vllm: Asked) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
-        self._rules = [item for item in policy.catalogue.rules_of(release) if str(item.rule.layer) == "upstream"]
+        self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
         self._elsewhere = [item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)]
         self._beyond: set[str] = set()
 
@@ -141,13 +144,14 @@ class _Comparison:
 
     def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> Verified:
         found = self._vllm.found
-        conditions = {condition: None for rules in self._policy.catalogue.of_release.values() for item in rules for condition in (item.when, item.lifted)}
-        asked = [leaf for condition in conditions if condition is not None for leaf in leaves(condition)]
+        items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
+        conditions = list(dict.fromkeys(condition for item in items for condition in (item.when, item.lifted) if condition is not None))
+        asked = [leaf for condition in conditions for leaf in leaves(condition)]
         code = "\n".join(found["taken"].values())
         values = values_of(asked, found["texts"], found["numbers"], code)
         different = 0
         mismatches: dict[Any, Mismatch] = {}
-        aimed = aims([condition for condition in conditions if condition is not None], values)
+        aimed = aims(conditions, values)
         for number, facts in enumerate(cases(values, aimed, self._usual(), count, seed)):
             if number % EVERY == 0:
                 tell(number)
@@ -183,14 +187,11 @@ class _Comparison:
         known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
         if all(_plain(name, said[name]) == _plain(name, value) for name, value in known.items()):
             return None
-        return Mismatch(nested(facts), known, {name: said[name] for name in known}, _suspects(decision, known))
+        return Mismatch(nested(whole(facts)), known, {name: said[name] for name in known}, _suspects(decision, known))
 
     def _decision(self, facts: Facts) -> Decision:
-        faults: list[Misfit] = []
-        row = read_facts(nested(facts), series(self._release), "", faults)
-        assert not faults, faults  # INVARIANT: only legal values are drawn
-        request = Request(row, self._release, self._policy.releases.resolve(self._release), upstream_only=True, request_id=None, explain=False)
-        return self._policy.decide(request, LONG_AGO)
+        asked = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
+        return self._policy.decide(read_request(asked, self._policy.releases), LONG_AGO)
 
     def _said(self, decision: Decision) -> dict[str, Any]:
         """What the rules say, without the refusals that are made elsewhere."""

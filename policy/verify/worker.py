@@ -10,18 +10,19 @@ import os
 import resource
 import sys
 from pathlib import Path
-from tarfile import TarError
 from typing import Any, Final
-from zipfile import BadZipFile
 
 from policy.intake.making.wheels import ArchiveSource, FolderSource, Reading, Source, WheelSource
-from policy.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, NotThere, Object
+from policy.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, NotThere
+from policy.verify.standins import Object
 from policy.vocabulary import FACTS, Kind
 
 MEMORY: Final = 4 << 30
 SECONDS: Final = 600
 ENUMS: Final = {"compilation_config.mode": "CompilationMode", "compilation_config.cudagraph_mode": "CUDAGraphMode"}
 SAYS: Final = "support: "
+REFUSALS: Final = (ValueError, AssertionError, NotImplementedError)
+"""How vLLM's code refuses a configuration."""
 
 
 def opened(place: Path) -> Source:
@@ -58,8 +59,8 @@ class Configurations:
             value = facts.get(name, default)
             members[above][last] = value if make is None else make(value)
         for path, above, last, may_be_absent in self._objects:
-            members[above][last] = None if may_be_absent and not facts.get(path) else Object(path, members[path], self._release)
-        return Object("", members[""], self._release)
+            members[above][last] = None if may_be_absent and not facts.get(path) else Object(path, members[path], self._release.member)
+        return Object("", members[""], self._release.member)
 
 
 def _above(path: str) -> list[str]:
@@ -78,11 +79,11 @@ def answered(release: Extraction, configurations: Configurations, facts: dict[st
     if variable is not None:
         os.environ[VARIABLE] = variable if isinstance(variable, str) else str(int(variable))
     for name in ("is_rocm", "is_unspecified", "is_tpu", "is_out_of_tree"):
-        release.platform[name] = facts.get(f"platform.{name}", False)
-    release.has_triton = facts.get("platform.has_triton", True)
-    release.plugins = facts.get("plugins.logits_processors", [])
+        release.machine.platform[name] = facts.get(f"platform.{name}", False)
+    release.machine.has_triton = facts.get("platform.has_triton", True)
+    release.machine.plugins = facts.get("plugins.logits_processors", [])
     try:
-        asked = release.parse()
+        asked = release.variable(VARIABLE)
     except ValueError as error:
         return {"runner": None, "startup_errors": [str(error)], "unsupported_features": [], "v1_unsupported_features": []}
     try:
@@ -93,7 +94,7 @@ def answered(release: Extraction, configurations: Configurations, facts: dict[st
     for name, guard in release.guards:
         try:
             guard(configurations.made(facts))
-        except (ValueError, AssertionError, NotImplementedError) as error:
+        except REFUSALS as error:
             errors.append(str(error))
         except AttributeError as error:
             beyond.append(f"{name}: {error}")
@@ -112,23 +113,31 @@ def _say(document: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def _fault(error: Exception) -> dict[str, str]:
+    return {"fault": str(error) if isinstance(error, NotThere) else f"{type(error).__name__}: {error}"}
+
+
 def main() -> None:
     """Say what was found in the source, then answer line by line."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.environ.pop("PYTHONPATH", None)
+    for name in [name for name in os.environ if name.startswith("VLLM_")]:
+        del os.environ[name]  # what the user has set is none of the facts
     try:
         release = Extraction(Reading(opened(Path(sys.argv[1]))))
         configurations = Configurations(release)
         answered(release, configurations, {"model_config": True})
-    except (NotThere, OSError, SyntaxError, ValueError, BadZipFile, TarError) as error:
-        _say({"fault": str(error)})
+    except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; whoever asked is told
+        _say(_fault(error))
         return
     texts, numbers = release.constants()
     _say({"texts": sorted(texts), "numbers": sorted(numbers), "taken": release.taken(), "said": release.said, "reasons": release.reasons})
     for line in sys.stdin:
-        _say(answered(release, configurations, json.loads(line)))
+        try:
+            _say(answered(release, configurations, json.loads(line)))
+        except Exception as error:  # noqa: BLE001  # as above
+            _say(_fault(error))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from dulwich import porcelain
+from ruletexts import rule_text
+
+from policy.proof.difference import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +149,31 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(call: Callable[.
     assert json.loads(done.out)["fleet"] == {**COUNTED, "deployments": 1, "undecided": 0, "first": [f"{file}:1 spec.containers[0]"]}
 
 
+def test_a_manifest_that_only_one_side_can_read_is_not_decided(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+    """A release that the edit takes away leaves its deployments undecided, and the others of the manifest are counted."""
+    file = tmp_path / "fleet.json"
+    pods = {"kind": "List", "apiVersion": "v1", "items": [POD, json.loads(json.dumps(POD).replace("v0.22.0", "v0.33.0"))]}
+    file.write_text(json.dumps({"manifest": pods, "model_configs": {"m": {**QWEN, "model_type": "qwen3"}}}))
+    short = tmp_path / "short"
+    shutil.copytree(folder, short)
+    (short / "releases.yaml").write_text(PROVED.replace("'0.22.0', ", "").replace("0.23.0", "0.33.0"))
+    for rules in ("upstream", "house"):
+        shutil.rmtree(short / rules)
+    (short / "upstream").mkdir()
+    (short / "upstream" / "v2.yaml").write_text(rule_text("v2", "default-v2"))
+    for way in ([str(folder), str(short)], [str(short), str(folder)]):
+        counted = json.loads(call("rules", "diff", *way, "--rules", str(folder), "--format", "json", "--fleet", str(file)).out)["fleet"]
+        assert (counted["deployments"], counted["undecided"]) == (2, 0), counted
+
+
+def test_a_solver_and_an_engine_that_disagree_prove_nothing(call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow(folder)
+    monkeypatch.setattr("policy.proof.replay.Replay.__call__", lambda self, facts: (Answer(None, None, False, ()),) * 2)  # noqa: ARG005
+    done = call("rules", "diff", "HEAD", "--rules", str(folder))
+    assert (done.code, done.out) == (1, "")
+    assert "the solver and the engine disagree; report it with these facts: {" in done.err
+
+
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
@@ -186,39 +214,22 @@ PROVED = """\
 known: ['0.22.0', '0.22.1', '0.23.0']
 default: '0.23.0'
 """
-V2 = """\
-id: v2
-title: V2
-effect: default-v2
-why: Because.
-references: [https://example.org]
-releases:
-  - {vllm: ">=0.22", message: V2, when: always}
-"""
-MOE = """\
-id: moe
-title: Experts
-effect: not-default
-why: Because.
-references: [https://example.org]
-releases:
-  - {vllm: ">=0.23", message: V1, when: WHEN}
-"""
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Callable[[str], str]:
-    def write(when: str) -> str:
+def small(tmp_path: Path) -> Callable[[Any], str]:
+    def write(when: Any) -> str:
         (tmp_path / "upstream").mkdir()
-        for name, text in (("releases", PROVED), ("upstream/v2", V2), ("upstream/moe", MOE.replace("WHEN", when))):
+        texts = {"releases": PROVED, "upstream/v2": rule_text("v2", "default-v2"), "upstream/moe": rule_text("moe", "not-default", when, vllm=">=0.23")}
+        for name, text in texts.items():
             (tmp_path / f"{name}.yaml").write_text(text)
         return str(tmp_path)
 
     return write
 
 
-def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[str], str]) -> None:
-    done = call("rules", "prove", small("{model_config.is_moe: true}"))
+def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[Any], str]) -> None:
+    done = call("rules", "prove", small({"model_config.is_moe": True}))
     assert (done.code, done.out) == (
         0,
         """\
@@ -232,8 +243,8 @@ def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[str], str])
     )
 
 
-def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[str], str]) -> None:
-    proof = json.loads(call("rules", "prove", small("{model_config.is_moe: true}"), "--format", "json").out)
+def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[Any], str]) -> None:
+    proof = json.loads(call("rules", "prove", small({"model_config.is_moe": True}), "--format", "json").out)
     assert (proof["faults"], proof["alike"]) == ([], [["0.22.0", "0.22.1"], ["0.23.0"]])
     assert proof["steps"][1]["changes"] == [
         {
@@ -247,8 +258,8 @@ def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[str], str])
 
 
 @pytest.mark.parametrize("form", ["text", "github"])
-def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(call: Callable[..., Done], small: Callable[[str], str], form: str) -> None:
-    place = small("{all: [{model_config.is_moe: true}, {model_config: absent}]}")
+def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(call: Callable[..., Done], small: Callable[[Any], str], form: str) -> None:
+    place = small({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
     done = call("rules", "prove", place, "--format", form)
     said = "in 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range"
     where = f"{place}/upstream/moe.yaml"

@@ -60,9 +60,23 @@ def test_the_same_as_json(verify: Callable[..., Done]) -> None:
 def test_a_source_that_is_none_is_told(call: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
     done = call("verify", "0.33.0", "--source", str(tmp_path / "vllm-1.whl"))
-    assert (done.code, done.out, done.err) == (2, "", f"vLLM 0.33.0: the decision was not found in {tmp_path}/vllm-1.whl: File is not a zip file\n")
+    assert (done.code, done.out, done.err) == (2, "", f"vLLM 0.33.0: the decision was not found in {tmp_path}/vllm-1.whl: BadZipFile: File is not a zip file\n")
     done = call("verify", "0.33.0", "--source", str(tmp_path))
     assert (done.code, "the source has no vllm/config/vllm.py" in done.err) == (2, True)
+
+
+def test_what_the_user_has_set_for_vllm_is_none_of_the_facts(verify: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "nonsense")
+    monkeypatch.setenv("VLLM_OTHER", "1")
+    assert verify().code == 0
+
+
+@pytest.mark.parametrize("release", ["0.33.0", "0.24.1", "0.19.0", "0.34", "0.34.0rc1", "next"])
+def test_only_a_newer_release_is_drafted(verify: Callable[..., Done], call: Callable[..., Done], tmp_path: Path, release: str) -> None:
+    verify()
+    done = call("verify", release, "--draft", "--rules", str(tmp_path / "rules"), "--source", str(tmp_path / "source"))
+    said = "--draft: name one final release that is newer than all that are known; known are 0.33.0 to 0.33.0\n"
+    assert (done.code, done.out, done.err) == (2, "", said)
 
 
 def test_a_wheel_that_cannot_be_had_is_told(call: Callable[..., Done], tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 import z3
+from ruletexts import rule_text
 
 from policy.catalogue import load
+from policy.facts import nested
 from policy.folder import Sources
 from policy.policy import Policy
 from policy.proof.difference import Answer, Unproved, differences
@@ -186,6 +188,22 @@ def test_an_answer_that_is_not_what_was_said_is_no_proof(policy: Policy, sources
     rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
     with pytest.raises(Unproved, match="kv_transfer_config"):
         differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (policy, "0.22.0")))
+
+
+@pytest.mark.parametrize("fact", ["model_config.architectures", "kv_transfer_config.kv_connector"])
+def test_what_is_said_of_all_texts_is_true_of_a_rule_that_names_one_called_another(fact: str) -> None:
+    def policy_of(*names: str) -> Policy:
+        when = {fact: {"has_any_of" if fact.endswith("s") else "in": list(names)}}
+        texts = {"v2": rule_text("v2", "default-v2"), "named": rule_text("named", "not-default", when)}
+        return Policy(
+            load(Sources({"releases.yaml": "known: ['0.22.0']\ndefault: '0.22.0'\n", **{f"upstream/{name}.yaml": text for name, text in texts.items()}}))
+        )
+
+    before, after = policy_of("Another", "B"), policy_of("Another")
+    assert [effect.change.facts for effect in edit_of(before, after).effects] == [
+        nested({fact: ["B"] if fact.endswith("s") else "B", fact.partition(".")[0]: True})
+    ]
+    assert not edit_of(before, policy_of("B", "Another")).effects
 
 
 def test_another_order_of_a_list_is_a_change(policy: Policy, sources: Sources) -> None:

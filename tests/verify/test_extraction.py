@@ -85,6 +85,7 @@ MOVED: list[tuple[str, dict[str, str | None], str]] = [
         "takes `CompilationMode` from vllm.config.modes, which the source",
     ),
     ("class VllmConfig(:\n", {}, "invalid syntax"),
+    (CONFIG, {"vllm/config/compilation.py": "import enum\nclass CompilationMode(enum.Enum):\n    NONE = 0\n"}, "has a class `CUDAGraphMode`"),
 ]
 
 
@@ -104,8 +105,25 @@ def test_a_wheel_that_is_none_is_told(tmp_path: Path) -> None:
 
 def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
     config = CONFIG.replace("found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            import os\n            os._exit(1)")
-    with asking(written(tmp_path, config)) as vllm, pytest.raises(NotExtracted, match="the release's code ended on"):
+    with asking(written(tmp_path, config)) as vllm, pytest.raises(NotExtracted, match=r"failed on .*its process ended"):
         vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
+
+
+def test_code_that_fails_on_some_facts_is_told_with_them(tmp_path: Path) -> None:
+    config = CONFIG.replace("found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            {}['absent']")
+    with asking(written(tmp_path, config)) as vllm:
+        with pytest.raises(NotExtracted, match=r'failed on .*"enable_elastic_ep": true.*: KeyError: .absent.'):
+            vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
+        assert vllm.answer(QWEN)["runner"] == "v2"
+
+
+def test_a_variable_has_the_releases_own_default(tmp_path: Path) -> None:
+    config = CONFIG.replace("found = []", 'found = ["batches"] if envs.VLLM_BATCHES else []')
+    envs = written(tmp_path).joinpath("vllm/envs.py").read_text().replace("{", '{"VLLM_BATCHES": lambda: bool(int(os.getenv("VLLM_BATCHES", "1"))), ', 1)
+    with asking(written(tmp_path, config, {"vllm/envs.py": envs})) as vllm:
+        assert vllm.answer(QWEN) == {**said("v1", [], "batches"), "beyond": vllm.answer(QWEN)["beyond"]}
+    with pytest.raises(NotExtracted, match=r"vllm/envs\.py has no entry `VLLM_BATCHES`"), asking(written(tmp_path, config)):
+        pass
 
 
 def policy_of(**changed: dict[str, Any]) -> Policy:

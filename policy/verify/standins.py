@@ -1,0 +1,113 @@
+"""What a release's decision finds in place of vLLM: objects that hold facts, the platform and Triton as facts, a silent log.
+
+Owns the stand-ins by the names under which vLLM's modules read them. How a release's own code is found is ``extraction``'s.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@dataclass(slots=True)
+class Machine:
+    """What the decision asks of the place it runs in: which platform it is (CUDA where none is said), Triton, plugins."""
+
+    platform: dict[str, bool] = field(default_factory=dict)
+    plugins: Sequence[str] = ()
+    has_triton: bool = True
+
+
+class Object:
+    """A configuration object: facts by their names; ``member`` gives what its class has in the release besides."""
+
+    def __init__(self, path: str, members: Mapping[str, Any], member: Callable[[Object, str, str], Any]) -> None:
+        self.__dict__.update(members)
+        self.__dict__["_path"], self.__dict__["_member"] = path, member
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__dict__["_member"](self, self.__dict__["_path"], name)
+
+
+class _Silent:
+    """A log that nobody reads."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+class _Variables:
+    """``vllm.envs``: variables as the release reads them."""
+
+    def __init__(self, variable: Callable[[str], Any]) -> None:
+        self._variable = variable
+
+    def __getattr__(self, name: str) -> Any:
+        return self._variable(name)
+
+
+class _Platform:
+    """``current_platform``: its questions are facts, and where none says another it is CUDA."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def __getattr__(self, name: str) -> Callable[[], bool]:
+        known = self._machine.platform
+        match name:
+            case "is_cuda":
+                return lambda: not any(known.values())
+            case "is_cuda_alike":
+                return lambda: known.get("is_rocm", False) or not any(known.values())
+        return lambda: known.get(name, False)
+
+
+class _Triton:
+    """``HAS_TRITON``: a fact."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def __bool__(self) -> bool:
+        return self._machine.has_triton
+
+
+def _uncached(*found: Any, **_: Any) -> Any:
+    """In place of a cache: the platform is another one from case to case."""
+    return found[0] if found and callable(found[0]) else lambda function: function
+
+
+class _Functools:
+    """``functools`` without its caches."""
+
+    cache = staticmethod(_uncached)
+    lru_cache = staticmethod(_uncached)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(functools, name)
+
+
+def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any]:
+    """By the name that vLLM's modules have for it, what stands there; ``variable`` reads one of the environment."""
+    return {
+        "envs": _Variables(variable),
+        "logger": _Silent(),
+        "init_logger": lambda _: _Silent(),
+        "current_platform": _Platform(machine),
+        "HAS_TRITON": _Triton(machine),
+        "entry_points": lambda **asked: machine.plugins if asked == {"group": "vllm.logits_processors"} else (),
+        "config": lambda *found, **_: found[0] if found else lambda each: each,
+        "cache": _uncached,
+        "lru_cache": _uncached,
+        "functools": _Functools(),
+    }
+
+
+DERIVED: Final[dict[str, Callable[[Object], Any]]] = {
+    "model_config.architecture": lambda model: model.architectures[0] if model.architectures else None,
+}
+"""What a release asks for in place of a fact and cannot be computed here: the class that a model resolves to, which is the first of its architectures."""

@@ -1,0 +1,102 @@
+"""A release's syntax trees: what a piece of code imports, names and gives, and what of a body leads to one of its statements.
+
+Owns nothing of any release; it is asked of trees, and gives trees and names.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+
+def is_property(node: ast.FunctionDef) -> bool:
+    """Whether a method is read and not called."""
+    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    """Every name that is imported, with its module and its name there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name.split(".")[0], (alias.name if alias.asname else alias.name.split(".")[0], None)) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            yield from ((alias.asname or alias.name, (module if not node.level else f"vllm.config.{module}", alias.name)) for alias in node.names)
+
+
+def targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    """The names that an assignment gives."""
+    places = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {place.id for place in places if isinstance(place, ast.Name)}
+
+
+def is_bound(name: str, node: ast.AST) -> bool:
+    """Whether a piece of code gives a name itself: an argument, a local, a loop's or comprehension's."""
+    return any(
+        (isinstance(each, ast.arg) and each.arg == name) or (isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id == name)
+        for each in ast.walk(node)
+    )
+
+
+class _Bare(ast.NodeTransformer):
+    """Imports inside functions go; what they name is provided."""
+
+    def visit_Import(self, node: ast.Import) -> ast.Pass:
+        return ast.copy_location(ast.Pass(), node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.Pass:
+        return ast.copy_location(ast.Pass(), node)
+
+
+def without_imports(node: Any) -> Any:
+    """The same definition, whose imports are to be provided from outside."""
+    return _Bare().visit(ast.parse(ast.unparse(node)).body[0])
+
+
+def asks_for(names: Collection[str], node: ast.AST) -> bool:
+    """Whether a statement's test reads a member of one of these names."""
+    test = node.test if isinstance(node, ast.If | ast.Assert) else None
+    return test is not None and any(isinstance(each, ast.Attribute) and each.attr in names for each in ast.walk(test))
+
+
+def refuses(node: ast.AST) -> bool:
+    """Whether a statement raises, asserts, or calls a check that speaks of the runner."""
+    return isinstance(node, ast.Assert) or any(
+        isinstance(each, ast.Raise) or (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and "_model_runner" in each.func.attr)
+        for each in ast.walk(node)
+    )
+
+
+def leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
+    """What of a body leads to a statement: names that are given, early returns, and the branches around it."""
+    kept: list[Any] = []
+    for statement in body:
+        if statement is target:
+            return [*kept, statement]
+        if any(each is target for each in ast.walk(statement)):
+            if isinstance(statement, ast.If):
+                inside = any(each is target for part in statement.body for each in ast.walk(part))
+                test = statement.test if inside else ast.UnaryOp(ast.Not(), statement.test)
+                return [*kept, ast.If(test, leading_to(statement.body if inside else statement.orelse, target), [])]
+            return [*kept, statement]
+        gives = isinstance(statement, ast.Assign | ast.AnnAssign) and bool(targets(statement))
+        leaves = isinstance(statement, ast.If) and not statement.orelse and all(isinstance(each, ast.Return) for each in statement.body)
+        if gives or leaves or isinstance(statement, ast.Import | ast.ImportFrom):
+            kept.append(statement)
+    return kept
+
+
+def needed(body: list[Any]) -> list[Any]:
+    """The same without the names that nothing after them reads."""
+    kept: list[Any] = []
+    read: set[str] = set()
+    for statement in reversed(body):
+        gives = isinstance(statement, ast.Assign | ast.AnnAssign)
+        if gives and not targets(statement) & read:
+            continue
+        kept.append(statement)
+        read |= {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    return kept[::-1]
