@@ -119,7 +119,7 @@ def derived(seed: int, count: int, rounds: int) -> Derived:
         return policy.taken_in(asked)
 
     def answer(body: bytes) -> object:
-        return policy.answer(request(body), TODAY)
+        return policy.answer(request(body), TODAY).json
 
     def as_it_is(body: bytes) -> bytes:
         return body

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
 from packaging.version import Version
 
 from policy.errors import Fault, Misfit, RequestInvalid, RulesInvalid, listed, quoted
@@ -199,7 +200,7 @@ def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[Result]:
 
 
 def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
-    request = Request(facts, release, policy.releases.resolve(release), upstream_only, None, explain=True)
+    request = Request(facts, release, policy.releases.resolve(release), upstream_only, None, explain=False)
     decision = policy.decide(request, LONG_AGO)
     if case.starts is not None and decision.starts is not case.starts:
         return f"vLLM {'starts' if decision.starts else f'does not start: {decision.startup_errors}'}"
@@ -207,7 +208,8 @@ def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_o
     if reason is None:
         if not case.fires:
             return None
-        traced = next((item for item in decision.trace or [] if item.rule == case.rule), None)
+        explained = policy.decide(replace(request, explain=True), LONG_AGO)  # costs more than all else, and only a failure needs it
+        traced = next((item for item in explained.trace or [] if item.rule == case.rule), None)
         failed = (
             "; ".join(f"`{item.fact}` is {_json(item.actual)}, expected {_json(item.expected)}" for item in traced.failed)
             if traced

@@ -74,10 +74,11 @@ def load(sources: Sources) -> Catalogue:
     reading = _Reading()
     for path, text in sorted(sources.rules.items()):
         reading.file(path, text)
-    return reading.catalogue(_revision(sources.rules))
+    return reading.catalogue(revision_of(sources.rules))
 
 
-def _revision(texts: Mapping[str, str]) -> str:
+def revision_of(texts: Mapping[str, str]) -> str:
+    """The digest by which rules are known, of their files' texts by path."""
     digest = hashlib.sha256()
     for path, text in sorted(texts.items()):
         for part in (path, text):

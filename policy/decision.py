@@ -16,7 +16,7 @@ from policy.conditions import leaves
 from policy.facts import as_sent, place_of
 from policy.precedence import Says
 from policy.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
-from policy.vocabulary import FACTS, INDEX, Malformed, ancestors
+from policy.vocabulary import FACTS, INDEX, ancestors
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
@@ -162,18 +162,13 @@ class Shown:
             decisive,
             said if self.feature else None,
             self.message + said if self.message else said,
-            {name: shown(row[index]) for name, index in self.evidence},
+            {name: as_sent(row[index]) for name, index in self.evidence},
             self.references,
         )
 
 
 def _values(names: Sequence[str]) -> Callable[[Any], Any]:
     return attrgetter(*(place_of(FACTS[name]) for name in names)) if names else lambda _: ()
-
-
-def shown(value: Any) -> Any:
-    """A fact's value as an answer shows it: a malformed variable by its text, a list as a list."""
-    return value.text if isinstance(value, Malformed) else as_sent(value)
 
 
 def _evidence(item: ReleaseRule) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
-from policy.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, Kind, parse_variable
+from policy.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, Kind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,7 +77,9 @@ class Opaque:
 
 
 def as_sent(value: Any) -> Any:
-    """What stands in a row for a list as the list that it was, any other value as it is."""
+    """What stands in a row as it was sent: a list for a tuple, a malformed variable's text, any other value as it is."""
+    if isinstance(value, Malformed):
+        return value.text
     if isinstance(value, tuple):
         return list(map(as_sent, value))
     return value.value if isinstance(value, Opaque) else value
@@ -142,6 +144,7 @@ def _tree() -> Member:
 
 TREE: Final[Member] = _tree()
 _KINDS: Final = {fact.name: fact.kind for fact in VOCABULARY}
+_PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is Kind.PRESENCE)
 
 
 @lru_cache(maxsize=64)
@@ -185,6 +188,14 @@ class Facts(Struct, frozen=True):
         row = self.row.copy()
         row[index] = value
         return Facts(row)
+
+    def document(self, series: tuple[int, int]) -> Any:
+        """The same as a request's ``facts``, to be encoded as JSON: all that is not by default, and maybe some that is."""
+        if self.read is not None:
+            return self.read
+        stated = {fact.name: value for fact, value, default in zip(VOCABULARY, self.values, defaults(series), strict=True) if value != default}
+        absent = {name for name in _PRESENCES if name not in stated}
+        return nested({name: as_sent(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""

@@ -5,14 +5,20 @@ Owns the only reading of rule files from disk, and where the folder is looked fo
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from policy.errors import Fault, RulesInvalid
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TEST_SUFFIX: Final = "_test.yaml"
 MAX_FILES: Final = 2000
+MAX_DEPTH: Final = 8
+"""Folders inside each other: links may lead back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,15 @@ def default_folder() -> Path:
     return here if (here / "releases.yaml").is_file() else Path(__file__).resolve().parent.parent / "rules"
 
 
+def _files(folder: Path) -> Iterator[Path]:
+    """The files below a folder that are not hidden; Kubernetes makes of a folder in a ConfigMap a link into a hidden one."""
+    for place, folders, names in os.walk(folder, followlinks=True):
+        above = Path(place)
+        deep = len(above.relative_to(folder).parts) >= MAX_DEPTH
+        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
+        yield from (above / name for name in sorted(names) if not name.startswith(".") and (above / name).is_file())
+
+
 def read_folder(folder: Path) -> Sources:
     """The YAML files under ``folder``; hidden ones and what is no YAML are left out.
 
@@ -45,10 +60,8 @@ def read_folder(folder: Path) -> Sources:
         raise RulesInvalid([Fault("", 1, 1, "no such folder; name one with `--rules` or RUNNER_POLICY_RULES")])
     sources = Sources()
     faults = []
-    for path in sorted(folder.rglob("*")):
+    for path in _files(folder):
         name = path.relative_to(folder).as_posix()
-        if any(part.startswith(".") for part in name.split("/")) or not path.is_file():
-            continue
         if path.suffix == ".yml":
             faults.append(Fault(name, 1, 1, "rule files end in `.yaml`; rename it"))
         if path.suffix != ".yaml":

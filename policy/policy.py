@@ -60,14 +60,22 @@ class Weighed(Struct, frozen=True, gc=False):
     set_to: str | None
 
 
+class Answer(Struct, frozen=True, gc=False):
+    """A decision as JSON, and what it follows from; ``decision`` is there where it was assembled in full."""
+
+    json: bytes
+    weighed: Weighed
+    decision: Decision | None = None
+
+
 class Policy:
     """A catalogue with its releases compiled into the engine. One thread at a time asks an engine; any thread may call."""
 
-    def __init__(self, catalogue: Catalogue, default_release: str | None = None, find: Find = found_nowhere) -> None:
-        """Compile every known release; releases with the same rules share a ruleset.
+    def __init__(self, catalogue: Catalogue, default_release: str | None = None, find: Find = found_nowhere, before: Policy | None = None) -> None:
+        """Compile every known release; releases with the same rules share a ruleset, and so do policies that follow each other.
 
         ``default_release`` decides where a request names none; by itself the catalogue's own does. ``find`` looks for a model whose
-        ``config.json`` a deployment does not bring.
+        ``config.json`` a deployment does not bring. ``before`` is a policy of the same thread, whose rulesets are taken over where they are alike.
 
         Raises:
             EngineFailed: the engine refuses the rules.
@@ -80,25 +88,35 @@ class Policy:
         self._ref = PolicyRef(catalogue.revision)
         self._short = Short(self._ref)
         self._taken: dict[bytes, Taken] = {}
-        compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
+        compiled = {} if before is None else before.compiled
+        self.compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
         for release in catalogue.releases.known:
             key = (catalogue.rules_of(release), series(release))
-            if key not in compiled:
-                compiled[key] = Ruleset(*key)
-            self._rulesets[release] = compiled[key]
+            if key not in self.compiled:
+                self.compiled[key] = compiled.get(key) or Ruleset(*key)
+            self._rulesets[release] = self.compiled[key]
 
     def ruleset(self, release: str) -> Ruleset:
         """The compiled rules of a known release."""
         return self._rulesets[release]
 
-    def answer(self, request: Request, today: date) -> bytes:
-        """The decision as JSON, as ``decide`` makes it."""
-        if request.deployment is not None:
-            return encode(self.decide(request, today))
-        ruleset = self._rulesets[request.release.decided_as]
-        weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
-        return self._short.answer(request, ruleset, weighed, today) or encode(self._decided(request, today, ruleset, weighed))
+    def answer(self, request: Request, today: date) -> Answer:
+        """The decision, as ``decide`` makes it, on the shortest way to its JSON.
+
+        Raises:
+            RequestInvalid: the facts cannot be derived of the deployment.
+        """
+        if request.deployment is None:
+            ruleset = self._rulesets[request.release.decided_as]
+            weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+            short = self._short.answer(request, ruleset, weighed, today)
+            if short is not None:
+                return Answer(short, weighed)
+            decision = self._decided(request, today, ruleset, weighed)
+        else:
+            decision, weighed = self.decided(request, today)
+        return Answer(encode(decision), weighed, decision)
 
     def decide(self, request: Request, today: date) -> Decision:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of.
@@ -106,18 +124,23 @@ class Policy:
         Raises:
             RequestInvalid: the facts cannot be derived of the deployment.
         """
+        return self.decided(request, today)[0]
+
+    def decided(self, request: Request, today: date) -> tuple[Decision, Weighed]:
+        """The same, and what it follows from.
+
+        Raises:
+            RequestInvalid: the facts cannot be derived of the deployment.
+        """
         ruleset = self._rulesets[request.release.decided_as]
         if request.deployment is None:
-            return self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
+            weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+            return self._decided(request, today, ruleset, weighed), weighed
         taken = self.taken_in(request)
         request = replace(request, facts=taken.facts)
-        decision = self._decided(request, today, ruleset, weigh(ruleset, request.facts, upstream_only=request.upstream_only))
-        return replace(
-            decision,
-            warnings=decision.warnings + taken.warnings,
-            facts=sourced(taken),
-            ignored_args=taken.ignored,
-        )
+        weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+        decision = self._decided(request, today, ruleset, weighed)
+        return replace(decision, warnings=decision.warnings + taken.warnings, facts=sourced(taken), ignored_args=taken.ignored), weighed
 
     def taken_in(self, request: Request) -> Taken:
         """The facts of a request's deployment as the release would derive them; those of late are kept by all that they depend on.

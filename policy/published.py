@@ -76,8 +76,8 @@ def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
     return {"releases": known, "default": default}
 
 
-def policy_document(catalogue: Catalogue, source: str, loaded_at: str) -> dict[str, Any]:
-    """What is loaded: the revision, how many rules of which layer and effect, from where and since when (RFC 3339)."""
+def policy_document(catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What is loaded: the revision, how many rules of which layer and effect, from where and since when (RFC 3339), and why newer ones are not."""
     layers: dict[str, Any] = {}
     for layer in Layer:
         effects: dict[str, int] = {}
@@ -91,5 +91,5 @@ def policy_document(catalogue: Catalogue, source: str, loaded_at: str) -> dict[s
         "counts": {"rules": len(catalogue.rules), "conditions": len(catalogue.conditions), "releases": len(catalogue.releases.known)},
         "source": source,
         "loaded_at": loaded_at,
-        "last_reload_error": None,
+        "last_reload_error": last_reload_error,
     }

@@ -39,9 +39,19 @@ def read_revision(name: str, folder: Path) -> Sources:
     try:
         with Repo.discover(str(folder.resolve())) as repository:
             within = folder.resolve().relative_to(Path(repository.path).resolve()).as_posix()
-            return _sources(dict(_files(repository, name, "" if within == "." else f"{within}/")), name)
+            return read_commit(repository, name, "" if within == "." else f"{within}/")
     except (NotGitRepository, ValueError) as error:
         raise NoRevision(f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be") from error
+
+
+def read_commit(repository: Repo, name: str, within: str) -> Sources:
+    """The rules of a revision, from the folder ``within``, which ends in a slash, or is nothing for all of it.
+
+    Raises:
+        NoRevision: there is none of that name, or the folder is not in it.
+        RulesInvalid: a file of it is not UTF-8, or there are too many.
+    """
+    return _sources(dict(_files(repository, name, within)), name)
 
 
 def _files(repository: Repo, name: str, within: str) -> Iterator[tuple[str, bytes]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import finalize
 
 import msgspec
 
@@ -50,6 +51,7 @@ class Ruleset:
         self.first_review = min((item.rule.review_by for item in rules if item.rule.review_by is not None), default=date.max)
         self.definition = compile_rules(rules, series)
         self.engine = Engine(self.definition)
+        finalize(self, self.engine.close).atexit = False  # a ruleset that nobody asks any more gives its memory back
         self._encode = self.definition.encoder.encode
         self._kept: list[tuple[str, tuple[int, ...]]] = [("", ())] * KEPT_FACTS
         self._values = tuple(shown.values for shown in self.shown)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.conditions import Both, Condition, Either, Leaf, holds, leaves
-from policy.decision import Assumption, Failed, Otherwise, Traced, shown
+from policy.decision import Assumption, Failed, Otherwise, Traced
+from policy.facts import as_sent
 from policy.precedence import Layer
 from policy.vocabulary import FACTS, INDEX, VOCABULARY, Kind, ancestors
 
@@ -69,7 +70,7 @@ def failures(condition: Condition, row: Sequence[Any]) -> list[Failed]:
 def _actual(leaf: Leaf, value: Any) -> Any:
     if FACTS[leaf.fact].kind is Kind.PRESENCE:
         return PRESENT if value else "absent"
-    return shown(value)
+    return as_sent(value)
 
 
 def assumptions(
@@ -99,7 +100,7 @@ def assumptions(
             other = otherwise(index, value)
             if other != answer:
                 change[label] = Otherwise(*other)
-        found.append(Assumption(fact.name, shown(row[index]), "not stated", change))
+        found.append(Assumption(fact.name, as_sent(row[index]), "not stated", change))
     return found
 
 

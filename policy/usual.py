@@ -59,7 +59,7 @@ def _shape(member: Member) -> type[Struct]:
         else:
             fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
-    return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True)
+    return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True)
 
 
 FACTS: Final = _shape(TREE)

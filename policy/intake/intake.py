@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.decision import Sourced, shown
+from policy.decision import Sourced
 from policy.errors import Misfit, RequestInvalid, at, listed
-from policy.facts import Facts  # noqa: TC001  # msgspec reads the annotations
+from policy.facts import Facts, as_sent
 from policy.intake.arguments import below, read_options
 from policy.intake.derivation import VARIABLE, derive
 from policy.intake.derived import Derived  # noqa: TC001  # msgspec reads the annotations
@@ -154,7 +154,7 @@ def sourced(taken: Taken) -> dict[str, Sourced]:
     """Every fact of a deployment as an answer shows it, with where it came from; a fact below an object that is absent is not there."""
     row, facts, later = taken.facts.row, taken.derived.facts, taken.derived.later
     return {
-        name: Sourced(*later[name]) if name in later else Sourced(shown(row[index]), facts[name][1])
+        name: Sourced(*later[name]) if name in later else Sourced(as_sent(row[index]), facts[name][1])
         for name, index, above in BELOW
         if all(facts[each][0] for each in above)
     }

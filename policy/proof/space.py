@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import z3
 
 from policy.conditions import Both, Condition, Either, Leaf, holds, leaves
-from policy.decision import shown
-from policy.facts import nested
+from policy.facts import as_sent, nested
 from policy.operators import Test
 from policy.vocabulary import VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
 
@@ -183,4 +182,4 @@ class Space:
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""
         stated = {name: fact for name, fact in self.facts.items() if z3.is_true(model.eval(fact.stated, model_completion=True))}
-        return nested({name: shown(fact.value(model)) for name, fact in stated.items()})
+        return nested({name: as_sent(fact.value(model)) for name, fact in stated.items()})

@@ -721,7 +721,7 @@ def answered(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
     """The answer's JSON to a body that is read and answered in the short way."""
     usual = read_usual(json.dumps({"facts": facts}).encode(), policy.releases)
     assert usual
-    found: dict[str, Any] = json.loads(policy.answer(usual, TODAY))
+    found: dict[str, Any] = json.loads(policy.answer(usual, TODAY).json)
     del found["decision_id"]
     return found
 

@@ -295,12 +295,19 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @needs_proc
-@pytest.mark.parametrize(("ending", "least", "most"), [("", 50, 1000), (".close()", -1000, 5)], ids=["dropped", "closed"])
-def test_an_engine_gives_its_memory_back_when_it_is_closed_and_only_then(root: Path, ending: str, least: float, most: float) -> None:
+@pytest.mark.parametrize(
+    ("made", "least", "most"),
+    [("Engine(definition)", 50, 1000), ("Engine(definition).close()", -1000, 5), ('Ruleset(catalogue.rules_of("0.33.0"), (0, 33))', -1000, 5)],
+    ids=["engine-dropped", "engine-closed", "ruleset-dropped"],
+)
+def test_an_engine_gives_its_memory_back_when_it_is_closed_as_a_ruleset_does_that_is_let_go(root: Path, made: str, least: float, most: float) -> None:
     code = f"""
+from policy.compile import compile_rules
+from policy.engine import Engine
+definition = compile_rules(catalogue.rules_of("0.33.0"), (0, 33))
 def some(count):
     for _ in range(count):
-        Ruleset(catalogue.rules_of("0.33.0"), (0, 33)){ending}
+        {made}
 some(10)
 before = mebibytes()
 some(200)

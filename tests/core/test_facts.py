@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.decision import shown
 from policy.errors import MAX_FAULTS
-from policy.facts import MAX_IGNORED, MAX_IGNORED_KEY, defaults, read_facts
+from policy.facts import MAX_IGNORED, MAX_IGNORED_KEY, as_sent, defaults, read_facts
 from policy.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
@@ -195,7 +194,7 @@ def differing(document: Any, series: tuple[int, int] = (0, 23)) -> dict[str, Any
     assert faults == []
     rows = zip(FACTS, facts.row, defaults(series), strict=True)
     found = {name: value for name, value, default in rows if type(value) is not type(default) or value != default}
-    return {name: shown(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return {name: as_sent(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def test_nothing_said_is_the_defaults() -> None:

@@ -18,8 +18,8 @@ from packaging.version import Version
 from reference import Deployment, Reference, Unreadable, as_reference
 
 from policy.catalogue import load
-from policy.decision import encode, shown
-from policy.facts import defaults, read_facts
+from policy.decision import encode
+from policy.facts import as_sent, defaults, read_facts
 from policy.folder import Sources, read_folder
 from policy.operators import OPERATORS, operators_for
 from policy.policy import Policy
@@ -422,7 +422,7 @@ def test_a_decision_is_right_whatever_was_asked_before(crowded: Policy, seed: in
         body = json.dumps({"vllm_version": release, "layers": layers, "facts": near}).encode()
         request = read_usual(body, crowded.releases) or asked(crowded, release, near, layers)
         decision = crowded.decide(request, TODAY)
-        assert crowded.answer(request, TODAY)[AFTER_ID:] == encode(decision)[AFTER_ID:]
+        assert crowded.answer(request, TODAY).json[AFTER_ID:] == encode(decision)[AFTER_ID:]
         assert as_reference(decision) == REFERENCE.decide(release, near, layers)
         if not decision.set_env:
             assert_evidence(decision, release, near)
@@ -660,7 +660,7 @@ def faulty(row: list[Any]) -> Iterator[str]:
             case Kind.VARIABLE:
                 legal = value is None or type(value) is bool or isinstance(value, Malformed)
             case Kind.TEXTS | Kind.LIST if isinstance(value, tuple):
-                legal = fact.admits(shown(value))
+                legal = fact.admits(as_sent(value))
             case _:
                 legal = fact.admits(value) or (value is None and fact.nullable)
         if not legal:
@@ -700,7 +700,7 @@ def test_what_was_read_without_a_fault_is_what_the_reference_reads(document: Any
         if isinstance(expected, Unreadable):
             expected = Malformed(pointed(document, "/" + VARIABLE.replace(".", "/")), expected.error)
         if not deployment.is_below_absent(fact.name):
-            assert (fact.name, shown(value) if isinstance(value, tuple) else value) == (fact.name, expected)
+            assert (fact.name, as_sent(value) if isinstance(value, tuple) else value) == (fact.name, expected)
 
 
 FACTS_SCHEMA = Draft202012Validator(facts_schema())

@@ -311,6 +311,6 @@ def test_more_deployments_than_are_kept_are_all_decided(ask: Asking) -> None:
 
 def test_the_bytes_of_an_answer_are_the_decision(ask: Asking) -> None:
     request = read_request(ask.request(["--model", "dense"]), ask.policy.releases)
-    shown = json.loads(ask.policy.answer(request, TODAY))
+    shown = json.loads(ask.policy.answer(request, TODAY).json)
     assert shown["facts"]["model_config.is_moe"] == {"value": False, "from": "default"}
     assert (shown["runner"], shown["ignored_args"]) == ("v2", [])
