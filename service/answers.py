@@ -21,6 +21,7 @@ from policy.containers import requests_of
 from policy.decision import Decision, encode
 from policy.errors import PolicyError, RequestInvalid, nearest, quoted
 from policy.intake.intake import ModelConfigNeeded
+from policy.policy import Answer
 from policy.published import facts_document, policy_document, releases_document, rule_document, rules_document
 from policy.recent import Recent
 from policy.request import Manifest, Request, read_asked, with_explanation
@@ -31,11 +32,13 @@ from service.problems import Problem, Refused, problem_of
 if TYPE_CHECKING:
     from policy.policy import Policy
     from service.models import Models
+    from service.recording import Asking, Recorder
+    from service.reload import Published
     from service.settings import Settings
 
 DAY: Final = 86_400  # seconds
-ID_START: Final = len(b'{"decision_id":"')
-ID_END: Final = ID_START + 36
+ID_OF: Final = b'{"decision_id":"%b"'
+ID_END: Final = len(ID_OF) - len(b'%b"') + 36
 KEPT_SIZE: Final = 8192
 PAUSE: Final = 32  # items between two looks at other clients
 
@@ -66,22 +69,26 @@ class Items(Struct, frozen=True):
 class Answers:
     """What a loaded policy answers."""
 
-    def __init__(self, policy: Policy, texts: dict[str, str], source: str, settings: Settings, models: Models) -> None:
-        """``texts`` are the rule files that the policy was loaded from, ``source`` is where they lie."""
+    def __init__(self, policy: Policy, published: Published, settings: Settings, models: Models, recorder: Recorder) -> None:
+        """The policy is that of the published rules."""
         self.policy = policy
+        self.recorder = recorder
         self.models = models
-        self.texts = texts
+        self.texts = published.rules
         self.settings = settings
         catalogue = policy.catalogue
-        loaded_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.etag = f'"{policy.revision}"'
-        self.policy_document = encode(policy_document(catalogue, source, loaded_at))
         self.releases_document = encode(releases_document(catalogue, policy.releases.default))
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: Recent[bytes, bytes] = Recent(settings.kept_answers)
+        self._kept: Recent[bytes, tuple[bytes, Answer, Request]] = Recent(settings.kept_answers)
         self._day, self._midnight = date.min, 0.0
+
+    def policy_document(self, published: Published) -> bytes:
+        """The loaded policy, and what came of the last try to load another."""
+        failed = {"at": published.tried_at, "errors": published.faults} if published.faults else None
+        return encode(policy_document(self.policy.catalogue, published.source, published.loaded_at, failed))
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
         """A rule with its history, or as one release has it.
@@ -97,13 +104,18 @@ class Answers:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode(rule_document(found, release))
 
-    def kept(self, body: bytes) -> bytes | None:
+    def kept(self, body: bytes, asking: Asking) -> bytes | None:
         """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
         self._today()
         kept = self._kept.get(body)
-        return None if kept is None else b'{"decision_id":"%b%b' % (str(uuid7()).encode(), kept)
+        if kept is None:
+            return None
+        rest, answer, asked = kept
+        json = b'{"decision_id":"%b%b' % (str(uuid7()).encode(), rest)
+        self.recorder.note(Answer(json, answer.weighed, answer.decision), asked, self.policy, asking)
+        return json
 
-    def decision(self, body: bytes) -> bytes | Request | Manifest:
+    def decision(self, body: bytes, asking: Asking) -> bytes | Request | Manifest:
         """The answer to a JSON body; what takes longer is handed back, for ``later``.
 
         Raises:
@@ -118,10 +130,12 @@ class Answers:
             if self.models.fetches:
                 return asked
             raise
+        self.recorder.note(answer, asked, self.policy, asking)
+        json = answer.json
         passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
-        if len(body) <= KEPT_SIZE and len(answer) <= KEPT_SIZE and not passing:
-            self._kept.keep(body, answer[ID_END:])
-        return answer
+        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing:
+            self._kept.keep(body, (json[ID_END:], answer, asked))
+        return json
 
     def _today(self) -> date:
         """The date; where it is a new one, the answers that were kept are let go."""
@@ -141,37 +155,45 @@ class Answers:
         releases = self.policy.releases
         return read_usual(body, releases) or read_asked(decode(body), releases)
 
-    async def later(self, asked: Request | Manifest) -> Decision | Items:
-        """The answer to a request, once its models were fetched, or to each container of a manifest.
+    async def later(self, asked: Request | Manifest, asking: Asking | None) -> Decision | Items:
+        """The answer to a request, once its models were fetched, or to each container of a manifest; nothing is noted without an ``asking``.
 
         Raises:
             PolicyError: it cannot be decided.
         """
         if isinstance(asked, Request):
-            return await self.models.ready(lambda: self.policy.decide(asked, today()))
+            return await self.one(asked, asking)
         items = []
         for number, (path, request) in enumerate(requests_of(asked, self.policy.releases)):
             try:
-                items.append(Item(path, await self._container(request)))
+                if isinstance(request, RequestInvalid):
+                    raise request
+                items.append(Item(path, await self.one(request, asking)))
             except PolicyError as error:
                 items.append(Item(path, problem=problem_of(error)))
             if number % PAUSE == PAUSE - 1:
                 await asyncio.sleep(0)
         return Items(items)
 
-    async def _container(self, request: Request | RequestInvalid) -> Decision:
-        if isinstance(request, RequestInvalid):
-            raise request
-        return await self.models.ready(lambda: self.policy.decide(request, today()))
+    async def one(self, request: Request, asking: Asking | None) -> Decision:
+        """The decision on one deployment, once its models were fetched.
 
-    async def decide(self, document: Any, pointer: str = "", *, explain: bool = False) -> Decision | Items:
+        Raises:
+            PolicyError: it cannot be decided.
+        """
+        decision, weighed = await self.models.ready(lambda: self.policy.decided(request, today()))
+        if asking is not None:
+            self.recorder.note(Answer(ID_OF % decision.decision_id.encode(), weighed, decision), request, self.policy, asking)
+        return decision
+
+    async def decide(self, document: Any, asking: Asking | None, pointer: str = "", *, explain: bool = False) -> Decision | Items:
         """The answer to a request's document; ``pointer`` is its place in the body.
 
         Raises:
             PolicyError: the document cannot be decided.
         """
         asked = read_asked(document, self.policy.releases, pointer)
-        return await self.later(with_explanation(asked) if explain else asked)
+        return await self.later(with_explanation(asked) if explain else asked, asking)
 
     def whole(self, document: Any) -> Any:
         """A request's document with the models that the hub gave for it.
@@ -184,14 +206,14 @@ class Answers:
             return document
         return with_models(document, self.policy.taken_in(asked).found)
 
-    async def item(self, document: Any, pointer: str) -> Decision | Items | Problem:
+    async def item(self, document: Any, asking: Asking, pointer: str) -> Decision | Items | Problem:
         """A batch's item: its decision, those of its containers, or the problem with it."""
         try:
-            return await self.decide(document, pointer)
+            return await self.decide(document, asking, pointer)
         except PolicyError as error:
             return problem_of(error)
 
-    def line(self, body: bytes | PolicyError) -> bytes | Request | Manifest:
+    def line(self, body: bytes | PolicyError, asking: Asking) -> bytes | Request | Manifest:
         """A stream's line: its decision or problem, ending in a newline; what takes longer is handed back, for ``later_line``."""
         try:
             if isinstance(body, PolicyError):
@@ -199,14 +221,16 @@ class Answers:
             asked = self.asked(body)
             if isinstance(asked, Manifest) or (asked.deployment is not None and self.models.fetches):
                 return asked
-            return self.policy.answer(asked, self._today()) + b"\n"
+            answer = self.policy.answer(asked, self._today())
+            self.recorder.note(answer, asked, self.policy, asking)
+            return answer.json + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 
-    async def later_line(self, asked: Request | Manifest) -> bytes:
+    async def later_line(self, asked: Request | Manifest, asking: Asking) -> bytes:
         """The line of what takes longer."""
         try:
-            return encode(await self.later(asked)) + b"\n"
+            return encode(await self.later(asked, asking)) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
 

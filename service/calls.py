@@ -7,63 +7,93 @@ the server and them; what FastAPI adds to a route (parsing, threads, middleware)
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from policy import candidate, render
 from policy.decision import encode
 from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, quoted
+from service.access import DECIDE, DRY_RUN
 from service.answers import PAUSE, Items, today
 from service.candidates import MEMBERS, Candidate, read_candidate
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form
-from service.problems import MEDIA_TYPE, Refused, problem_of
+from service.problems import HEADERS, MEDIA_TYPE, Refused, problem_of
+from service.recording import Asking
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from policy.request import Manifest, Request
     from service.answers import Answers
+    from service.served import Served
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
+REQUESTS: Final = "runner_policy_requests"
 
 
-async def send_answer(send: Send, status: int, content_type: bytes, body: bytes) -> None:
-    """One whole response."""
-    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+async def send_answer(send: Send, status: int, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]) -> None:
+    """One whole response, with ``more`` headers."""
+    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_problem(send: Send, error: PolicyError) -> None:
-    """The problem that an error is, as a response.
+async def send_problem(send: Send, error: PolicyError) -> int:
+    """The problem that an error is, as a response; its status.
 
     What is left of a body that was too large is let go by unread: closing the connection under a client
     that is still sending would take the answer from it.
     """
     problem = problem_of(error)
-    await send_answer(send, problem.status, MEDIA_TYPE.encode(), encode(problem))
+    await send_answer(send, problem.status, MEDIA_TYPE.encode(), encode(problem), *HEADERS.get(problem.status, ()))
+    return problem.status
 
 
 class Call:
     """A call of the API as an ASGI application; a problem is answered, a vanished client is let go."""
 
-    def __init__(self, answers: Answers) -> None:
-        self.answers = answers
-        self.settings = answers.settings
+    scope: ClassVar[str] = DECIDE
+    """What a caller's token must allow."""
+
+    def __init__(self, served: Served, path: str) -> None:
+        self.served = served
+        self.settings = served.settings
+        self.path = path[1:]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        began = perf_counter_ns()
+        served = self.served
+        status = 200
+        task = served.slow.begin()
         try:
-            await self.answer(scope, receive, send)
+            headers = dict(scope["headers"])
+            asking = Asking(self.path, served.access.caller(scope["client"], headers, self.scope), began)
+            await self.answer(scope, headers, receive, send, asking)
         except PolicyError as error:
-            await send_problem(send, error)
+            status = await send_problem(send, error)
         except Disconnected:
-            return
+            status = 499
+        except asyncio.CancelledError:
+            if not served.slow.ended(task):
+                raise
+            status = await send_problem(send, Refused("too-slow", f"the body took more than {self.settings.body_time:g} s to arrive; send it faster"))
+        finally:
+            served.slow.arrived(task)
+            served.metrics.count(REQUESTS, scope["path"], str(status))
+            served.told(scope, status, began)
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def arrived(self) -> None:
+        """The body of this task's request is there: what comes now may take its time."""
+        task = asyncio.current_task()
+        assert task is not None  # INVARIANT: a server runs each request in a task
+        self.served.slow.arrived(task)
+
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:
         """Answer one request, or raise what is wrong with it."""
         raise NotImplementedError
 
@@ -74,26 +104,25 @@ class Turn:
     Between two decisions no code of the server runs, which would push theirs out of the processor's caches.
     """
 
-    def __init__(self, answers: Answers) -> None:
-        self._decide = answers.decision
-        self._waiting: list[tuple[asyncio.Future[bytes | Request | Manifest], bytes]] = []
+    def __init__(self) -> None:
+        self._waiting: list[tuple[asyncio.Future[bytes | Request | Manifest], Answers, bytes, Asking]] = []
 
-    def decision(self, body: bytes) -> asyncio.Future[bytes | Request | Manifest]:
+    def decision(self, answers: Answers, body: bytes, asking: Asking) -> asyncio.Future[bytes | Request | Manifest]:
         """The answer to a JSON body, or the error that there is instead, in this turn's end."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._end)
         future: asyncio.Future[bytes | Request | Manifest] = loop.create_future()
-        self._waiting.append((future, body))
+        self._waiting.append((future, answers, body, asking))
         return future
 
     def _end(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for future, body in waiting:
+        for future, answers, body, asking in waiting:
             if future.cancelled():
                 continue
             try:
-                future.set_result(self._decide(body))
+                future.set_result(answers.decision(body, asking))
             except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
                 future.set_exception(error)
 
@@ -101,56 +130,59 @@ class Turn:
 class Decisions(Call):
     """``POST /v1/decisions``."""
 
-    def __init__(self, answers: Answers) -> None:
-        super().__init__(answers)
-        self.turn = Turn(answers)
+    def __init__(self, served: Served, path: str) -> None:
+        super().__init__(served, path)
+        self.turn = Turn()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:  # noqa: ARG002
         """Decide one deployment."""
         limit = self.settings.max_body
-        try:
-            headers = read_headers(scope, limit)
-            message = await receive()
-            body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)
-            if len(body) > limit:
-                raise too_large(limit)
-            if headers.wants_text or headers.content_type in YAML_TYPES:
-                content_type, answer = await self.odd(headers, body)
-            else:
-                content_type, found = JSON, self.answers.kept(body) or await self.turn.decision(body)
-                answer = found if type(found) is bytes else encode(await self.answers.later(found))  # type: ignore[arg-type]  # mypy takes bytes' subclasses for possible
-        except PolicyError as error:
-            await send_problem(send, error)
-        except Disconnected:
-            return
+        wanted = read_headers(headers, limit)
+        message = await receive()
+        body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)
+        if len(body) > limit:
+            raise too_large(limit)
+        self.arrived()
+        answers = self.served.answers_for(headers)
+        if wanted.wants_text or wanted.content_type in YAML_TYPES:
+            content_type, answer = await self.odd(answers, wanted, body, asking)
         else:
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
-            await send({"type": "http.response.body", "body": answer})
+            content_type, found = JSON, answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
+            answer = found if type(found) is bytes else encode(await answers.later(found, asking))  # type: ignore[arg-type]  # mypy takes bytes' subclasses for possible
+        if asking.waiting:
+            await asking.safe()
+        self.served.metrics.took(perf_counter_ns() - asking.began)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
+        await send({"type": "http.response.body", "body": answer})
 
-    async def odd(self, headers: Headers, body: bytes) -> tuple[bytes, bytes]:
+    async def odd(self, answers: Answers, wanted: Headers, body: bytes, asking: Asking) -> tuple[bytes, bytes]:
         """The answer to a body in YAML or for a terminal, and its type."""
-        decision = await self.answers.decide(decode(body, headers.content_type))
-        return (TEXT, self.answers.text(decision)) if headers.wants_text else (JSON, encode(decision))
+        decision = await answers.decide(decode(body, wanted.content_type), asking)
+        return (TEXT, answers.text(decision)) if wanted.wants_text else (JSON, encode(decision))
 
 
 class Batch(Call):
     """``POST /v1/decisions/batch``."""
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:  # noqa: ARG002
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
-        headers = read_headers(scope, 1 << 62)
-        if headers.content_type in NDJSON_TYPES:
-            await self.stream(receive, send)
+        wanted = read_headers(headers, 1 << 62)
+        if wanted.content_type in NDJSON_TYPES:
+            await self.stream(self.served.answers_for(headers), receive, send, asking)
             return
-        headers = read_headers(scope, limit)
-        items = self.items(decode(await read_body(receive, limit), headers.content_type))
-        answers = []
+        wanted = read_headers(headers, limit)
+        body = await read_body(receive, limit)
+        self.arrived()
+        items = self.items(decode(body, wanted.content_type))
+        answers = self.served.answers_for(headers)
+        found = []
         for number, item in enumerate(items):
-            answers.append(encode(await self.answers.item(item, f"/items/{number}")))
+            found.append(encode(await answers.item(item, asking, f"/items/{number}")))
             if number % PAUSE == PAUSE - 1:
                 await asyncio.sleep(0)
-        await send_answer(send, 200, JSON, b'{"items":[' + b",".join(answers) + b"]}")
+        await asking.safe()
+        await send_answer(send, 200, JSON, b'{"items":[' + b",".join(found) + b"]}")
 
     def items(self, document: Any) -> list[Any]:
         """The items of a batch's document.
@@ -172,70 +204,79 @@ class Batch(Call):
             raise RequestInvalid(faults)
         return items  # type: ignore[return-value]  # what is no list has raised
 
-    async def stream(self, receive: Receive, send: Send) -> None:
-        """A request a line in, an answer a line out, as they come."""
+    async def stream(self, answers: Answers, receive: Receive, send: Send, asking: Asking) -> None:
+        """A request a line in, an answer a line out, as they come; all of them by one revision."""
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", NDJSON)]})
-        line = self.answers.line
         async for lines in read_lines(receive, self.settings.max_body):
+            self.arrived()
             for start in range(0, len(lines), PAUSE):
-                answers = list(map(line, lines[start : start + PAUSE]))
-                whole = [each if isinstance(each, bytes) else await self.answers.later_line(each) for each in answers]
+                found = [answers.line(line, asking) for line in lines[start : start + PAUSE]]
+                whole = [each if isinstance(each, bytes) else await answers.later_line(each, asking) for each in found]
+                try:
+                    await asking.safe()
+                except PolicyError as error:
+                    whole = [encode(problem_of(error)) + b"\n"] * len(whole)
                 await send({"type": "http.response.body", "body": b"".join(whole), "more_body": True})
                 await asyncio.sleep(0)
+            self.served.slow.begin()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class DryRun(Call):
     """``POST /v1/dry-run``."""
 
-    def __init__(self, answers: Answers) -> None:
-        super().__init__(answers)
+    scope = DRY_RUN
+
+    def __init__(self, served: Served, path: str) -> None:
+        super().__init__(served, path)
         self.slots = asyncio.Semaphore(self.settings.candidate_slots)
         self.waiting = 0
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:
         """Decide and explain, and with candidate rules say what they would change."""
         limit = self.settings.max_body
-        headers = read_headers(scope, limit)
+        wanted = read_headers(headers, limit)
         body = await read_body(receive, limit)
-        if headers.content_type == FORM:
+        self.arrived()
+        answers = self.served.answers_for(headers)
+        if wanted.content_type == FORM:
             asked = await read_form(scope, body)
             pointer = ""
         else:
-            document = decode(body, headers.content_type)
+            document = decode(body, wanted.content_type)
             asked, pointer = Candidate(document), ""
             if type(document) is dict and not document.keys().isdisjoint(MEMBERS):
                 asked = read_candidate(document)
                 pointer = "/request"
         document, rules, remove = asked.document, asked.rules, asked.remove
-        current = await self.answers.decide(document, pointer, explain=True)
+        current = await answers.decide(document, asking if self.settings.log_dry_runs else None, pointer, explain=True)
+        await asking.safe()
         if not rules and not remove:
-            await self.send(send, headers, current)
+            await self.send(send, answers, wanted, current)
         elif isinstance(current, Items):
             place = f"{pointer}/manifest" if "manifest" in document else pointer
             raise RequestInvalid([Misfit(place, "candidate rules are tried on one deployment; send `facts` or a `deployment`")])
         else:
-            await self.send(send, headers, await self.tried(current, self.answers.whole(document), asked))
+            await self.send(send, answers, wanted, await self.tried(answers, current, answers.whole(document), asked))
 
-    async def send(self, send: Send, headers: Headers, answer: Any) -> None:
+    async def send(self, send: Send, answers: Answers, wanted: Headers, answer: Any) -> None:
         """The answer as the client wants it."""
-        if not headers.wants_text:
+        if not wanted.wants_text:
             await send_answer(send, 200, JSON, encode(answer))
             return
         if isinstance(answer, candidate.Comparison | candidate.ComparisonOfAll):
             picture = render.comparison(answer) if isinstance(answer, candidate.Comparison) else render.comparison_of_all(answer)
             await send_answer(send, 200, TEXT, render.as_text(picture).encode())
         else:
-            await send_answer(send, 200, TEXT, self.answers.text(answer))
+            await send_answer(send, 200, TEXT, answers.text(answer))
 
-    async def tried(self, current: Any, document: Any, asked: Candidate) -> candidate.Comparison | candidate.ComparisonOfAll:
+    async def tried(self, answers: Answers, current: Any, document: Any, asked: Candidate) -> candidate.Comparison | candidate.ComparisonOfAll:
         """What the candidate rules would change, tried in a process of its own with bounded time.
 
         Raises:
             Refused: too many such runs are waiting, or this one took too long.
             RulesInvalid, RequestInvalid: the candidate is refused.
         """
-        answers = self.answers
         seconds = self.settings.candidate_time
         request = {**document, "explain": True}
         default = answers.policy.releases.default

@@ -15,9 +15,9 @@ from policy.source import MAX_BYTES, read_documents
 from service.problems import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
-    from starlette.types import Message, Receive, Scope
+    from starlette.types import Message, Receive
 
 YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
@@ -38,13 +38,12 @@ PLAIN: Final = Headers(b"application/json", wants_text=False)
 USUAL: Final = frozenset({b"*/*", b"application/json"})
 
 
-def read_headers(scope: Scope, limit: int) -> Headers:
-    """The headers that matter.
+def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
+    """What the headers say.
 
     Raises:
         Refused: the announced length is over the limit, or the body is compressed.
     """
-    headers = dict(scope["headers"])
     length = int(headers.get(b"content-length", 0))
     if length > limit:
         raise Refused("too-large", f"{length} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")

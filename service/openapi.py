@@ -12,15 +12,17 @@ import msgspec
 
 from policy import render
 from policy.candidate import Comparison, ComparisonOfAll
-from policy.decision import Decision
+from policy.decision import Decision, encode
 from policy.intake.deployment import PLATFORMS
 from policy.request import MAX_REQUEST_ID, WAYS, read_request
 from policy.schema import facts_schema
 from service.answers import Items, today
+from service.log.record import Entry, Record, record, row
 from service.problems import KINDS, MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
     from service.answers import Answers
+    from service.served import Served
 
 REF: Final = "#/components/schemas/{name}"
 QWEN: Final[dict[str, Any]] = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": False}}
@@ -47,17 +49,18 @@ CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remov
 
 
 POSTS_PROBLEMS: Final = (
-    *("malformed", "too-large", "unsupported-encoding", "invalid-request", "unknown-release"),
-    *("model-config-needed", "unsupported-model", "engine-failed"),
+    *("malformed", "unauthorized", "forbidden", "too-slow", "revision-mismatch", "too-large", "unsupported-encoding", "invalid-request", "unknown-release"),
+    *("model-config-needed", "unsupported-model", "too-many-requests", "log-unavailable", "engine-failed"),
 )
 RULE_EXAMPLE: Final = "kv-connector-fallback"
 
 
-def document(base: dict[str, Any], answers: Answers) -> dict[str, Any]:
+def document(base: dict[str, Any], served: Served) -> dict[str, Any]:
     """FastAPI's document of the showing calls, completed with the deciding ones, schemas and examples."""
-    (_, components) = msgspec.json.schema_components([Decision, Problem, Comparison, ComparisonOfAll, Items], ref_template=REF)
+    answers = served.answers
+    (_, components) = msgspec.json.schema_components([Decision, Problem, Comparison, ComparisonOfAll, Items, Record], ref_template=REF)
     base["components"] = {"schemas": {**components, "Facts": facts_schema(), "Request": _request_schema(), **_deployment_schemas()}}
-    base["paths"] = {**_deciding(answers), **{path: {"get": _showing(path, item["get"], answers)} for path, item in base["paths"].items()}}
+    base["paths"] = {**_deciding(answers), **{path: {"get": _showing(path, item["get"], served)} for path, item in base["paths"].items()}}
     return base
 
 
@@ -104,6 +107,13 @@ def _deployment_schemas() -> dict[str, Any]:
         "Environment": {"type": ["object", "null"], "additionalProperties": False, "properties": environment, "description": "what no manifest shows"},
         "ModelConfigs": {"type": ["object", "null"], "additionalProperties": {"type": "object"}, "description": "each model's config.json by its name"},
     }
+
+
+def record_example(answers: Answers) -> Record:
+    """The record of a decision, as the log shows it."""
+    request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
+    entry = Entry(answers.policy.answer(request, today()), request, answers.policy.revision, "v1/decisions", "controller", 214_000)
+    return record(row(entry, '{"id":"runner-policy-0","version":"0.1.0"}'))
 
 
 def _decided(answers: Answers, document: dict[str, Any]) -> Decision:
@@ -193,16 +203,22 @@ def _post(summary: str, description: str, bodies: dict[str, Any], answers: dict[
     }
 
 
-def _showing(path: str, call: dict[str, Any], answers: Answers) -> dict[str, Any]:
+def _showing(path: str, call: dict[str, Any], served: Served) -> dict[str, Any]:
     """A showing call with its answer's example, shortened to one item where it is a list, and its problems."""
+    answers = served.answers
+    record = encode(record_example(answers))
+    metrics = "# HELP runner_policy_workers processes that answer\n# TYPE runner_policy_workers gauge\nrunner_policy_workers 1.0\n"
     examples: dict[str, tuple[str, Any, tuple[str, ...]]] = {
-        "/v1/policy": ("application/json", answers.policy_document, ()),
+        "/v1/policy": ("application/json", answers.policy_document(served.published), ()),
+        "/v1/log": ("application/json", b'{"items":[%b],"next":null}' % record, ("invalid-request", "not-found", "log-unavailable")),
+        "/v1/decisions/{decision_id}": ("application/json", record, ("not-found", "log-unavailable")),
+        "/metrics": ("text/plain", encode(metrics), ()),
         "/v1/rules": ("application/json", answers.rules_document, ("invalid-request", "unknown-release")),
         "/v1/rules/{rule_id}": ("application/json", answers.rule_document(RULE_EXAMPLE), ("not-found", "invalid-request", "unknown-release")),
         "/v1/releases": ("application/json", answers.releases_document, ()),
         "/v1/facts": ("application/json", answers.facts_document, ()),
         "/livez": ("text/plain", b'"ok\\n"', ()),
-        "/readyz": ("application/json", answers.ready_document, ()),
+        "/readyz": ("application/json", answers.ready_document, ("unauthorized", "forbidden", "not-ready")),
     }
     media_type, body, kinds = examples[path]
     content = {media_type: {"example": _shortened(msgspec.json.decode(body)), "schema": {"type": "string" if media_type == "text/plain" else "object"}}}

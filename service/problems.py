@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/problem+json"
 
 KINDS: Final[dict[str, tuple[int, str]]] = {
+    "unauthorized": (401, "A token is needed"),
+    "forbidden": (403, "The token does not allow this"),
     "malformed": (400, "The body cannot be read"),
     "not-found": (404, "There is nothing here"),
     "method-not-allowed": (405, "This call takes another method"),
+    "too-slow": (408, "The body did not arrive in time"),
+    "revision-mismatch": (412, "Another revision of the rules is loaded"),
     "too-large": (413, "The body is too large"),
     "unsupported-encoding": (415, "The body is encoded in a way that is not read here"),
     "invalid-request": (422, "The request does not fit"),
@@ -29,8 +33,24 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "rules-invalid": (422, "The candidate rules cannot be used"),
     "rules-stopped": (422, "The candidate rules were stopped"),
     "too-many": (429, "Too many dry runs with candidate rules at once"),
+    "too-many-requests": (429, "Too many requests"),
+    "log-unavailable": (503, "The decision could not be recorded"),
+    "not-ready": (503, "The service is not ready"),
     "engine-failed": (503, "The rule engine did not finish"),
 }
+
+
+HEADERS: Final[dict[int, tuple[tuple[bytes, bytes], ...]]] = {
+    401: ((b"www-authenticate", b"Bearer"),),
+    408: ((b"connection", b"close"),),
+    429: ((b"retry-after", b"1"),),
+    503: ((b"retry-after", b"1"),),
+}
+"""What a status says besides: RFC 6750 for a missing token, RFC 9110 for the others."""
+
+
+class LogUnavailable(PolicyError):
+    """A decision could not be recorded where it must be."""
 
 
 class ProblemFault(Struct, frozen=True):
@@ -80,6 +100,8 @@ def problem_of(error: PolicyError) -> Problem:
             return problem("rules-invalid", [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found])
         case Refused(kind=kind, pointer=pointer):
             return problem(kind, [ProblemFault(pointer, str(error))])
+        case LogUnavailable():
+            return problem("log-unavailable", [ProblemFault("", f"{error}; send the request again")])
         case EngineFailed():
             return problem("engine-failed", [ProblemFault("", f"{error}; send the request again")])
         case _:

@@ -5,7 +5,9 @@ Owns their routes, and what unknown paths and methods are answered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
 
 from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
@@ -16,21 +18,33 @@ from policy.errors import Misfit, PolicyError, RequestInvalid, nearest, quoted
 from policy.published import rules_document
 from policy.releases import NoVersion, UnknownRelease
 from policy.request import INVALID, UNKNOWN_RELEASE
-from service.problems import MEDIA_TYPE, Refused, problem_of
+from service.access import READ
+from service.metrics import CONTENT_TYPE
+from service.problems import HEADERS, MEDIA_TYPE, Refused, problem_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastapi import FastAPI
 
     from service.answers import Answers
+    from service.log.store import Store
+    from service.served import Served
 
 router = APIRouter()
+T = TypeVar("T")
 
+VerboseQuery = Annotated[str | None, Query(description="say what is loaded, and what came of the last try to load another")]
 VersionQuery = Annotated[str | None, Query(description="only the rules of this vLLM release", examples=["0.24.0"])]
 
 
+def _served(request: Request) -> Served:
+    served: Served = request.app.state.served
+    return served
+
+
 def _answers(request: Request) -> Answers:
-    answers: Answers = request.app.state.answers
-    return answers
+    return _served(request).answers
 
 
 def _json(body: bytes, **headers: str) -> Response:
@@ -44,7 +58,7 @@ async def policy(request: Request) -> Response:
     known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
     if answers.etag in known or "*" in known:
         return Response(status_code=304, headers={"etag": answers.etag})
-    return _json(answers.policy_document, etag=answers.etag)
+    return _json(answers.policy_document(_served(request).published), etag=answers.etag)
 
 
 @router.get("/v1/rules")
@@ -82,9 +96,57 @@ async def livez() -> Response:
 
 
 @router.get("/readyz")
-async def readyz(request: Request) -> Response:
-    """Rules are loaded and requests are decided."""
-    return _json(_answers(request).ready_document)
+async def readyz(request: Request, verbose: VerboseQuery = None) -> Response:
+    """Rules are loaded and requests are decided. `?verbose` says more, and where tokens are needed it needs one with the scope `read`."""
+    served = _served(request)
+    if verbose is None:
+        return _json(served.answers.ready_document)
+    if served.access.tokens is not None:
+        served.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
+    return _json(encode(served.state()))
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """The numbers of all processes of the service, for Prometheus."""
+    return Response(await asyncio.to_thread(_served(request).metrics.text), media_type=CONTENT_TYPE)
+
+
+@router.get("/v1/log")
+async def log(request: Request) -> Response:
+    """Logged decisions, the newest first: by `runner`, `outcome`, `starts`, `vllm_version`, `rule`, `requested_by`, `path`, `revision`, `since`, `until`."""
+    from service.log.reading import page, read_asked  # noqa: PLC0415  # the log's library takes a quarter of a second to import
+
+    store = _store(request)
+    asked = read_asked(dict(request.query_params))
+    return _json(encode(await _from_store(page, store, asked)))
+
+
+@router.get("/v1/decisions/{decision_id:uuid}")
+async def logged(request: Request, decision_id: UUID) -> Response:
+    """One logged decision."""
+    from service.log.reading import one  # noqa: PLC0415  # as above
+
+    found = await _from_store(one, _store(request), str(decision_id))
+    if found is None:
+        raise Refused("not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment")
+    return _json(encode(found))
+
+
+def _store(request: Request) -> Store:
+    store: Store | None = request.app.state.store
+    if store is None:
+        raise Refused("not-found", "decisions are not logged here; RUNNER_POLICY_LOG says where they would be")
+    return store
+
+
+async def _from_store(ask: Callable[..., T], *asked: Any) -> T:
+    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
+
+    try:
+        return await asyncio.to_thread(ask, *asked)
+    except StoreFailed as error:
+        raise Refused("log-unavailable", f"the decision log cannot be asked: {error}") from error
 
 
 def _release(answers: Answers, version: str) -> str:
@@ -117,4 +179,5 @@ def add_handlers(app: FastAPI) -> None:
 
 def _problem(error: PolicyError, headers: dict[str, str] | None = None) -> Response:
     problem = problem_of(error)
-    return Response(encode(problem), problem.status, headers, MEDIA_TYPE)
+    also = {name.decode(): value.decode() for name, value in HEADERS.get(problem.status, ())}
+    return Response(encode(problem), problem.status, also | (headers or {}), MEDIA_TYPE)

@@ -5,12 +5,17 @@ Owns the names, types, bounds and defaults of the settings.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path  # noqa: TC003  # pydantic reads the annotations
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from platformdirs import user_state_path
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from policy.folder import default_folder
+
+OFF: Final = "off"
 
 
 class Settings(BaseSettings):
@@ -29,8 +34,79 @@ class Settings(BaseSettings):
     kept_answers: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are kept")
     candidate_time: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
     candidate_slots: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules go on at once")
+    open: bool = Field(False, description="listen beyond this machine though nobody needs a token")
+    tokens: Path | None = Field(None, description="the file of hashed tokens that callers must have; looked at again when it changes")
+    rate: float = Field(0, ge=0, le=1e6, description="how many requests a second a caller may make of one process; 0 for any number")
+    tls_cert: Path | None = Field(None, description="the certificate, with its chain, to serve TLS with")
+    tls_key: Path | None = Field(None, description="the certificate's key")
+    tls_client_ca: Path | None = Field(None, description="the authorities of which a client must show a certificate")
+    max_connections: int = Field(1000, ge=1, le=1_000_000, description="how many connections one process holds; more are turned away with 503")
+    body_time: float = Field(20.0, gt=0, le=3600, description="how long a body, or the next part of a stream, may take to arrive")
+    stop_time: float = Field(20.0, gt=0, le=3600, description="how long requests and the log may take to end when the service is stopped")
+    reload: bool = Field(True, description="load rules that change while the service runs")
+    rules_git: str | None = Field(None, description="a git remote to pull the rules from")
+    rules_git_branch: str = Field("main", description="its branch")
+    rules_git_path: str = Field("rules", description="the rules' folder in it")
+    rules_git_every: float = Field(30.0, ge=1, le=86_400, description="how often it is asked")
+    rules_git_signers: Path | None = Field(None, description="a file of allowed signers (ssh-keygen(1)); only commits signed by one of them are taken")
+    log: SecretStr = Field(SecretStr(""), description="where decisions are logged: a sqlite:// or postgresql:// URL, or `off`; by default a local SQLite file")
+    log_required: bool = Field(False, description="answer only when the decision is recorded, in the store or on the disk")
+    log_dry_runs: bool = Field(False, description="log dry runs too")
+    log_stdout: bool = Field(False, description="print each decision's record as a line of JSON")
+    log_labels: dict[str, str] = Field({}, description="labels of every record, as JSON")
+    log_queue: int = Field(10_000, ge=100, le=1_000_000, description="how many decisions may wait to be recorded")
+    log_time: float = Field(5.0, gt=0, le=600, description="how long the log's store may take for a write")
+    log_spill: Path | None = Field(None, description="the folder for records that the store does not take; by default beside the local log")
+    log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes may lie there")
+    log_keep_days: float | None = Field(30, gt=0, description="how long records are kept")
+    log_keep_size: int | None = Field(8 << 30, ge=1 << 20, description="how many bytes of records are kept, about")
+    access_log: bool = Field(False, description="log each request")
+    log_format: Literal["text", "json"] | None = Field(None, description="how the service's own log is written; by default for people on a terminal, else JSON")
+    admission_deny: bool = Field(False, description="deny what vLLM would not start; without, warn of it")
+    admission_set_env: Literal["off", "annotated", "always"] = Field("annotated", description="which objects the mutating call sets the variable in")
+    admission_fail: Literal["open", "closed"] = Field("open", description="what becomes of an object that cannot be decided")
+    admission_open: bool = Field(False, description="the API server needs no token for its reviews")
+    run: Path | None = Field(None, description="the folder that the processes of one service share; `serve` makes one")
     hub: bool = Field(
         False,
         description="look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN, HF_HOME); who may ask the service then learns of private models",
     )
     hub_time: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        """Settings that need each other are there together."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key belong together; give both")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("tls_client_ca needs tls_cert and tls_key")
+        return self
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody beyond this machine can reach the address."""
+        return self.host == "localhost" or (_address(self.host) is not None and ip_address(self.host).is_loopback)
+
+    def log_url(self) -> str | None:
+        """The URL of the decision log's store; ``None`` where it is switched off."""
+        text = self.log.get_secret_value()
+        if text == OFF:
+            return None
+        return text or f"sqlite:///{state_folder() / 'decisions.db'}"
+
+    def spill_folder(self) -> Path:
+        """Where records lie that the store does not take."""
+        return self.log_spill or state_folder() / "spill"
+
+
+def state_folder() -> Path:
+    """Where this user's programs keep what should outlast them."""
+    return user_state_path("runner-policy")
+
+
+def _address(host: str) -> str | None:
+    try:
+        ip_address(host)
+    except ValueError:
+        return None
+    return host

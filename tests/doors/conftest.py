@@ -79,7 +79,7 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]
     """A server of its own for as long as the block lasts; it takes a free port and says which."""
     log = folder / "serve.log"
     command = [str(BIN / "runner-policy"), "serve", *arguments]
-    variables = {"RUNNER_POLICY_PORT": "0", **variables}
+    variables = {"RUNNER_POLICY_PORT": "0", "XDG_STATE_HOME": str(folder), **variables}
     with log.open("wb") as file, subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process:
         try:
             yield Server(process, listening(process, log), log)

@@ -10,31 +10,37 @@ import pytest
 
 from policy.errors import EngineFailed, PolicyError
 from service.answers import Answers
+from service.metrics import Metrics
 from service.models import Models
 from service.problems import ProblemFault, problem_of
+from service.recording import Asking, Recorder
+from service.reload import Published
 from service.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policy.folder import Sources
     from policy.policy import Policy
 
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 
 
+ASKING = Asking("v1/decisions", "somebody", 0)
+PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00")
+
+
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda answers: answers.kept(BODY) or answers.decision(BODY),
-        lambda answers: answers.decision(BODY),
-        lambda answers: answers.line(BODY),
+        lambda answers: answers.kept(BODY, ASKING) or answers.decision(BODY, ASKING),
+        lambda answers: answers.decision(BODY, ASKING),
+        lambda answers: answers.line(BODY, ASKING),
     ],
     ids=["kept", "decision", "line"],
 )
-def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
-    answers = Answers(policy, sources.rules, "rules", Settings(), Models(None))
+    answers = Answers(policy, PUBLISHED, Settings(), Models(None), Recorder(Metrics()))
 
     def warnings() -> list[list[str]]:
         return [json.loads(answer(answers))["warnings"] for _ in range(4)]

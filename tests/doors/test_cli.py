@@ -384,6 +384,12 @@ COMMANDS = {
         "rules",
         "diff",
     ): "Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.",
+    ("log",): "The decision log: follow it, ask it, take it out.",
+    ("log", "tail"): "Show the newest decisions, the newest last.",
+    ("log", "query"): "Find decisions, the newest first.",
+    ("log", "export"): "Take decisions out, the oldest first, in constant memory.",
+    ("token",): "Tokens of those who may call the service.",
+    ("token", "new"): "A token: it is printed once, on standard error",
 }
 
 
@@ -393,11 +399,23 @@ def test_help_says_what_a_command_does(call: Callable[..., Done], command: tuple
     assert (done.code, done.err, COMMANDS[command] in done.out) == (0, "", True), done.out
 
 
+ASKED = {"--runner", "--outcome", "--starts", "--no-starts", "--vllm-version", "--rule", "--requested-by"}
+
+
 def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
     named = {command: set(re.findall(r"(?<![\w-])--[a-z-]+", call(*command, "--help", COLUMNS="200").out)) - {"--help"} for command in COMMANDS}
     assert named == {
         (): set(),
-        ("serve",): {"--host", "--port", "--workers", "--rules", "--default-release", "--hub", "--no-hub"},
+        ("serve",): {
+            *("--host", "--port", "--workers", "--rules", "--rules-git", "--reload", "--no-reload", "--default-release", "--hub", "--no-hub"),
+            *("--log", "--tokens", "--open", "--no-open", "--tls-cert", "--tls-key", "--tls-client-ca"),
+        },
+        ("log",): set(),
+        ("log", "tail"): {"--log", "--lines", "--follow", "--json"},
+        ("log", "query"): {"--log", "--since", "--until", *ASKED, "--limit", "--json"},
+        ("log", "export"): {"--log", "--format", "--since", "--until", *ASKED},
+        ("token",): set(),
+        ("token", "new"): {"--scope", "--until"},
         ("decide",): {"--rules", "--default-release", "--vllm-version", "--platform", "--model-config", "--hub", "--no-hub", "--explain", "--json"},
         ("dry-run",): {"--rules", "--default-release", "--model-config", "--hub", "--no-hub", "--candidate", "--remove", "--json"},
         ("rules",): set(),

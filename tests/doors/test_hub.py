@@ -15,7 +15,10 @@ from policy.decision import encode
 from policy.intake.hub import Hub
 from policy.policy import Policy
 from service.answers import Answers
+from service.metrics import Metrics
 from service.models import Models
+from service.recording import Asking, Recorder
+from service.reload import Published
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -149,12 +152,14 @@ def test_candidate_rules_are_tried_with_what_the_hub_gave(hub: HubServer, asked:
 def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, catalogue: Catalogue, tmp_path: Path) -> None:
     now = [0.0]
     models = Models(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
-    answers = Answers(Policy(catalogue, None, models.find), {}, "", Settings(), models)
+    published = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00")
+    answers = Answers(Policy(catalogue, None, models.find), published, Settings(), models, Recorder(Metrics()))
+    asking = Asking("v1/decisions", "somebody", 0)
 
     def architecture() -> str:
         body = json.dumps(of()).encode()
-        found = answers.kept(body) or answers.decision(body)
-        answer = found if isinstance(found, bytes) else encode(asyncio.run(answers.later(found)))
+        found = answers.kept(body, asking) or answers.decision(body, asking)
+        answer = found if isinstance(found, bytes) else encode(asyncio.run(answers.later(found, asking)))
         return str(json.loads(answer)["facts"]["model_config.architectures"]["value"][0])
 
     hub.give(Reply())

@@ -1,0 +1,198 @@
+"""Who may ask what: bearer tokens with scopes, and how often one may ask.
+
+Owns the file of tokens, the scope of each call, and the refusals. A token is 256 random bits, of which the
+file has the SHA-256; what is compared are such digests, in constant time, and no token is ever kept, logged
+or answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections import OrderedDict
+from datetime import UTC, date, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.errors import Misfit, PolicyError, RequestInvalid, RulesInvalid, listed, nearest, quoted
+from policy.reader import Reader
+from policy.source import read_yaml
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from policy.source import Node
+    from service.metrics import Metrics
+
+DECIDE, DRY_RUN, READ, LOG = "decide", "dry-run", "read", "log"
+SCOPES: Final = (DECIDE, DRY_RUN, READ, LOG)
+OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+PREFIX: Final = "rp_"
+MAX_TOKEN: Final = 256
+MAX_CALLERS: Final = 10_000
+DENIED: Final = "runner_policy_access_denied"
+
+
+class Token(Struct, frozen=True):
+    """What the file says of a token: whose it is, the SHA-256 of its text, what it may ask, and the last day on which it may."""
+
+    name: str
+    digest: bytes
+    scopes: frozenset[str]
+    until: date | None = None
+
+
+class TokensInvalid(PolicyError):
+    """The file of tokens cannot be used; the message has every fault with its line."""
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return f"{PREFIX}{secrets.token_urlsafe(32)}"
+
+
+def digest_of(token: str) -> str:
+    """What the file has of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) -> str:
+    """The entry of the file of tokens for a token, as YAML.
+
+    Raises:
+        RequestInvalid: a member is not legal.
+    """
+    faults = [] if NAME.fullmatch(name) else [Misfit("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
+    faults += [Misfit("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}") for scope in scopes if scope not in SCOPES]
+    if until is not None and _day(until) is None:
+        faults.append(Misfit("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
+    if faults:
+        raise RequestInvalid(faults)
+    lines = [f"  - name: {name}", f"    sha256: {digest_of(token)}", f"    scopes: [{', '.join(scopes)}]", *([f'    until: "{until}"'] if until else [])]
+    return "\n".join(lines) + "\n"
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """The tokens of a file.
+
+    Raises:
+        TokensInvalid: it cannot be read, or something in it is wrong; every fault is named, and no digest repeated.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokensInvalid(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    reader = Reader(str(path))
+    try:
+        tokens = _read(read_yaml(text, str(path)), reader)
+    except RulesInvalid as error:
+        raise TokensInvalid(str(error)) from error
+    if reader.faults:
+        raise TokensInvalid(str(RulesInvalid(reader.faults)))
+    return tokens
+
+
+def _read(document: Node, reader: Reader) -> tuple[Token, ...]:
+    found: dict[bytes, Token] = {}
+    for node in reader.items(reader.fields(document, "file of tokens", ("tokens",)).get("tokens"), "tokens"):
+        token = _token(node, reader)
+        if token is not None and token.digest in found:
+            reader.fault(node, f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own")
+        elif token is not None:
+            found[token.digest] = token
+    return tuple(found.values())
+
+
+def _token(node: Node, reader: Reader) -> Token | None:
+    """An entry; ``None`` after a fault."""
+    before = len(reader.faults)
+    fields = reader.fields(node, "token", ("name", "sha256", "scopes"), ("until",))
+    name, digest, until = (reader.text(fields.get(member)) for member in ("name", "sha256", "until"))
+    if name is not None and not NAME.fullmatch(name):
+        reader.fault(fields["name"], f"{quoted(name)} is no name; write lower-case letters, digits, `.`, `_` or `-`")
+    if digest is not None and not DIGEST.fullmatch(digest):
+        reader.fault(fields["sha256"], "no SHA-256 in 64 lower-case hexadecimal digits; the token itself never stands here")
+    scopes = reader.texts(fields.get("scopes"), "scopes", SCOPES)
+    day = _day(until)
+    if until is not None and day is None:
+        reader.fault(fields["until"], f"{quoted(until)} is no date such as `2027-01-31`")
+    if len(reader.faults) > before or name is None or digest is None:
+        return None
+    return Token(name, bytes.fromhex(digest), frozenset(scopes), day)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+class Access:
+    """Lets callers in, or not."""
+
+    def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics, *, admission_open: bool = False) -> None:
+        """Without tokens everybody may ask everything; ``rate`` is how many requests a second a caller may make, 0 for any number."""
+        self.tokens = tokens
+        self._rate = rate
+        self._metrics = metrics
+        self._admission_open = admission_open
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def caller(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
+        """Who asks: a token's name, or where there are no tokens the address.
+
+        Raises:
+            Refused: nobody who may.
+        """
+        name = self._named(headers, scope) if self.tokens is not None else client[0] if client else "local"
+        if self._rate:
+            self._limit(name)
+        return name
+
+    def _named(self, headers: Mapping[bytes, bytes], scope: str) -> str:
+        header = headers.get(b"authorization", b"")
+        kind, _, text = header.partition(b" ")
+        if kind.lower() != b"bearer" or not text.strip():
+            raise self._refused("no-token", "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`")
+        digest = hashlib.sha256(text.strip()[:MAX_TOKEN]).digest()
+        found = None
+        for token in self.tokens or ():
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        if found is None or (found.until is not None and datetime.now(UTC).date() > found.until):
+            raise self._refused("unknown-token", "unauthorized", "the token is not known here, or no longer good")
+        if scope not in found.scopes:
+            raise self._refused("scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`")
+        return found.name
+
+    def _limit(self, name: str) -> None:
+        """Take one from the caller's bucket, which fills at the rate and holds a second's worth."""
+        now = monotonic()
+        left, since = self._buckets.pop(name, (max(1.0, self._rate), now))
+        left = min(max(1.0, self._rate), left + (now - since) * self._rate)
+        if len(self._buckets) >= MAX_CALLERS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            self._buckets[name] = (left, now)
+            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} requests a second; wait a second")
+        self._buckets[name] = (left - 1, now)
+
+    def _refused(self, reason: str, kind: str, detail: str) -> Refused:
+        self._metrics.count(DENIED, reason)
+        return Refused(kind, detail)
+
+
+def scope_of(path: str) -> str | None:
+    """The scope that a call needs which only shows; ``None`` where anybody may ask."""
+    if path in OPEN_PATHS:
+        return None
+    return LOG if path == "/v1/log" or path.startswith("/v1/decisions/") else READ

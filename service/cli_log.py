@@ -1,0 +1,267 @@
+"""The commands on the decision log: follow it, ask it, take it out; and the making of tokens.
+
+Owns their options and how records are shown. They ask the store directly, so they need no service that runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path  # typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec.structs import replace
+from rich.progress import Progress
+from rich.table import Table
+
+from policy.console import FOUND, USAGE, JsonOption, err, fail, out
+from policy.errors import RequestInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from service.log.reading import Asked
+    from service.log.record import Record, Row
+    from service.log.store import Store
+
+log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_args_is_help=True)
+token = typer.Typer(help="Tokens of those who may call the service.", no_args_is_help=True)
+
+LogOption = Annotated[str | None, typer.Option("--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]")]
+SinceOption = Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a moment.")]
+UntilOption = Annotated[str | None, typer.Option("--until", help="Until before when.")]
+RunnerOption = Annotated[str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")]
+OutcomeOption = Annotated[str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")]
+StartsOption = Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")]
+VersionOption = Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")]
+RuleOption = Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")]
+CallerOption = Annotated[str | None, typer.Option("--requested-by", help="Who asked.")]
+POLL = 0.5
+PART = 1000
+
+
+class Format(StrEnum):
+    """How records are taken out."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+@log.command()
+def tail(
+    url: LogOption = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many records to begin with.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until interrupted.")] = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Show the newest decisions, the newest last.
+
+    Example: `runner-policy log tail -f`
+    """
+    from service.log.reading import read_asked, stream  # noqa: PLC0415  # other commands need no database
+
+    store = _store(url)
+    newest = _page(store, read_asked({"limit": str(max(1, lines))}))[:lines][::-1]
+    for record in newest:
+        _show(record, as_json=as_json)
+    last = newest[-1].decision_id if newest else None
+    try:
+        while follow:
+            time.sleep(POLL)
+            for part in _parts(stream(store, replace(read_asked({}), since=last))):
+                for row in part:
+                    if row.decision_id != last:
+                        _show(_record(row), as_json=as_json)
+                        last = row.decision_id
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+@log.command()
+def query(
+    url: LogOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    runner: RunnerOption = None,
+    outcome: OutcomeOption = None,
+    starts: StartsOption = None,
+    vllm_version: VersionOption = None,
+    rule: RuleOption = None,
+    requested_by: CallerOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")] = 100,
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Find decisions, the newest first.
+
+    Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
+    """
+    asked = _asked(since=since, until=until, runner=runner, outcome=outcome, starts=starts, vllm_version=vllm_version, rule=rule, requested_by=requested_by)
+    found = _page(_store(url), replace(asked, limit=limit))
+    if as_json or not out.is_terminal:
+        for record in found:
+            _show(record, as_json=True)
+    else:
+        table = Table("time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False)
+        for record in found:
+            table.add_row(*_cells(record))
+        out.print(table)
+    raise typer.Exit(0 if found else FOUND)
+
+
+@log.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
+    url: LogOption = None,
+    form: Annotated[Format | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    runner: RunnerOption = None,
+    outcome: OutcomeOption = None,
+    starts: StartsOption = None,
+    vllm_version: VersionOption = None,
+    rule: RuleOption = None,
+    requested_by: CallerOption = None,
+) -> None:
+    """Take decisions out, the oldest first, in constant memory.
+
+    Example: `runner-policy log export november.parquet --since 30d`
+    """
+    from service.log.export import as_lines, as_parquet  # noqa: PLC0415  # as above
+    from service.log.reading import stream  # noqa: PLC0415  # as above
+
+    form = form or (Format.PARQUET if file.suffix == ".parquet" else Format.JSONL)
+    asked = _asked(since=since, until=until, runner=runner, outcome=outcome, starts=starts, vllm_version=vllm_version, rule=rule, requested_by=requested_by)
+    if form is Format.PARQUET and str(file) == "-":
+        fail(USAGE, "Parquet is a file; name one")
+    store = _store(url)
+    number = 0
+
+    def counted() -> Iterator[list[Row]]:
+        nonlocal number
+        with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+            task = progress.add_task("decisions", total=None)
+            for part in _parts(stream(store, asked)):
+                number += len(part)
+                progress.update(task, completed=number)
+                yield part
+
+    try:
+        if form is Format.PARQUET:
+            as_parquet(counted(), file)
+        elif str(file) == "-":
+            as_lines(counted(), sys.stdout.buffer)
+        else:
+            with file.open("wb") as target:
+                as_lines(counted(), target)
+    except OSError as error:
+        fail(USAGE, f"{file}: {error.strerror or error}")
+    err.print(f"{number} decisions", markup=False)
+
+
+@token.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Whose it is: it stands in the log of decisions.")],
+    scope: Annotated[list[str], typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several.")],
+    until: Annotated[str | None, typer.Option("--until", help="The last day on which it is good, such as 2027-01-31.")] = None,
+) -> None:
+    """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.
+
+    Example: `runner-policy token new argo --scope decide >> tokens.yaml`, in a file that begins with `tokens:`
+    """
+    from service.access import entry_of, new_token  # noqa: PLC0415  # other commands need none
+
+    made = new_token()
+    try:
+        entry = entry_of(name, made, scope, until)
+    except RequestInvalid as error:
+        fail(USAGE, *(f"{fault.pointer}: {fault.message}" for fault in error.faults))
+    err.print(f"the token of {name}, which is not kept anywhere: {made}", markup=False, soft_wrap=True)
+    typer.echo(entry, nl=False)
+
+
+def _asked(**members: str | bool | None) -> Asked:
+    from service.log.reading import read_asked  # noqa: PLC0415  # other commands need no database
+
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in members.items() if value is not None}
+    try:
+        return read_asked(texts)
+    except RequestInvalid as error:
+        fail(USAGE, *(fault.message for fault in error.faults))
+
+
+def _store(url: str | None) -> Store:
+    """The log's store, which is there."""
+    from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
+
+    from service.log.store import NoStore, Store, read_url  # noqa: PLC0415  # other commands need no database
+    from service.settings import Settings  # noqa: PLC0415  # as above
+
+    try:
+        text = Settings(**({"log": url} if url else {})).log_url()  # type: ignore[arg-type]  # pydantic makes a secret of it
+        if text is None:
+            fail(USAGE, "no decision is logged: RUNNER_POLICY_LOG is `off`; name a log with --log")
+        place = read_url(text)
+    except NoStore as error:
+        fail(USAGE, f"--log: {error}")
+    except ValidationError as error:
+        fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
+    if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
+        fail(USAGE, f"{place.database}: no log is there; name it with --log")
+    return Store(place, 30.0)
+
+
+def _page(store: Store, asked: Asked) -> list[Record]:
+    from service.log.reading import page  # noqa: PLC0415  # as above
+    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
+
+    try:
+        found = page(store, asked)
+        items = found.items
+        while len(items) < asked.limit and found.next is not None:
+            found = page(store, replace(asked, until=found.next, limit=asked.limit - len(items)))
+            items += found.items
+    except StoreFailed as error:
+        fail(USAGE, f"the log cannot be asked: {error}")
+    return items
+
+
+def _parts(parts: Iterator[list[Row]]) -> Iterator[list[Row]]:
+    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
+
+    try:
+        yield from parts
+    except StoreFailed as error:
+        fail(USAGE, f"the log cannot be asked: {error}")
+
+
+def _record(row: Row) -> Record:
+    from service.log.record import record  # noqa: PLC0415  # as above
+
+    return record(row)
+
+
+def _cells(record: Record) -> list[str]:
+    result: dict[str, Any] = json.loads(bytes(record.result))
+    starts = "yes" if result["starts"] else "no"
+    return [
+        record.timestamp,
+        record.decision_id,
+        result["runner"] or "-",
+        result["outcome"] or "-",
+        starts,
+        result["release"]["decided_as"],
+        record.requested_by,
+        result["summary"],
+    ]
+
+
+def _show(record: Record, *, as_json: bool) -> None:
+    if as_json or not out.is_terminal:
+        from policy.decision import encode  # noqa: PLC0415  # the command line starts without it
+
+        typer.echo(encode(record).decode())
+    else:
+        out.print("  ".join(_cells(record)), markup=False, soft_wrap=True)

@@ -1,0 +1,53 @@
+"""Records taken out of the log: lines of JSON, or Parquet.
+
+Owns the two forms. Parquet has the store's columns, with the time beside them; both are written part by part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from policy.decision import encode
+from service.log.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from service.log.record import Row
+
+TEXTS: Final = ("decision_id", "requested_by", "path", "runner", "outcome", "vllm_version", "revision", "labels", "input", "result")
+
+
+def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
+    """A record a line, as ``GET /v1/log`` shows it."""
+    target.writelines(b"".join(encode(record(row)) + b"\n" for row in part) for part in parts)
+
+
+def as_parquet(parts: Iterator[list[Row]], file: Path) -> None:
+    """A Parquet file: texts, ``starts`` and ``erased`` as booleans, ``nanoseconds`` as a number, ``timestamp`` in UTC."""
+    from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only where Parquet is asked for
+    from arro3.io import write_parquet  # noqa: PLC0415  # as above
+
+    moment = DataType.timestamp("ms", tz="UTC")
+    fields: list[tuple[str, Any]] = [("timestamp", moment), *((name, DataType.string()) for name in TEXTS)]
+    fields += [("starts", DataType.bool()), ("erased", DataType.bool()), ("nanoseconds", DataType.int64())]
+    schema = Schema([_field(name, kind) for name, kind in fields])
+
+    def batches() -> Iterator[Any]:
+        for part in parts:
+            arrays = [Array([_milliseconds(row.decision_id) for row in part], DataType.int64()).cast(moment)]
+            arrays += [Array([getattr(row, name) for row in part], kind) for name, kind in fields[1:]]
+            yield RecordBatch.from_arrays(arrays, schema=schema)
+
+    write_parquet(RecordBatchReader.from_batches(schema, batches()), file, compression="zstd(3)")
+
+
+def _field(name: str, kind: Any) -> Any:
+    from arro3.core import Field  # noqa: PLC0415  # as above
+
+    return Field(name, kind, nullable=name in {"runner", "outcome"})
+
+
+def _milliseconds(decision_id: str) -> int:
+    return int(decision_id[:8] + decision_id[9:13], 16)

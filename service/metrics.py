@@ -1,0 +1,203 @@
+"""What the service counts, and how Prometheus reads it.
+
+Owns the names, types and labels of the metrics. A request's path adds to plain numbers of its process; each
+process leaves a snapshot of its numbers in a folder that all share, and whichever is asked sums them up.
+The library that Prometheus' users know would take several microseconds a number where there are several
+processes, so it only writes them out here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_left
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from policy.policy import Weighed
+    from policy.request import Request
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the durations that are counted together, in seconds."""
+BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
+FILE: Final = re.compile(r"metrics-\d+\.json")
+
+
+class Family(Struct, frozen=True):
+    """A metric: its kind (``counter``, ``gauge``), what it says, its labels, and how the numbers of several processes become one."""
+
+    kind: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+    merge: str = "sum"
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "runner_policy_decisions": Family("counter", "decisions that were answered", ("runner", "outcome", "vllm_version")),
+    "runner_policy_requests": Family("counter", "requests that were answered, by call and status", ("path", "status")),
+    "runner_policy_rule_matches": Family("counter", "decisions in whose reasons a rule stands", ("rule",)),
+    "runner_policy_reloads": Family("counter", "changed rules that were looked at", ("result",)),
+    "runner_policy_last_reload_successful": Family("gauge", "whether the newest rules are the loaded ones", merge="min"),
+    "runner_policy_last_reload_success_timestamp_seconds": Family("gauge", "when rules were last loaded", merge="min"),
+    "runner_policy_info": Family("gauge", "1; the revision of the rules and the version of the program are labels", ("version", "revision"), "max"),
+    "runner_policy_workers": Family("gauge", "processes that answer"),
+    "runner_policy_overdue_rules": Family("gauge", "house rules past their date of review", merge="max"),
+    "runner_policy_log_queue_records": Family("gauge", "decisions that wait to be recorded"),
+    "runner_policy_log_written": Family("counter", "decisions that the log's store took"),
+    "runner_policy_log_spilled": Family("counter", "decisions that were put on the local disk"),
+    "runner_policy_log_taken_in": Family("counter", "decisions that the store took from the local disk"),
+    "runner_policy_log_spill_bytes": Family("gauge", "bytes of decisions on the local disk", merge="max"),
+    "runner_policy_log_dropped": Family("counter", "decisions that are in no log"),
+    "runner_policy_log_store_up": Family("gauge", "whether the log's store took the last decisions", merge="min"),
+    "runner_policy_admission_reviews": Family("counter", "admission reviews that were answered", ("call", "result")),
+    "runner_policy_access_denied": Family("counter", "requests that were turned away", ("reason",)),
+}
+DURATION: Final = "runner_policy_decision_duration_seconds"
+DURATION_MEANING: Final = "how long an answer of /v1/decisions took, from its first byte read"
+
+Labels = tuple[str, ...]
+Sample = tuple[str, Labels, float]
+
+
+class Snapshot(Struct, frozen=True):
+    """The numbers of one process."""
+
+    pid: int
+    samples: list[Sample]
+    durations: list[int]
+    seconds: float
+
+
+class Metrics:
+    """The numbers of this process, and with ``folder`` those of all that share it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._counted: dict[tuple[str, Labels], float] = {}
+        self._decisions: dict[tuple[int, int, str], list[Any]] = {}
+        self._durations = [0] * (len(BOUNDS) + 1)
+        self._nanoseconds = 0
+        self.sources: list[Callable[[], Iterable[Sample]]] = []
+        """What gives samples as they are just now."""
+
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """Add to a counter."""
+        key = (name, labels)
+        self._counted[key] = self._counted.get(key, 0) + by
+
+    def decided(self, request: Request, weighed: Weighed, rules: Any) -> None:
+        """Count a decision; ``rules`` are those of its release, in order."""
+        ruling, final = weighed.ruling, weighed.final
+        key = (id(ruling), id(final), request.release.decided_as)
+        counted = self._decisions.get(key)
+        if counted is None:
+            if len(self._decisions) >= KEPT_RULINGS:
+                self._fold()
+            self._decisions[key] = [1, ruling, final, rules]  # the rulings are kept, so that no other can have their ids
+        else:
+            counted[0] += 1
+
+    def took(self, nanoseconds: int) -> None:
+        """Count how long an answer took."""
+        self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
+        self._nanoseconds += nanoseconds
+
+    def _fold(self) -> None:
+        """Give the decisions their labels."""
+        decisions, self._decisions = self._decisions, {}
+        for (_, _, release), (number, ruling, final, rules) in decisions.items():
+            effect = ruling.effect
+            self.count("runner_policy_decisions", effect.runner or "none", effect.outcome or "none", release, by=number)
+            for place in {*ruling.standing, *final.refusals, *ruling.advice}:
+                self.count("runner_policy_rule_matches", rules[place].rule.id, by=number)
+
+    def snapshot(self) -> Snapshot:
+        """The numbers as they are."""
+        self._fold()
+        samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
+        samples.append(("runner_policy_workers", (), 1))
+        for source in self.sources:
+            samples.extend(source())
+        return Snapshot(os.getpid(), samples, list(self._durations), self._nanoseconds / 1e9)
+
+    def leave(self) -> None:
+        """Leave the numbers for the other processes to read."""
+        if self._folder is not None:
+            path = self._folder / f"metrics-{os.getpid()}.json"
+            with suppress(OSError):
+                path.with_suffix(".tmp").write_bytes(msgspec.json.encode(self.snapshot()))
+                path.with_suffix(".tmp").replace(path)
+
+    def text(self) -> bytes:
+        """The numbers of all processes, in Prometheus' text format."""
+        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only where somebody asks
+
+        own = self.snapshot()
+        registry = CollectorRegistry()
+        registry.register(_Collector([own, *self._others()]))
+        return generate_latest(registry)
+
+    def _others(self) -> Iterator[Snapshot]:
+        """What other processes left; of one that has ended only what adds up."""
+        for path in sorted(self._folder.iterdir()) if self._folder is not None else ():
+            if FILE.fullmatch(path.name) and path.name != f"metrics-{os.getpid()}.json":
+                with suppress(OSError, msgspec.DecodeError):
+                    found = msgspec.json.decode(path.read_bytes(), type=Snapshot)
+                    yield found if _lives(found.pid) else _ended(found)
+
+
+KEPT_RULINGS: Final = 4096
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _ended(snapshot: Snapshot) -> Snapshot:
+    return msgspec.structs.replace(snapshot, samples=[sample for sample in snapshot.samples if FAMILIES[sample[0]].kind == "counter"])
+
+
+class _Collector:
+    """What the library asks for families."""
+
+    def __init__(self, snapshots: list[Snapshot]) -> None:
+        self._snapshots = snapshots
+
+    def collect(self) -> Iterator[Any]:
+        """Every family with its numbers merged."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily  # noqa: PLC0415  # as above
+
+        found: dict[str, dict[Labels, list[float]]] = {name: {} for name in FAMILIES}
+        for snapshot in self._snapshots:
+            for name, labels, value in snapshot.samples:
+                found[name].setdefault(tuple(labels), []).append(value)
+        merge: dict[str, Callable[[Iterable[float]], float]] = {"sum": sum, "min": min, "max": max}
+        for name, family in FAMILIES.items():
+            kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+            metric: Any = kind(name, family.meaning, labels=family.labels)
+            for labels, values in sorted(found[name].items()):
+                metric.add_metric(labels, merge[family.merge](values))
+            if not family.labels and not found[name] and family.kind == "counter":
+                metric.add_metric((), 0)
+            yield metric
+        total, buckets = 0, []
+        for place, bound in enumerate((*map(str, BOUNDS), "+Inf")):
+            total += sum(snapshot.durations[place] for snapshot in self._snapshots)
+            buckets.append((bound, total))
+        durations = HistogramMetricFamily(DURATION, DURATION_MEANING)
+        durations.add_metric([], buckets, sum(snapshot.seconds for snapshot in self._snapshots))
+        yield durations

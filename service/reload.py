@@ -1,0 +1,221 @@
+"""Rules that change while the service runs: looked for, checked aside, and published to every process.
+
+Owns where rules come from (a folder, a git remote), and the file by which the processes of one service learn
+of them. Rules that fail their check are told of, and never published.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from policy.acceptance import asked
+from policy.catalogue import revision_of
+from policy.errors import PolicyError, RulesInvalid
+from policy.folder import read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from policy.folder import Sources
+
+log = logging.getLogger("runner_policy")
+FILE: Final = "rules.json"
+CHECK_TIME: Final = 60.0
+"""Seconds that a check may take."""
+SETTLE: Final = 100
+"""Milliseconds without a change, after which a folder is read: files are written one by one."""
+WAIT: Final = 1.0
+"""Seconds between two looks whether the service ends."""
+MAX_FAULTS: Final = 50
+
+
+class Published(Struct, frozen=True):
+    """Rules that passed their check, and what came of the last try.
+
+    ``rules`` are the texts by their paths, ``source`` says where they lie, ``loaded_at`` since when they are
+    in force; ``tried_at`` and ``faults`` are of the last try, which was good where there are none.
+    """
+
+    revision: str
+    rules: dict[str, str]
+    source: str
+    loaded_at: str
+    tried_at: str
+    faults: list[str] = []
+    accepted: int = 0
+    rejected: int = 0
+
+    @property
+    def successful(self) -> bool:
+        """Whether the last try was good."""
+        return not self.faults
+
+    def last(self) -> dict[str, Any]:
+        """What there is to say of it."""
+        said: dict[str, Any] = {"source": self.source, "loaded_at": self.loaded_at, "last_tried_at": self.tried_at}
+        return said | {"last_error": self.faults or None}
+
+
+class OriginFailed(PolicyError):
+    """The rules cannot be had from where they are to come from."""
+
+
+class Origin(Protocol):
+    """Where rules come from."""
+
+    @property
+    def name(self) -> str:
+        """Where that is, without secrets."""
+
+    def read(self) -> Sources:
+        """The rules as they are now.
+
+        Raises:
+            PolicyError: they cannot be had.
+        """
+
+    def changes(self, stop: threading.Event) -> Iterator[None]:
+        """One item whenever the rules may have changed, until ``stop``."""
+
+
+class Folder:
+    """Rules in a folder, watched; a change of its symbolic links, as Kubernetes makes them, is one too."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def read(self) -> Sources:
+        """The rules as they are now.
+
+        Raises:
+            RulesInvalid: they cannot be read.
+        """
+        return read_folder(self._folder)
+
+    def changes(self, stop: threading.Event) -> Iterator[None]:
+        """One item whenever something in the folder changed, until ``stop``."""
+        from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
+
+        while not stop.is_set():
+            try:
+                for _ in watch(self._folder, watch_filter=None, debounce=SETTLE * 5, step=SETTLE, rust_timeout=int(WAIT * 1000), stop_event=stop):
+                    yield
+            except (OSError, RuntimeError):  # the folder is gone, or its file system cannot be watched
+                stop.wait(WAIT)
+                yield
+
+
+def first(origin: Origin) -> tuple[Published, Sources]:
+    """The rules to begin with.
+
+    Raises:
+        PolicyError: they cannot be had.
+    """
+    sources = origin.read()
+    now = _now()
+    return Published(revision_of(sources.rules), sources.rules, origin.name, now, now), sources
+
+
+class Reload:
+    """Looks for changed rules in a thread, and publishes those that pass."""
+
+    def __init__(self, origin: Origin, folder: Path, published: Published, sources: Sources, default_release: str | None) -> None:
+        """``folder`` is the one that all processes of the service share."""
+        self._origin, self._folder, self._default_release = origin, folder, default_release
+        self.published = published
+        self._last = sources
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
+        self._write()
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        for _ in self._origin.changes(self._stop):
+            if not self._stop.is_set():
+                self.look()
+
+    def look(self) -> None:
+        """Read the rules, and where they are others than at the last look, check them and publish what came of it."""
+        try:
+            sources = self._origin.read()
+        except RulesInvalid as error:
+            self._rejected([str(fault) for fault in error.faults])
+            return
+        except PolicyError as error:
+            self._rejected([str(error)])
+            return
+        if sources == self._last and self.published.successful:
+            return
+        began = monotonic()
+        faults = asked(sources, self._default_release, CHECK_TIME)
+        self._last = sources
+        if faults:
+            self._rejected(faults)
+            return
+        revision, now = revision_of(sources.rules), _now()
+        same = revision == self.published.revision
+        self.published = replace(
+            self.published,
+            revision=revision,
+            rules=sources.rules,
+            source=self._origin.name,
+            loaded_at=self.published.loaded_at if same else now,
+            tried_at=now,
+            faults=[],
+            accepted=self.published.accepted + 1,
+        )
+        self._write()
+        log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(monotonic() - began, 3)})
+
+    def _rejected(self, faults: list[str]) -> None:
+        self.published = replace(self.published, tried_at=_now(), faults=faults[:MAX_FAULTS], rejected=self.published.rejected + 1)
+        self._write()
+
+    def _write(self) -> None:
+        path = self._folder / FILE
+        path.with_suffix(".tmp").write_bytes(msgspec.json.encode(self.published))
+        path.with_suffix(".tmp").replace(path)
+
+
+class Reader:
+    """What is published, as a process that serves looks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._seen = 0
+
+    def newest(self) -> Published | None:
+        """What was published since the last look, or ``None``."""
+        with suppress(OSError, msgspec.DecodeError):
+            seen = self._path.stat().st_mtime_ns
+            if seen != self._seen:
+                found = msgspec.json.decode(self._path.read_bytes(), type=Published)
+                self._seen = seen
+                return found
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,50 @@
+"""The service's own log: lines of JSON for machines, of text for people.
+
+Owns their form. What is logged is said where it happens; nothing that a caller sent is in it but ids, and no secret.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+ALWAYS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+
+
+class Json(logging.Formatter):
+    """A record as a line of JSON: time, level, logger, message, and what was said beside it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        made = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        document: dict[str, Any] = {"timestamp": made, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        document |= {name: value for name, value in vars(record).items() if name not in ALWAYS}
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
+        return json.dumps(document, ensure_ascii=False, default=str)
+
+
+class Plain(logging.Formatter):
+    """A record as a line of text, with what was said beside it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        beside = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in ALWAYS)
+        trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return f"{record.levelname}:     {record.getMessage()}{beside}{trace}"
+
+
+def configuration(form: str | None) -> dict[str, Any]:
+    """How Python's logging is to be set up (``logging.config``): ``form`` is ``text`` or ``json``, by default as the standard error is read."""
+    form = form or ("text" if sys.stderr.isatty() else "json")
+    own = {"handlers": ["stderr"], "level": "INFO", "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"own": {"()": f"{__name__}.{'Json' if form == 'json' else 'Plain'}"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "own", "stream": "ext://sys.stderr"}},
+        "loggers": {"uvicorn": own, "uvicorn.error": {"level": "INFO"}, "runner_policy": own},
+    }

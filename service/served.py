@@ -1,0 +1,139 @@
+"""What is served just now: the answers of the loaded revision, and what came of the last try to load another.
+
+Owns what a process shares among its requests, and the swap of one revision for the next. A request takes its
+answers once, so it is decided by one revision entirely.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from datetime import UTC, datetime
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from policy.catalogue import load
+from policy.folder import Sources
+from policy.policy import Policy
+from service.answers import Answers, today
+from service.problems import Refused
+from service.slowness import Slowness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from starlette.types import Scope
+
+    from service.access import Access
+    from service.metrics import Metrics, Sample
+    from service.models import Models
+    from service.recording import Recorder
+    from service.reload import Published
+    from service.settings import Settings
+
+requests = logging.getLogger("runner_policy.requests")
+log = logging.getLogger("runner_policy")
+
+
+class Served:
+    """One process's service without HTTP."""
+
+    def __init__(self, settings: Settings, published: Published, models: Models, recorder: Recorder, access: Access, version: str) -> None:
+        """The published rules are loaded.
+
+        Raises:
+            RulesInvalid, EngineFailed: they cannot be.
+            UnknownRelease, NoVersion: the default release of the settings is none of theirs.
+        """
+        self.settings = settings
+        self.access = access
+        self.recorder = recorder
+        self.metrics: Metrics = recorder.metrics
+        self.slow = Slowness(settings.body_time)
+        self.version = version
+        self._models = models
+        self._tells = settings.access_log
+        self.published = published
+        self.answers = self.made(published, None)
+        self.metrics.sources.append(self._samples)
+
+    def made(self, published: Published, before: Answers | None) -> Answers:
+        """The answers of published rules; rulesets that did not change are those of ``before``."""
+        policy = Policy(load(Sources(published.rules)), self.settings.default_release, self._models.find, before.policy if before is not None else None)
+        return Answers(policy, published, self.settings, self._models, self.recorder)
+
+    def swap(self, published: Published, answers: Answers) -> None:
+        """From the next request on these are the answers."""
+        before = self.answers.policy.revision
+        self.answers, self.published = answers, published
+        if answers.policy.revision != before:
+            log.info("rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source})
+
+    def told_of(self, published: Published) -> None:
+        """Another try was made, and the rules are the same as before."""
+        self.published = published
+        if not published.successful:
+            log.error("rules refused; the loaded ones stay", extra={"revision": self.answers.policy.revision, "faults": published.faults[:20]})
+
+    def answers_for(self, headers: Mapping[bytes, bytes]) -> Answers:
+        """The answers for a request with these headers.
+
+        Raises:
+            Refused: it says another revision in ``If-Match`` (RFC 9110, section 13.1.1).
+        """
+        answers = self.answers
+        wanted = headers.get(b"if-match")
+        if wanted is not None:
+            known = {answers.etag, answers.policy.revision, "*"}
+            if known.isdisjoint(tag.strip() for tag in wanted.decode("latin-1").split(",")):
+                raise Refused("revision-mismatch", f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out")
+        return answers
+
+    def told(self, scope: Scope, status: int, began: int) -> None:
+        """The request is in the log of requests, where that is wanted."""
+        if self._tells:
+            headers = dict(scope["headers"])
+            members: dict[str, Any] = {
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "milliseconds": round((perf_counter_ns() - began) / 1e6, 3),
+                "client": scope["client"][0] if scope["client"] else None,
+            }
+            request_id = headers.get(b"x-request-id")
+            if request_id is not None:
+                members["request_id"] = request_id[:128].decode("latin-1")
+            requests.info("request", extra=members)
+
+    def state(self) -> dict[str, Any]:
+        """What there is to say of the rules and the log, for ``/readyz?verbose``."""
+        found: dict[str, Any] = {"status": "ready", "revision": self.answers.policy.revision, "rules": self.published.last()}
+        kept = self.recorder.log
+        if kept is not None:
+            found["log"] = {**asdict(kept.counts), "waiting": kept.waiting, "spill_bytes": kept.spill_bytes}
+        return found
+
+    def _samples(self) -> Iterable[Sample]:
+        policy, published = self.answers.policy, self.published
+        yield "runner_policy_info", (self.version, policy.revision), 1
+        yield "runner_policy_last_reload_successful", (), float(published.successful)
+        yield "runner_policy_last_reload_success_timestamp_seconds", (), datetime.fromisoformat(published.loaded_at).timestamp()
+        yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(today()) for rule in policy.catalogue.rules)
+        yield from self._log_samples()
+
+    def _log_samples(self) -> Iterator[Sample]:
+        if (kept := self.recorder.log) is None:
+            return
+        counts = kept.counts
+        yield "runner_policy_log_queue_records", (), kept.waiting
+        yield "runner_policy_log_written", (), counts.written
+        yield "runner_policy_log_spilled", (), counts.spilled
+        yield "runner_policy_log_taken_in", (), counts.taken_in
+        yield "runner_policy_log_dropped", (), counts.overflowed + counts.lost
+        yield "runner_policy_log_store_up", (), float(counts.store_up)
+        yield "runner_policy_log_spill_bytes", (), kept.spill_bytes
+
+
+def now() -> str:
+    """This moment, in UTC to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
