@@ -18,7 +18,10 @@ from policy.catalogue import load
 from policy.folder import default_folder, read_folder
 from policy.policy import Policy
 from service.answers import Answers
+from service.metrics import Metrics
 from service.models import Models
+from service.recording import Asking, Recorder
+from service.reload import Published
 from service.settings import Settings
 
 WARM_UP: Final = 50_000
@@ -47,12 +50,15 @@ def grown(seed: int, count: int) -> Growth:
 def _decide(seed: int, count: int) -> Growth:
     sources = read_folder(default_folder())
     policy = Policy(load(sources))
-    answer = Answers(policy, sources.rules, "", Settings(), Models(None)).decision
+    metrics = Metrics()
+    answers = Answers(policy, Published(policy.revision, sources.rules, "", "", ""), Settings(), Models(None), Recorder(metrics))
+    asking = Asking("v1/decisions", "bench", 0)
     stream = documents(seed, (None, *policy.releases.known))
 
     def decide(number: int) -> int:
         for document in islice(stream, number):
-            answer(encode(document))
+            answers.decision(encode(document), asking)
+        metrics.snapshot()
         gc.collect()
         return resident(os.getpid())
 

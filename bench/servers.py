@@ -77,7 +77,10 @@ def running(command: Sequence[str], port: int, ready: str, settings: Mapping[str
                     printed = output.read()[-2000:].decode(errors="replace").strip()
                     raise ServerFailed(f"{Path(command[0]).name} does not answer: {printed or 'it printed nothing'}")
                 time.sleep(PAUSE)
-            yield Server(process, port, time.perf_counter() - began)
+            ready_after = time.perf_counter() - began
+            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                os.sched_setaffinity(int(child), {cores.LOAD})  # what keeps the log of decisions is not what answers
+            yield Server(process, port, ready_after)
         finally:
             process.terminate()
             try:
@@ -88,9 +91,9 @@ def running(command: Sequence[str], port: int, ready: str, settings: Mapping[str
 
 
 def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the service is started with one worker: command, port, path that tells that it is ready, environment."""
+    """How the service is started with one worker, and by itself without a decision log: command, port, path that tells that it is ready, environment."""
     port = free_port()
-    return [str(BIN / "runner-policy"), "serve", "--port", str(port)], port, "/readyz", settings or {}
+    return [str(BIN / "runner-policy"), "serve", "--port", str(port)], port, "/readyz", {"RUNNER_POLICY_LOG": "off", **(settings or {})}
 
 
 def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 CONSTANT: Final = "constant answer"
 DIFFERENT: Final = "all different"
 REPEATED: Final = "repeated"
+LOGGED: Final = "all different, logged"
+REPEATED_LOGGED: Final = "repeated, logged"
 BATCH: Final = "NDJSON stream"
 CERBOS: Final = "Cerbos"
 FEW: Final = 8
@@ -92,6 +94,10 @@ class Traffic:
         """How many times as fast as another a contender is, in the median of the rounds."""
         return median(one.rate / two.rate for one, two in zip(self.rounds[name], self.rounds[other], strict=True))
 
+    def cost(self, name: str) -> float:
+        """The seconds of a contender's own processor time for a request, the least of the rounds: what keeps its log runs beside the generator, and slows that."""
+        return min(each.cpu / each.count for each in self.rounds[name])
+
     def disturbed(self, *names: str) -> bool:
         """Whether the servers of these contenders had too little of their core in some round for the figures to be believed."""
         return any(each.share < UNDISTURBED for name in names for each in self.rounds[name])
@@ -128,11 +134,16 @@ def traffic(policy: Policy, load: Load, posed: Corpus, tell: Callable[[str], Non
     with ExitStack() as stack:
         limit = stack.enter_context(servers.running(*servers.constant(posed.answer_size)))
         ours = stack.enter_context(servers.running(*servers.service()))
+        place = posed.file.parent
+        kept = {"RUNNER_POLICY_LOG": f"sqlite:///{place}/decisions.db", "RUNNER_POLICY_LOG_SPILL": str(place / "spill")}
+        logging = stack.enter_context(servers.running(*servers.service(kept)))
         single = Job(limit.port, "/v1/decisions", JSON, str(posed.file), 0, load.single)
         contenders = [
             Contender(CONSTANT, limit, SINGLE, lambda number: replace(single, first=number * load.single, repeat=load.single, count=LONGER * load.single)),
             Contender(DIFFERENT, ours, SINGLE, lambda number: replace(single, port=ours.port, first=number * load.single)),
             Contender(REPEATED, ours, SINGLE, lambda _: replace(single, port=ours.port, repeat=FEW, count=LONGER * load.single)),
+            Contender(LOGGED, logging, SINGLE, lambda number: replace(single, port=logging.port, first=number * load.single)),
+            Contender(REPEATED_LOGGED, logging, SINGLE, lambda _: replace(single, port=logging.port, repeat=FEW, count=LONGER * load.single)),
             Contender(BATCH, ours, STREAM, lambda number: _stream(single, ours, load, posed, number)),
         ]
         if load.cerbos:

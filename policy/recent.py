@@ -1,8 +1,8 @@
 """Bounded memories of answers of late, for questions that come again.
 
 Owns what is kept and what is let go. ``remember`` keeps what is small and often the same. In ``Recent``,
-a question's answer is kept once it is asked for the second time, so that a stream of different questions
-costs and keeps nothing, and the oldest is let go for the newest.
+a question's answer is worth keeping once it is asked for the second time, so that a stream of different
+questions costs and keeps nothing, and the oldest is let go for the newest.
 """
 
 from __future__ import annotations
@@ -47,17 +47,21 @@ class Recent(Generic[K, V]):
         self._lock = Lock()
         self.get: Callable[[K], V | None] = self._answers.get
 
-    def keep(self, question: K, answer: V) -> None:
-        """Note that a question was answered; the second time in short order the answer is kept."""
+    def comes_again(self, question: K) -> bool:
+        """Whether a question came before in short order, so that its answer is worth keeping; it is noted that it came."""
         mark = hash(question)
         place = mark % MARKS
-        if self._marks[place] != mark:
-            self._marks[place] = mark
-        elif self.size:
-            with self._lock:
-                if len(self._answers) >= self.size:
-                    del self._answers[next(iter(self._answers))]
-                self._answers[question] = answer
+        if self._marks[place] == mark:
+            return self.size > 0
+        self._marks[place] = mark
+        return False
+
+    def keep(self, question: K, answer: V) -> None:
+        """Keep the answer, in place of the oldest where there are enough."""
+        with self._lock:
+            if len(self._answers) >= self.size:
+                del self._answers[next(iter(self._answers))]
+            self._answers[question] = answer
 
     def clear(self) -> None:
         """Let everything go."""

@@ -141,11 +141,21 @@ class Access:
 
     def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics, *, admission_open: bool = False) -> None:
         """Without tokens everybody may ask everything; ``rate`` is how many requests a second a caller may make, 0 for any number."""
-        self.tokens = tokens
         self._rate = rate
+        self.tokens = tokens
         self._metrics = metrics
         self._admission_open = admission_open
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    @property
+    def tokens(self) -> tuple[Token, ...] | None:
+        """The tokens of those who may ask; ``None`` where everybody may."""
+        return self._tokens
+
+    @tokens.setter
+    def tokens(self, tokens: tuple[Token, ...] | None) -> None:
+        self._tokens = tokens
+        self.is_open = tokens is None and not self._rate
 
     def caller(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
         """Who asks: a token's name, or where there are no tokens the address.

@@ -31,6 +31,7 @@ from service.problems import Problem, Refused, problem_of
 
 if TYPE_CHECKING:
     from policy.policy import Policy
+    from service.metrics import Decided
     from service.models import Models
     from service.recording import Asking, Recorder
     from service.reload import Published
@@ -82,7 +83,7 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: Recent[bytes, tuple[bytes, Answer, Request]] = Recent(settings.kept_answers)
+        self._kept: Recent[bytes, tuple[bytes, Answer, Request, Decided]] = Recent(settings.kept_answers)
         self._day, self._midnight = date.min, 0.0
 
     def policy_document(self, published: Published) -> bytes:
@@ -110,9 +111,11 @@ class Answers:
         kept = self._kept.get(body)
         if kept is None:
             return None
-        rest, answer, asked = kept
+        rest, answer, asked, counted = kept
         json = b'{"decision_id":"%b%b' % (str(uuid7()).encode(), rest)
-        self.recorder.note(Answer(json, answer.weighed, answer.decision), asked, self.policy, asking)
+        counted.number += 1
+        if not self.recorder.silent:
+            self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking)
         return json
 
     def decision(self, body: bytes, asking: Asking) -> bytes | Request | Manifest:
@@ -130,11 +133,11 @@ class Answers:
             if self.models.fetches:
                 return asked
             raise
-        self.recorder.note(answer, asked, self.policy, asking)
+        counted = self.recorder.note(answer, asked, self.policy, asking)
         json = answer.json
         passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
-        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing:
-            self._kept.keep(body, (json[ID_END:], answer, asked))
+        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.comes_again(body):
+            self._kept.keep(body, (json[ID_END:], answer, asked, counted))
         return json
 
     def _today(self) -> date:

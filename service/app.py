@@ -89,9 +89,7 @@ class Application(FastAPI):
         else:
             await super().__call__(scope, receive, noted)
         finally:
-            route = scope.get("route")
-            self.served.metrics.count("runner_policy_requests", getattr(route, "path", "other"), str(status))
-            self.served.told(scope, status, began)
+            self.served.done(scope, status, began, getattr(scope.get("route"), "path", "other"))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, the hot calls included."""
@@ -165,7 +163,7 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
     finally:
         looking.cancel()
         if kept is not None:
-            await asyncio.to_thread(kept.close, settings.stop_time)
+            await kept.close(settings.stop_time)
         served.metrics.leave()
 
 
@@ -175,21 +173,16 @@ def _log(app: Application) -> Log | None:
     url = settings.log_url()
     if url is None:
         return None
-    from service.log.spill import Spill  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+    from service.log.keeper import Kept  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
     from service.log.store import Store, read_url  # noqa: PLC0415  # as above
     from service.log.writing import Log  # noqa: PLC0415  # as above
 
-    place = read_url(url)
-    app.state.store = Store(place, settings.log_time, many=True)
-    keep = None if settings.log_keep_days is None else timedelta(days=settings.log_keep_days), settings.log_keep_size
-    return Log(
-        Store(place, settings.log_time, durable=settings.log_required),
-        Spill(settings.spill_folder(), settings.log_spill_size, durable=settings.log_required),
-        _labels(settings, app.served.version),
-        queue=settings.log_queue,
-        patience=settings.log_time,
-        keep=keep,
-    )
+    app.state.store = Store(read_url(url), settings.log_time, many=True)
+    keep_seconds = None if settings.log_keep_days is None else timedelta(days=settings.log_keep_days).total_seconds()
+    spill = str(settings.spill_folder())
+    size, patience, required = settings.log_spill_size, settings.log_time, settings.log_required
+    kept = Kept(url, spill, size, patience, required, keep_seconds, settings.log_keep_size, _labels(settings, app.served.version))
+    return Log(kept, settings.log_queue)
 
 
 async def _looking(served: Served) -> None:

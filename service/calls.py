@@ -7,6 +7,7 @@ the server and them; what FastAPI adds to a route (parsing, threads, middleware)
 from __future__ import annotations
 
 import asyncio
+from asyncio import current_task
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -32,7 +33,9 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
-REQUESTS: Final = "runner_policy_requests"
+OK: Final = 200
+GONE: Final = 499
+"""The status by which requests are counted whose client went away; it is the one of nginx, and is never sent."""
 
 
 async def send_answer(send: Send, status: int, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]) -> None:
@@ -69,29 +72,31 @@ class Call:
         began = perf_counter_ns()
         served = self.served
         status = 200
-        task = served.slow.begin()
+        task = current_task()
+        served.slow.reading[task] = began
         try:
             headers = dict(scope["headers"])
             asking = Asking(self.path, served.access.caller(scope["client"], headers, self.scope), began)
             await self.answer(scope, headers, receive, send, asking)
-        except PolicyError as error:
-            status = await send_problem(send, error)
-        except Disconnected:
-            status = 499
-        except asyncio.CancelledError:
-            if not served.slow.ended(task):
-                raise
-            status = await send_problem(send, Refused("too-slow", f"the body took more than {self.settings.body_time:g} s to arrive; send it faster"))
+        except (PolicyError, Disconnected, asyncio.CancelledError) as error:
+            status = await self.failed(error, task, send)
         finally:
-            served.slow.arrived(task)
-            served.metrics.count(REQUESTS, scope["path"], str(status))
-            served.told(scope, status, began)
+            served.slow.reading.pop(task, None)
+            served.done(scope, status, began)
+
+    async def failed(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
+        """The problem is answered, or nothing to a client that is gone; the status for the counts."""
+        if isinstance(error, PolicyError):
+            return await send_problem(send, error)
+        if isinstance(error, Disconnected):
+            return GONE
+        if not self.served.slow.ended(task):
+            raise error
+        return await send_problem(send, Refused("too-slow", f"the body took more than {self.settings.body_time:g} s to arrive; send it faster"))
 
     def arrived(self) -> None:
         """The body of this task's request is there: what comes now may take its time."""
-        task = asyncio.current_task()
-        assert task is not None  # INVARIANT: a server runs each request in a task
-        self.served.slow.arrived(task)
+        self.served.slow.reading.pop(current_task(), None)
 
     async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:
         """Answer one request, or raise what is wrong with it."""
@@ -128,32 +133,46 @@ class Turn:
 
 
 class Decisions(Call):
-    """``POST /v1/decisions``."""
+    """``POST /v1/decisions``; what the others do step by step is one function here, which carries the load."""
 
     def __init__(self, served: Served, path: str) -> None:
         super().__init__(served, path)
         self.turn = Turn()
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide one deployment."""
-        limit = self.settings.max_body
-        wanted = read_headers(headers, limit)
-        message = await receive()
-        body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)
-        if len(body) > limit:
-            raise too_large(limit)
-        self.arrived()
-        answers = self.served.answers_for(headers)
-        if wanted.wants_text or wanted.content_type in YAML_TYPES:
-            content_type, answer = await self.odd(answers, wanted, body, asking)
-        else:
-            content_type, found = JSON, answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
-            answer = found if type(found) is bytes else encode(await answers.later(found, asking))  # type: ignore[arg-type]  # mypy takes bytes' subclasses for possible
-        if asking.waiting:
-            await asking.safe()
-        self.served.metrics.took(perf_counter_ns() - asking.began)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
-        await send({"type": "http.response.body", "body": answer})
+        began = perf_counter_ns()
+        served, limit = self.served, self.settings.max_body
+        reading, task = served.slow.reading, current_task()
+        status = 200
+        try:
+            reading[task] = began
+            headers = dict(scope["headers"])
+            client = scope["client"]
+            caller = client[0] if served.access.is_open and client else served.access.caller(client, headers, DECIDE)
+            wanted = read_headers(headers, limit)
+            message = await receive()
+            body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)
+            del reading[task]
+            if len(body) > limit:
+                raise too_large(limit)
+            answers = served.answers if b"if-match" not in headers else served.answers_for(headers)
+            asking = Asking(self.path, caller, began)
+            if wanted.wants_text or wanted.content_type in YAML_TYPES:
+                content_type, answer = await self.odd(answers, wanted, body, asking)
+            else:
+                content_type, found = JSON, answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
+                answer = found if type(found) is bytes else encode(await answers.later(found, asking))  # type: ignore[arg-type]  # mypy takes bytes' subclasses for possible
+            if asking.waiting is not None:
+                await asking.safe()
+            served.metrics.took.append(perf_counter_ns() - began)
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
+            await send({"type": "http.response.body", "body": answer})
+        except (PolicyError, Disconnected, asyncio.CancelledError) as error:
+            reading.pop(task, None)
+            status = await self.failed(error, task, send)
+        if served.tells or status != OK:
+            served.done(scope, status, began)
 
     async def odd(self, answers: Answers, wanted: Headers, body: bytes, asking: Asking) -> tuple[bytes, bytes]:
         """The answer to a body in YAML or for a terminal, and its type."""
@@ -218,7 +237,7 @@ class Batch(Call):
                     whole = [encode(problem_of(error)) + b"\n"] * len(whole)
                 await send({"type": "http.response.body", "body": b"".join(whole), "more_body": True})
                 await asyncio.sleep(0)
-            self.served.slow.begin()
+            self.served.slow.reading[current_task()] = perf_counter_ns()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import msgspec
 from msgspec import Struct
@@ -21,13 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from policy.policy import Weighed
+    from policy.catalogue import ReleaseRule
+    from policy.policy import Policy, Weighed
     from policy.request import Request
+    from policy.ruling import Ruling
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the durations that are counted together, in seconds."""
 BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
+HOT: Final = "/v1/decisions"
 FILE: Final = re.compile(r"metrics-\d+\.json")
 
 
@@ -76,13 +81,28 @@ class Snapshot(Struct, frozen=True):
     seconds: float
 
 
+class Decided(Struct, eq=False, weakref=True):
+    """How many decisions came of a ruling and the final one; both are kept here, so that no other can have their ids."""
+
+    ruling: Ruling
+    final: Ruling
+    release: str
+    rules: tuple[ReleaseRule, ...]
+    number: int = 0
+
+
 class Metrics:
     """The numbers of this process, and with ``folder`` those of all that share it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._counted: dict[tuple[str, Labels], float] = {}
-        self._decisions: dict[tuple[int, int, str], list[Any]] = {}
+        self._decisions: dict[tuple[int, int, str], Decided] = {}
+        self._all: WeakSet[Decided] = WeakSet()  # those too that only an answer that is kept still adds to
+        self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
+        """Requests by path and status."""
+        self.took: list[int] = []
+        """How many nanoseconds each answer of the hot call took, of late."""
         self._durations = [0] * (len(BOUNDS) + 1)
         self._nanoseconds = 0
         self.sources: list[Callable[[], Iterable[Sample]]] = []
@@ -93,36 +113,39 @@ class Metrics:
         key = (name, labels)
         self._counted[key] = self._counted.get(key, 0) + by
 
-    def decided(self, request: Request, weighed: Weighed, rules: Any) -> None:
-        """Count a decision; ``rules`` are those of its release, in order."""
-        ruling, final = weighed.ruling, weighed.final
-        key = (id(ruling), id(final), request.release.decided_as)
+    def decided(self, request: Request, weighed: Weighed, policy: Policy) -> Decided:
+        """Count a decision; where it was counted."""
+        ruling, final, release = weighed.ruling, weighed.final, request.release.decided_as
+        key = (id(ruling), id(final), release)
         counted = self._decisions.get(key)
         if counted is None:
             if len(self._decisions) >= KEPT_RULINGS:
                 self._fold()
-            self._decisions[key] = [1, ruling, final, rules]  # the rulings are kept, so that no other can have their ids
-        else:
-            counted[0] += 1
-
-    def took(self, nanoseconds: int) -> None:
-        """Count how long an answer took."""
-        self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
-        self._nanoseconds += nanoseconds
+                self._decisions.clear()
+            self._decisions[key] = counted = Decided(ruling, final, release, policy.ruleset(release).rules)
+            self._all.add(counted)
+        counted.number += 1
+        return counted
 
     def _fold(self) -> None:
-        """Give the decisions their labels."""
-        decisions, self._decisions = self._decisions, {}
-        for (_, _, release), (number, ruling, final, rules) in decisions.items():
-            effect = ruling.effect
-            self.count("runner_policy_decisions", effect.runner or "none", effect.outcome or "none", release, by=number)
-            for place in {*ruling.standing, *final.refusals, *ruling.advice}:
-                self.count("runner_policy_rule_matches", rules[place].rule.id, by=number)
+        """Give the decisions their labels, and the durations their places."""
+        took, self.took = self.took, []
+        self.answered[HOT, 200] += len(took)
+        self._nanoseconds += sum(took)
+        for nanoseconds in took:
+            self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
+        for counted in list(self._all):
+            ruling, number = counted.ruling, counted.number
+            counted.number = 0
+            self.count("runner_policy_decisions", ruling.effect.runner or "none", ruling.effect.outcome or "none", counted.release, by=number)
+            for place in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
+                self.count("runner_policy_rule_matches", counted.rules[place].rule.id, by=number)
 
     def snapshot(self) -> Snapshot:
         """The numbers as they are."""
         self._fold()
         samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
+        samples += [("runner_policy_requests", (path, str(status)), number) for (path, status), number in self.answered.items()]
         samples.append(("runner_policy_workers", (), 1))
         for source in self.sources:
             samples.extend(source())

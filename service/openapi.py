@@ -17,7 +17,7 @@ from policy.intake.deployment import PLATFORMS
 from policy.request import MAX_REQUEST_ID, WAYS, read_request
 from policy.schema import facts_schema
 from service.answers import Items, today
-from service.log.record import Entry, Record, record, row
+from service.log.record import Record, shown
 from service.problems import KINDS, MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _deployment_schemas() -> dict[str, Any]:
 def record_example(answers: Answers) -> Record:
     """The record of a decision, as the log shows it."""
     request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
-    entry = Entry(answers.policy.answer(request, today()), request, answers.policy.revision, "v1/decisions", "controller", 214_000)
-    return record(row(entry, '{"id":"runner-policy-0","version":"0.1.0"}'))
+    noted = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000
+    return msgspec.json.decode(shown(noted, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
 
 
 def _decided(answers: Answers, document: dict[str, Any]) -> Decision:

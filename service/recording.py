@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from service.log.record import Entry, record, row
+from service.log.record import shown
 
 if TYPE_CHECKING:
     from policy.policy import Answer, Policy
     from policy.request import Request
     from service.log.writing import Log
-    from service.metrics import Metrics
+    from service.metrics import Decided, Metrics
 
 
-class Asking(Struct):
+class Asking(Struct, gc=False):
     """A request on its way: its ``path`` without the first slash, who asks, when it began (ns), and what must be safe before it is answered."""
 
     path: str
     caller: str
     began: int
-    waiting: list[asyncio.Future[None]] = []
+    waiting: list[asyncio.Future[None]] | None = None
 
     async def safe(self) -> None:
         """Every decision of the request is recorded where it must be.
@@ -35,8 +35,8 @@ class Asking(Struct):
         Raises:
             LogUnavailable: one is not.
         """
-        waiting, self.waiting = self.waiting, []
-        for outcome in await asyncio.gather(*waiting, return_exceptions=True) if waiting else ():
+        waiting, self.waiting = self.waiting or (), None
+        for outcome in await asyncio.gather(*waiting, return_exceptions=True):
             if outcome is not None:
                 raise outcome
 
@@ -47,29 +47,35 @@ class Recorder:
     def __init__(self, metrics: Metrics, log: Log | None = None, *, required: bool = False, stdout_labels: str | None = None) -> None:
         """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well."""
         self.metrics = metrics
-        self.log = log
         self._required = required
         self._stdout_labels = stdout_labels
+        self.log = log
 
-    def note(self, answer: Answer, request: Request, policy: Policy, asking: Asking) -> None:
-        """The decision is counted, and on its way to the log."""
-        self.metrics.decided(request, answer.weighed, policy.ruleset(request.release.decided_as).rules)
-        if self.log is None and self._stdout_labels is None:
-            return
-        entry = Entry(answer, request, policy.revision, asking.path, asking.caller, perf_counter_ns() - asking.began)
+    @property
+    def log(self) -> Log | None:
+        """The decision log, where one is kept."""
+        return self._log
+
+    @log.setter
+    def log(self, log: Log | None) -> None:
+        self._log = log
+        self.silent = log is None and self._stdout_labels is None
+
+    def note(self, answer: Answer, request: Request, policy: Policy, asking: Asking) -> Decided:
+        """The decision is counted, and on its way to the log; where it was counted, to be counted there again."""
+        if not self.silent:
+            self.log_it(answer, request, asking)
+        return self.metrics.decided(request, answer.weighed, policy)
+
+    def log_it(self, answer: Answer, request: Request, asking: Asking) -> None:
+        """The decision is on its way to the log."""
+        noted = answer, request, asking.path, asking.caller, perf_counter_ns() - asking.began
         if self._stdout_labels is not None:
-            sys.stdout.buffer.write(record_line(entry, self._stdout_labels))
+            sys.stdout.buffer.write(shown(noted, self._stdout_labels) + b"\n")
             sys.stdout.buffer.flush()
         if self.log is None:
             return
         if self._required:
-            asking.waiting.append(self.log.recorded(entry))
+            asking.waiting = [*(asking.waiting or ()), self.log.recorded(noted)]
         else:
-            self.log.note(entry)
-
-
-def record_line(entry: Entry, labels: str) -> bytes:
-    """A record as a line of JSON."""
-    from policy.decision import encode  # noqa: PLC0415
-
-    return encode(record(row(entry, labels))) + b"\n"
+            self.log.note(noted)

@@ -7,7 +7,6 @@ answers once, so it is decided by one revision entirely.
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from datetime import UTC, datetime
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -52,7 +51,7 @@ class Served:
         self.slow = Slowness(settings.body_time)
         self.version = version
         self._models = models
-        self._tells = settings.access_log
+        self.tells = settings.access_log
         self.published = published
         self.answers = self.made(published, None)
         self.metrics.sources.append(self._samples)
@@ -89,9 +88,10 @@ class Served:
                 raise Refused("revision-mismatch", f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out")
         return answers
 
-    def told(self, scope: Scope, status: int, began: int) -> None:
-        """The request is in the log of requests, where that is wanted."""
-        if self._tells:
+    def done(self, scope: Scope, status: int, began: int, path: str | None = None) -> None:
+        """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
+        self.metrics.answered[path or scope["path"], status] += 1
+        if self.tells:
             headers = dict(scope["headers"])
             members: dict[str, Any] = {
                 "method": scope["method"],
@@ -110,7 +110,7 @@ class Served:
         found: dict[str, Any] = {"status": "ready", "revision": self.answers.policy.revision, "rules": self.published.last()}
         kept = self.recorder.log
         if kept is not None:
-            found["log"] = {**asdict(kept.counts), "waiting": kept.waiting, "spill_bytes": kept.spill_bytes}
+            found["log"] = kept.state()
         return found
 
     def _samples(self) -> Iterable[Sample]:
@@ -129,9 +129,9 @@ class Served:
         yield "runner_policy_log_written", (), counts.written
         yield "runner_policy_log_spilled", (), counts.spilled
         yield "runner_policy_log_taken_in", (), counts.taken_in
-        yield "runner_policy_log_dropped", (), counts.overflowed + counts.lost
+        yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
         yield "runner_policy_log_store_up", (), float(counts.store_up)
-        yield "runner_policy_log_spill_bytes", (), kept.spill_bytes
+        yield "runner_policy_log_spill_bytes", (), counts.spill_bytes
 
 
 def now() -> str:

@@ -1,18 +1,20 @@
 """A decision as it is logged: what was asked, what was answered, by which rules, for whom, how long it took.
 
 Owns the members of a record, which are named as in the decision logs of Open Policy Agent, and that nothing
-is kept beyond the facts: no argument, no file, no variable that rules do not read.
+is kept beyond the facts: no argument, no file, no variable that rules do not read. An answer is noted as a
+line, which costs the one that answers as little as can be; the keeper makes a row of it.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from policy.recent import remember
 from policy.releases import series
 
 if TYPE_CHECKING:
@@ -20,35 +22,21 @@ if TYPE_CHECKING:
     from policy.request import Request
 
 encode: Final = msgspec.json.Encoder().encode
-_raw: Final = msgspec.Raw
 ID_START: Final = len('{"decision_id":"')
 ID_END: Final = ID_START + 36
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-UPSTREAM_ONLY: Final = ["upstream"]
 ERASED: Final = ["/input/deployment"]
 
 
-class Entry(Struct, frozen=True, gc=False):
-    """A decision that was just made, as cheap to note as can be; ``row`` makes the rest of it.
+class Line(Struct, frozen=True, array_like=True, gc=False):
+    """An answer as it was noted: who asked, by which call, how long it took, whether it asked of a deployment, the question and the answer."""
 
-    ``path`` is the call without its first slash, ``nanoseconds`` how long the answer took.
-    """
-
-    answer: Answer
-    request: Request
-    revision: str
-    path: str
     requested_by: str
+    path: str
     nanoseconds: int
-
-
-class Input(Struct, frozen=True, omit_defaults=True):
-    """What was asked: the facts that are not by default; of a deployment those that were derived of it."""
-
-    vllm_version: str
-    facts: Any
-    layers: list[str] | UnsetType = UNSET
-    request_id: str | UnsetType = UNSET
+    erased: bool
+    input: Raw
+    result: Raw
 
 
 class Row(Struct, frozen=True, array_like=True, gc=False):
@@ -74,50 +62,84 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
     decision_id: str
     timestamp: str
-    labels: msgspec.Raw
+    labels: Raw
     revision: str
     path: str
     requested_by: str
-    input: msgspec.Raw
-    result: msgspec.Raw
+    input: Raw
+    result: Raw
     metrics: dict[str, int]
     erased: list[str] = []
 
 
-def row(entry: Entry, labels: str) -> Row:
-    """What the store keeps of an entry."""
-    request, weighed = entry.request, entry.answer.weighed
-    effect = weighed.ruling.effect
-    asked = Input(
-        request.vllm_version,
-        weighed.facts.document(series(request.release.decided_as)),
-        UPSTREAM_ONLY if request.upstream_only else UNSET,
-        UNSET if request.request_id is None else request.request_id,
-    )
-    result = _result(entry.answer)
-    return Row(
-        result[ID_START:ID_END],
-        entry.requested_by,
-        entry.path,
-        effect.runner,
-        effect.outcome,
-        weighed.final.starts,
-        request.release.decided_as,
-        entry.revision,
-        entry.nanoseconds,
-        request.deployment is not None,
-        labels,
-        encode(asked).decode(),
-        result,
-    )
+class _Release(Struct, frozen=True, gc=False):
+    decided_as: str
 
 
-def _result(answer: Answer) -> str:
+class _Policy(Struct, frozen=True, gc=False):
+    revision: str
+
+
+class _Result(Struct, frozen=True, gc=False):
+    """What of a decision has a column of its own."""
+
+    decision_id: str
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    release: _Release
+    policy: _Policy
+
+
+_decode_result: Final = msgspec.json.Decoder(_Result).decode
+_decode_line: Final = msgspec.json.Decoder(Line).decode
+_questions: dict[tuple[str, bool], bytes] = {}
+
+
+Noted: TypeAlias = "tuple[Answer, Request, str, str, int]"
+"""An answer with its request, the call's path, who asked (a token's name or an address), and the nanoseconds that it took."""
+
+
+def line(noted: Noted) -> bytes:
+    """What is noted of an answer, as JSON: a ``Line``."""
+    answer, request, path, requested_by, nanoseconds = noted
+    key = (request.vllm_version, request.upstream_only)
+    question = _questions.get(key)
+    if question is None:
+        layers = b'"layers":["upstream"],' if request.upstream_only else b""
+        question = remember(_questions, key, b'"vllm_version":%b,%b"facts":' % (encode(request.vllm_version), layers), key)
+    named = b"" if request.request_id is None else b'"request_id":%b,' % encode(request.request_id)
+    facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
+    erased = b"false" if request.deployment is None else b"true"
+    return b'["%b","%b",%d,%b,{%b%b%b},%b]' % (requested_by.encode(), path.encode(), nanoseconds, erased, named, question, facts, _result(answer))
+
+
+def _result(answer: Answer) -> bytes:
     """The decision without what explains it, and without arguments that decide nothing, which may be anything."""
     if answer.decision is None:
-        return answer.json.decode()
+        return answer.json
     made_at = answer.json[ID_START:ID_END].decode()  # an answer that was kept has another id each time
-    return encode(replace(answer.decision, decision_id=made_at, trace=UNSET, assumptions=UNSET, ignored_args=UNSET)).decode()
+    return encode(replace(answer.decision, decision_id=made_at, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
+
+
+def row(noted: Line, labels: str) -> Row:
+    """What the store keeps of a line."""
+    result = _decode_result(noted.result)
+    return Row(
+        result.decision_id,
+        noted.requested_by,
+        noted.path,
+        result.runner,
+        result.outcome,
+        result.starts,
+        result.release.decided_as,
+        result.policy.revision,
+        noted.nanoseconds,
+        noted.erased,
+        labels,
+        bytes(noted.input).decode(),
+        bytes(noted.result).decode(),
+    )
 
 
 def record(kept: Row) -> Record:
@@ -125,15 +147,20 @@ def record(kept: Row) -> Record:
     return Record(
         kept.decision_id,
         timestamp(kept.decision_id),
-        _raw(kept.labels),
+        Raw(kept.labels),
         kept.revision,
         kept.path,
         kept.requested_by,
-        _raw(kept.input),
-        _raw(kept.result),
+        Raw(kept.input),
+        Raw(kept.result),
         {"timer_server_handler_ns": kept.nanoseconds},
         ERASED if kept.erased else [],
     )
+
+
+def shown(noted: Noted, labels: str) -> bytes:
+    """An answer's record in JSON."""
+    return encode(record(row(_decode_line(line(noted)), labels)))
 
 
 def timestamp(decision_id: str) -> str:

@@ -212,33 +212,27 @@ def test_the_policy_says_what_is_loaded(catalogue: Catalogue) -> None:
 # The memory of answers.
 
 
-def test_an_answer_is_kept_once_it_was_asked_for_again() -> None:
+def test_an_answer_is_worth_keeping_once_it_is_asked_for_again() -> None:
     recent: Recent[str, int] = Recent(2)
-    found = []
-    for _ in range(2):
-        recent.keep("a", 1)
-        found.append(recent.get("a"))
-    assert found == [None, 1]
+    found = [recent.comes_again("a") for _ in range(2)]
+    recent.keep("a", 1)
+    assert (found, recent.get("a")) == ([False, True], 1)
 
 
 def test_the_oldest_answer_is_let_go_for_the_newest() -> None:
     recent: Recent[int, int] = Recent(2)
     for question in (1, 2, 3):
         recent.keep(question, question)
-        recent.keep(question, question)
     assert [recent.get(question) for question in (1, 2, 3)] == [None, 2, 3]
 
 
 def test_a_memory_of_no_size_keeps_nothing() -> None:
     recent: Recent[str, int] = Recent(0)
-    for _ in range(3):
-        recent.keep("a", 1)
-    assert recent.get("a") is None
+    assert [recent.comes_again("a") for _ in range(3)] == [False] * 3
 
 
 def test_everything_can_be_let_go() -> None:
     recent: Recent[str, int] = Recent(2)
-    for _ in range(2):
-        recent.keep("a", 1)
+    recent.keep("a", 1)
     recent.clear()
     assert recent.get("a") is None
