@@ -95,7 +95,7 @@ class Traffic:
         return median(one.rate / two.rate for one, two in zip(self.rounds[name], self.rounds[other], strict=True))
 
     def cost(self, name: str) -> float:
-        """The seconds of a contender's own processor time for a request, the least of the rounds: what keeps its log runs beside the generator, and slows that."""
+        """The seconds of a contender's own processor time for a request, the least of the rounds; what keeps its log runs beside the generator."""
         return min(each.cpu / each.count for each in self.rounds[name])
 
     def disturbed(self, *names: str) -> bool:

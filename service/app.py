@@ -29,6 +29,7 @@ from service.models import Models
 from service.openapi import document
 from service.recording import Recorder
 from service.reload import Folder, Reader, first
+from service.reviews import MUTATE, VALIDATE, Admission
 from service.routes import add_handlers, router
 from service.served import Served
 from service.settings import Settings
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from service.reload import Published
 
 log = logging.getLogger("runner_policy")
+CALLS: Final = {"/v1/decisions": Decisions, "/v1/decisions/batch": Batch, "/v1/dry-run": DryRun, VALIDATE: Admission, MUTATE: Admission}
 TICK: Final = 0.25
 """Seconds between two looks at what others left."""
 TICKS: Final = 4
@@ -129,7 +131,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     app.served = served
     app.state.served = served
     app.state.store = None
-    app.calls = {path: call(served, path) for path, call in (("/v1/decisions", Decisions), ("/v1/decisions/batch", Batch), ("/v1/dry-run", DryRun))}
+    app.calls = {path: call(served, path) for path, call in CALLS.items()}
     app.router.routes.extend(Route(path, call, methods=["POST"]) for path, call in app.calls.items())
     app.include_router(router)
     add_docs(app)

@@ -76,13 +76,21 @@ class Call:
         served.slow.reading[task] = began
         try:
             headers = dict(scope["headers"])
-            asking = Asking(self.path, served.access.caller(scope["client"], headers, self.scope), began)
+            asking = Asking(self.path, self.caller(scope, headers), began)
             await self.answer(scope, headers, receive, send, asking)
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             status = await self.failed(error, task, send)
         finally:
             served.slow.reading.pop(task, None)
             served.done(scope, status, began)
+
+    def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        """Who asks.
+
+        Raises:
+            Refused: nobody who may.
+        """
+        return self.served.access.caller(scope["client"], headers, self.scope)
 
     async def failed(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
         """The problem is answered, or nothing to a client that is gone; the status for the counts."""

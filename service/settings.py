@@ -65,6 +65,8 @@ class Settings(BaseSettings):
     admission_deny: bool = Field(False, description="deny what vLLM would not start; without, warn of it")
     admission_set_env: Literal["off", "annotated", "always"] = Field("annotated", description="which objects the mutating call sets the variable in")
     admission_fail: Literal["open", "closed"] = Field("open", description="what becomes of an object that cannot be decided")
+    admission_time: float = Field(5.0, gt=0, le=30, description="how long a container of a review may wait for its models")
+    max_review: int = Field(8 << 20, ge=1 << 16, le=1 << 30, description="the largest review")
     admission_open: bool = Field(False, description="the API server needs no token for its reviews")
     run: Path | None = Field(None, description="the folder that the processes of one service share; `serve` makes one")
     hub: bool = Field(

@@ -1,0 +1,69 @@
+"""``POST /v1/admission`` and ``/v1/admission/mutate``: reviews of the Kubernetes API server.
+
+Owns the way of a review through the service; what is answered is ``admission``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from policy.decision import encode
+from service.access import DECIDE
+from service.admission import Options, read_review, reviewed
+from service.calls import JSON, Call, send_answer
+from service.documents import decode, read_body, read_headers
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from policy.decision import Decision
+    from policy.request import Request
+    from service.recording import Asking
+    from service.served import Served
+
+VALIDATE: Final = "/v1/admission"
+MUTATE: Final = "/v1/admission/mutate"
+REVIEWS: Final = "runner_policy_admission_reviews"
+
+
+class Admission(Call):
+    """A review, validating or mutating by its path."""
+
+    def __init__(self, served: Served, path: str) -> None:
+        super().__init__(served, path)
+        settings = served.settings
+        self.mutating = path == MUTATE
+        self.options = Options(settings.admission_deny, settings.admission_set_env, settings.admission_fail)
+
+    def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        """Who asks; the API server needs no token where that is said, and is never told to wait."""
+        if self.settings.admission_open:
+            return scope["client"][0] if scope["client"] else "local"
+        return self.served.access.caller(scope["client"], headers, DECIDE)
+
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:  # noqa: ARG002
+        """Answer one review; one of a dry run is not recorded."""
+        limit = self.settings.max_review
+        wanted = read_headers(headers, limit)
+        body = await read_body(receive, limit)
+        self.arrived()
+        answers = self.served.answers_for(headers)
+        review = read_review(decode(body, wanted.content_type))
+        noted = None if review.dry_run else asking
+
+        async def attempt(request: Request, asking: Asking | None = None) -> Decision:
+            try:
+                async with asyncio.timeout(self.settings.admission_time):
+                    return await answers.one(request, asking)
+            except TimeoutError as error:
+                raise Refused("too-slow", f"its models were not there in {self.settings.admission_time:g} s") from error
+
+        async def decide(request: Request) -> Decision:
+            return await attempt(request, noted)
+
+        found = await reviewed(review, answers.policy.releases, decide, self.options, mutating=self.mutating, attempt=attempt)
+        await asking.safe()
+        self.served.metrics.count(REVIEWS, "mutate" if self.mutating else "validate", found.result)
+        await send_answer(send, 200, JSON, encode(found.response))

@@ -1,0 +1,724 @@
+"""Reviews of Kubernetes' admission, composed as an API server sends them: what is answered, said, denied and patched."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import json
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from policy.decision import encode
+from policy.errors import EngineFailed, RequestInvalid
+from service.admission import MAX_PATH, MAX_WARNING, MAX_WARNINGS, MODEL_CONFIGS, SET_ENV, VLLM_VERSION, Options, Review, read_review, reviewed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policy.decision import Decision
+    from policy.errors import Misfit
+    from policy.policy import Policy
+    from policy.request import Request
+
+Document = dict[str, Any]
+Place = tuple[str | int, ...]
+
+FOLDER = Path(__file__).with_name("admission")
+REVIEWS: dict[str, Document] = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+TODAY = date(2026, 1, 1)
+VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+TO_V1 = {"name": VARIABLE, "value": "0"}
+NIXL = ["--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']
+QWEN = "Qwen/Qwen3-8B"
+POD, TEMPLATE = "spec.containers[0]", "spec.template.spec.containers[0]"
+LEADER, WORKER = (f"spec.leaderWorkerTemplate.{role}Template.spec.containers[0]" for role in ("leader", "worker"))
+
+WARN = Options(deny=False, set_env="annotated", fail="open")
+DENY = Options(deny=True, set_env="annotated", fail="open")
+STRICT = Options(deny=True, set_env="always", fail="closed")
+ALWAYS = Options(deny=False, set_env="always", fail="open")
+OFF = Options(deny=False, set_env="off", fail="open")
+
+SET = f"vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
+DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
+ELSEWHERE = f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset"
+OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
+LLAMA = (
+    "not decided: the config.json of `meta-llama/Llama-3.1-8B-Instruct` is needed, under the name that the arguments give it; "
+    f"write it into the annotation `{MODEL_CONFIGS}`"
+)
+EXPLAINED = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
+HELD = "nothing is let in here that cannot be decided; add what is missing"
+
+
+@pytest.fixture
+def decide(policy: Policy) -> Callable[[Request], Any]:
+    """The shipped policy's decision on a request."""
+
+    async def decided(request: Request) -> Decision:
+        return policy.decide(request, TODAY)
+
+    return decided
+
+
+@pytest.fixture
+def ask(policy: Policy, decide: Callable[[Request], Any]) -> Callable[..., tuple[str, Document]]:
+    """Reviews a document: what happened, and the response as the API server reads it, with its patch as a document and without what varies."""
+
+    def answer(document: Document, options: Options, *, mutating: bool = False, by: Callable[[Request], Any] = decide) -> tuple[str, Document]:
+        return answered(policy, by, document, options, mutating=mutating)
+
+    return answer
+
+
+def answered(policy: Policy, decide: Callable[[Request], Any], document: Document, options: Options, *, mutating: bool) -> tuple[str, Document]:
+    found = asyncio.run(reviewed(read_review(document), policy.releases, decide, options, mutating=mutating))
+    whole = json.loads(encode(found.response))
+    response: Document = whole.pop("response")
+    assert whole == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    assert response.pop("uid") == document["request"]["uid"]
+    if "patch" in response:
+        response["patch"] = json.loads(base64.b64decode(response["patch"], validate=True))
+    annotations = response.get("auditAnnotations", {})
+    if "revision" in annotations:
+        assert annotations.pop("revision") == policy.revision
+        assert len(annotations.pop("decision-id").split()[0].rpartition("=")[2]) == len("01a1fe71-f6be-7355-8c10-1499035d009a")
+    return found.result, response
+
+
+def review_of(name: str) -> Document:
+    return copy.deepcopy(REVIEWS[name])
+
+
+def deployment(**template: Any) -> Document:
+    """The creation of a Deployment, with members of its one container changed."""
+    document = review_of("deployment-create")
+    document["request"]["object"]["spec"]["template"]["spec"]["containers"][0].update(template)
+    return document
+
+
+def pod(*containers: Document, annotations: Document | None = None) -> Document:
+    """The creation of a Pod with these containers."""
+    document = review_of("pod-of-replicaset")
+    made = document["request"]["object"]
+    made["metadata"]["annotations"].update(annotations or {})
+    made["spec"]["containers"] = [{"name": f"c{n}", "image": "vllm/vllm-openai:v0.23.0", **container} for n, container in enumerate(containers)]
+    return document
+
+
+def updated(document: Document, change: Callable[[Document], Any]) -> Document:
+    """The update of what a review creates, as ``change`` leaves it."""
+    request = copy.deepcopy(document)["request"]
+    request["oldObject"] = copy.deepcopy(request["object"])
+    change(request["object"])
+    return {**document, "request": {**request, "operation": "UPDATE"}}
+
+
+def told(*warnings: str, runner: str = f"{TEMPLATE}=v1") -> Document:
+    return {"allowed": True, "auditAnnotations": {"runner": runner}, "warnings": list(warnings)}
+
+
+def denied(message: str, *warnings: str, runner: str) -> Document:
+    status = {"message": message, "code": 403, "reason": "Forbidden"}
+    return {"allowed": False, "status": status, "auditAnnotations": {"runner": runner}, **({"warnings": list(warnings)} if warnings else {})}
+
+
+def patched(*operations: Document, runner: str) -> Document:
+    return {"allowed": True, "patch": list(operations), "patchType": "JSONPatch", "auditAnnotations": {"runner": runner}}
+
+
+def named(pointer: str, name: str = "vllm") -> Document:
+    return {"op": "test", "path": f"{pointer}/name", "value": name}
+
+
+def appended(pointer: str, value: Document) -> Document:
+    return {"op": "add", "path": f"{pointer}/env/-", "value": value}
+
+
+NOTHING: Document = {"allowed": True}
+IN_TEMPLATE, IN_POD = "/spec/template/spec/containers/0", "/spec/containers/0"
+IN_LEADER, IN_WORKER = (f"/spec/leaderWorkerTemplate/{role}Template/spec/containers/0" for role in ("leader", "worker"))
+ROUTED = "spec.template.spec.containers[1]"
+GROUP = f"{LEADER}=v1 {WORKER}=v1"
+
+
+# what is answered
+
+
+VALIDATED: list[tuple[str, Options, str, Document]] = [
+    ("pod-of-replicaset", WARN, "warned", told(f"{POD}: {SET}", runner=f"{POD}=v1")),
+    ("deployment-create", WARN, "warned", told(f"{TEMPLATE}: {SET}")),
+    ("deployment-create", STRICT, "warned", told(f"{TEMPLATE}: {SET}")),
+    ("deployment-update", WARN, "warned", told(f"{TEMPLATE}: {DBO}", runner=f"{TEMPLATE}=v2")),
+    ("deployment-update", DENY, "denied", denied(f"{TEMPLATE}: {DBO} ({EXPLAINED})", runner=f"{TEMPLATE}=v2")),
+    ("deployment-dry-run", DENY, "undecided", told(f"{TEMPLATE}: {LLAMA}", runner=f"{TEMPLATE}=undecided")),
+    ("deployment-dry-run", STRICT, "denied", denied(f"{TEMPLATE}: {LLAMA} ({HELD})", runner=f"{TEMPLATE}=undecided")),
+    ("statefulset-with-sidecars", WARN, "warned", told(f"{ROUTED}: {SET}", runner=f"{ROUTED}=v1")),
+    ("leaderworkerset", WARN, "warned", told(f"{LEADER}: {SET}", f"{WORKER}: {SET}", runner=GROUP)),
+    ("pod-with-value-from", WARN, "warned", told(f"{POD}: {SET}", f"{POD}: {ELSEWHERE}", runner=f"{POD}=v1")),
+    (
+        "llminferenceservice",
+        WARN,
+        "warned",
+        told(f"spec.template.containers[0]: {SET}", f"spec.template.containers[0]: {OFFLOADING}", runner="spec.template.containers[0]=v1"),
+    ),
+    ("deployment-delete", STRICT, "ignored", NOTHING),
+    ("deployment-scale", STRICT, "ignored", NOTHING),
+    ("kafka-topic", STRICT, "ignored", NOTHING),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "result", "response"), VALIDATED)
+def test_the_validating_call_warns_denies_or_says_nothing(
+    ask: Callable[..., tuple[str, Document]], name: str, options: Options, result: str, response: Document
+) -> None:
+    assert ask(review_of(name), options) == (result, response)
+
+
+MUTATED: list[tuple[str, Options, str, Document]] = [
+    ("pod-of-replicaset", WARN, "patched", patched(named(IN_POD), appended(IN_POD, TO_V1), runner=f"{POD}=v1")),
+    ("pod-of-replicaset", OFF, "ignored", NOTHING),
+    ("deployment-create", WARN, "ignored", NOTHING),
+    ("deployment-create", ALWAYS, "patched", patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1")),
+    ("deployment-update", STRICT, "allowed", NOTHING),
+    ("deployment-dry-run", STRICT, "undecided", NOTHING),
+    (
+        "statefulset-with-sidecars",
+        ALWAYS,
+        "patched",
+        patched(named("/spec/template/spec/containers/1"), appended("/spec/template/spec/containers/1", TO_V1), runner=f"{ROUTED}=v1"),
+    ),
+    (
+        "leaderworkerset",
+        WARN,
+        "patched",
+        patched(named(IN_LEADER), appended(IN_LEADER, TO_V1), named(IN_WORKER), appended(IN_WORKER, TO_V1), runner=GROUP),
+    ),
+    (
+        "pod-with-value-from",
+        WARN,
+        "patched",
+        patched(named(IN_POD), named(f"{IN_POD}/env/0", VARIABLE), {"op": "replace", "path": f"{IN_POD}/env/0", "value": TO_V1}, runner=f"{POD}=v1"),
+    ),
+    ("llminferenceservice", ALWAYS, "ignored", NOTHING),
+    ("deployment-delete", STRICT, "ignored", NOTHING),
+    ("deployment-scale", STRICT, "ignored", NOTHING),
+    ("kafka-topic", STRICT, "ignored", NOTHING),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "result", "response"), MUTATED)
+def test_the_mutating_call_patches_or_says_nothing(
+    ask: Callable[..., tuple[str, Document]], name: str, options: Options, result: str, response: Document
+) -> None:
+    assert ask(review_of(name), options, mutating=True) == (result, response)
+
+
+def test_a_deployment_that_is_as_the_policy_wants_it_is_allowed_without_a_warning(ask: Callable[..., tuple[str, Document]]) -> None:
+    assert ask(deployment(args=["--model", QWEN]), STRICT) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{TEMPLATE}=v2"}})
+
+
+@pytest.mark.parametrize("mutating", [False, True])
+@pytest.mark.parametrize(
+    ("member", "value"), [("subResource", "status"), ("subResource", "ephemeralcontainers"), ("requestSubResource", "resize"), ("operation", "CONNECT")]
+)
+def test_what_starts_nothing_is_allowed_without_a_word(ask: Callable[..., tuple[str, Document]], member: str, value: str, *, mutating: bool) -> None:
+    document = review_of("deployment-update")
+    document["request"][member] = value
+    assert ask(document, STRICT, mutating=mutating) == ("ignored", NOTHING)
+
+
+def test_a_pod_without_vllm_is_allowed_without_a_word(ask: Callable[..., tuple[str, Document]]) -> None:
+    assert ask(pod({"image": "nginx:1.29", "args": ["-g", "daemon off;"]}), STRICT) == ("ignored", NOTHING)
+
+
+def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[..., tuple[str, Document]]) -> None:
+    words = ["x"] * 5000
+    assert ask(pod({"image": "nginx:1.29", "args": words}), STRICT) == ("ignored", NOTHING)
+    message = "more than 4096 words or 1000000 characters in one command; no such command is read"
+    assert ask(pod({"args": words}), STRICT) == ("denied", denied(f"not decided: {message} ({HELD})", runner="object=undecided"))
+    assert ask(pod({"args": words}), WARN) == ("undecided", told(f"not decided: {message}", runner="object=undecided"))
+    assert ask(pod({"args": words}), WARN, mutating=True) == ("undecided", NOTHING)
+
+
+def test_an_engine_that_did_not_finish_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:
+    async def failing(_: Request) -> Decision:
+        raise EngineFailed("the rule engine did not finish")
+
+    expected = told(f"{TEMPLATE}: not decided: the rule engine did not finish", runner=f"{TEMPLATE}=undecided")
+    assert ask(deployment(), WARN, by=failing) == ("undecided", expected)
+
+
+def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Document]]) -> None:
+    document = pod(
+        {"args": ["--model", QWEN, "--enable-dbo"], "env": [{"name": VARIABLE, "value": "1"}]},
+        {"args": ["--model", QWEN], "env": [{"name": VARIABLE, "value": "yes"}]},
+        {"args": ["--model", QWEN, "-tp", "x"]},
+        {"args": ["--model", QWEN, *NIXL]},
+    )
+    illegal = "not decided: `--tensor-parallel-size`: `x` is no whole number; write one such as `2`"
+    runner = "spec.containers[0]=v2 spec.containers[1]=none spec.containers[2]=undecided spec.containers[3]=v1"
+    errors = f"spec.containers[0]: {DBO} | spec.containers[1]: vLLM will not start: invalid literal for int() with base 10: 'yes'"
+    wanted = f"spec.containers[3]: {SET}"
+    assert ask(document, DENY) == ("denied", denied(f"{errors} ({EXPLAINED})", f"spec.containers[2]: {illegal}", wanted, runner=runner))
+    message = f"{errors} | spec.containers[2]: {illegal} ({EXPLAINED}; {HELD})"
+    assert ask(document, STRICT) == ("denied", denied(message, wanted, runner=runner))
+
+
+def test_many_engines_are_all_decided_and_some_are_named(ask: Callable[..., tuple[str, Document]]) -> None:
+    document = pod(*[{"args": ["--model", QWEN, *NIXL]} for _ in range(70)])
+    response = ask(document, ALWAYS, mutating=True)[1]
+    assert len(response["patch"]) == 140
+    assert response["auditAnnotations"]["runner"].endswith("…")
+    assert len(ask(document, WARN)[1]["warnings"]) == MAX_WARNINGS
+
+
+# what may be edited
+
+
+def test_an_update_that_leaves_the_engines_as_they_were_is_never_held_up(ask: Callable[..., tuple[str, Document]]) -> None:
+    broken = deployment(args=["--model", QWEN, "--enable-dbo"], env=[{"name": VARIABLE, "value": "1"}])
+    unknown = deployment(args=["--model", "a/b"])
+    unreadable = deployment(args=["--model"] * 5000)
+
+    def edit(document: Document) -> None:
+        document["metadata"]["finalizers"] = []
+        document["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "4"
+        document["status"] = {"replicas": 3}
+        document["spec"]["replicas"] = 3
+
+    def inject(document: Document) -> None:
+        document["spec"]["template"]["spec"]["containers"].insert(0, {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0"})
+
+    for before in (broken, unknown, unreadable):
+        assert ask(before, STRICT)[0] == "denied"
+        assert ask(updated(before, edit), STRICT) == ("ignored", NOTHING)
+    assert ask(updated(broken, inject), STRICT) == ("ignored", NOTHING)
+    assert ask(updated(deployment(), edit), ALWAYS, mutating=True) == ("ignored", NOTHING)
+
+
+def test_only_the_engines_that_an_update_changes_are_decided(ask: Callable[..., tuple[str, Document]]) -> None:
+    broken = {"args": ["--model", QWEN, "--enable-dbo"], "env": [{"name": VARIABLE, "value": "1"}]}
+    before = pod(broken, {"args": ["--model", QWEN]})
+    after = updated(before, lambda document: document["spec"]["containers"][1].update(image="vllm/vllm-openai:v0.24.0"))
+    assert ask(after, STRICT) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": "spec.containers[1]=v2"}})
+
+
+@pytest.mark.parametrize("which", ["object", "oldObject"])
+def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(ask: Callable[..., tuple[str, Document]], which: str) -> None:
+    document = review_of("deployment-update")
+    document["request"][which]["metadata"]["deletionTimestamp"] = "2026-08-03T09:15:00Z"
+    assert ask(document, STRICT) == ("ignored", NOTHING)
+
+
+def test_an_update_without_what_was_there_before_is_decided(ask: Callable[..., tuple[str, Document]]) -> None:
+    document = review_of("deployment-update")
+    document["request"]["oldObject"] = None
+    assert ask(document, DENY)[0] == "denied"
+
+
+def test_a_pod_and_a_job_are_patched_before_they_are_there_and_never_after(ask: Callable[..., tuple[str, Document]]) -> None:
+    def edit(document: Document) -> None:
+        document["spec"]["containers"][0]["image"] = "vllm/vllm-openai:v0.24.0"
+
+    document = updated(review_of("pod-of-replicaset"), edit)
+    assert ask(document, ALWAYS)[0] == "warned"
+    assert ask(document, ALWAYS, mutating=True) == ("ignored", NOTHING)
+
+
+def test_a_deployment_is_patched_when_it_changes_or_when_it_comes_to_be_asked_for(ask: Callable[..., tuple[str, Document]]) -> None:
+    expected = patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1")
+    changed = updated(deployment(), lambda document: document["spec"]["template"]["spec"]["containers"][0].update(image="vllm/vllm-openai:v0.24.0"))
+    assert ask(changed, ALWAYS, mutating=True) == ("patched", expected)
+    asked_for = updated(deployment(), lambda document: document["metadata"]["annotations"].update({SET_ENV: "true"}))
+    assert ask(asked_for, WARN, mutating=True) == ("patched", expected)
+    assert ask(asked_for, WARN) == ("ignored", NOTHING)
+
+
+# annotations
+
+
+@pytest.mark.parametrize(
+    ("on_object", "on_template", "annotated", "always"),
+    [
+        (None, None, "ignored", "patched"),
+        ("true", None, "patched", "patched"),
+        (None, "true", "patched", "patched"),
+        ("false", None, "ignored", "ignored"),
+        ("true", "false", "ignored", "ignored"),
+        ("false", "true", "patched", "patched"),
+        ("yes", None, "ignored", "patched"),
+    ],
+)
+def test_the_innermost_annotation_says_whether_the_variable_is_set(
+    ask: Callable[..., tuple[str, Document]], on_object: str | None, on_template: str | None, annotated: str, always: str
+) -> None:
+    document = deployment()
+    made = document["request"]["object"]
+    for place, value in ((made, on_object), (made["spec"]["template"], on_template)):
+        if value is not None:
+            place["metadata"]["annotations"][SET_ENV] = value
+    assert [ask(document, options, mutating=True)[0] for options in (WARN, ALWAYS, OFF)] == [annotated, always, "ignored"]
+
+
+def test_an_annotation_that_says_neither_is_warned_of(ask: Callable[..., tuple[str, Document]]) -> None:
+    document = pod({"args": ["--model", QWEN]}, annotations={SET_ENV: "Yes"})
+    said = f'{POD}: the annotation `{SET_ENV}` is `Yes`; write "true" or "false"'
+    assert ask(document, WARN) == ("warned", told(said, runner=f"{POD}=v2"))
+    assert ask(document, OFF) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{POD}=v2"}})
+
+
+MODELS: list[tuple[Any, str]] = [
+    ("{", f"not decided: the annotation `{MODEL_CONFIGS}`: not JSON: Input data was truncated"),
+    (5, f"not decided: the annotation `{MODEL_CONFIGS}`: not JSON: JSON is malformed: invalid character (byte 0)"),
+    ("[]", f'not decided: the annotation `{MODEL_CONFIGS}`: `[]` is no object; write each model\'s config.json by its name: `{{"{QWEN}": {{…}}}}`'),
+    (f'{{"{QWEN}": 5}}', f"not decided: the annotation `{MODEL_CONFIGS}`: `5` is no config.json; it is an object"),
+    ("{}" + " " * 262_144, f"not decided: the annotation `{MODEL_CONFIGS}` is longer than the 262144 characters that are read"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "why"), MODELS)
+def test_models_that_an_annotation_does_not_state_well_leave_the_object_undecided(ask: Callable[..., tuple[str, Document]], annotation: Any, why: str) -> None:
+    document = pod({"args": ["--model", QWEN]}, annotations={MODEL_CONFIGS: annotation})
+    assert ask(document, WARN) == ("undecided", told(f"{POD}: {why}", runner=f"{POD}=undecided"))
+
+
+def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Callable[..., tuple[str, Document]]) -> None:
+    container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:latest"}
+    default = "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; state `vllm_version`"
+    assert ask(pod(container), WARN)[1]["warnings"] == [f"{POD}: {SET}", f"{POD}: {default}"]
+    assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"
+    why = f"the annotation `{VLLM_VERSION}`: `x` is no version; write it as `0.23.0` or `v0.23.0`"
+    assert ask(pod(container, annotations={VLLM_VERSION: "x"}), WARN)[1]["warnings"] == [f"{POD}: not decided: {why}"]
+
+
+def test_each_template_has_annotations_of_its_own_up_to_a_number(ask: Callable[..., tuple[str, Document]]) -> None:
+    document = review_of("leaderworkerset")
+    made = document["request"]["object"]
+    for role, version in (("leader", "0.33.0"), ("worker", "0.23.0")):
+        template = made["spec"]["leaderWorkerTemplate"][f"{role}Template"]
+        template["metadata"]["annotations"] = {VLLM_VERSION: version}
+        template["spec"]["containers"][0]["image"] = "vllm/vllm-openai:nightly"
+    assert ask(document, WARN)[1]["auditAnnotations"] == {"runner": f"{LEADER}=v2 {WORKER}=v1"}
+    role = made["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    roles = []
+    for number in range(9):
+        annotations = {VLLM_VERSION: f"0.23.{number}", MODEL_CONFIGS: made["metadata"]["annotations"][MODEL_CONFIGS]}
+        roles.append({"name": f"r{number}", "template": {"metadata": {"annotations": annotations}, "spec": role["spec"]}})
+    document["request"]["kind"] = {"group": "orchestration.aibrix.ai", "version": "v1alpha1", "kind": "RoleSet"}
+    made["spec"] = {"roles": roles}
+    many = "not decided: the object's templates have more than 8 different annotations; write one for all on the object"
+    weightiest = ask(document, WARN)[1]["warnings"][0]
+    assert weightiest == f"spec.roles[8].template.spec.containers[0]: {many}"
+
+
+# what is said
+
+
+def test_warnings_are_short_printable_lines_and_few(ask: Callable[..., tuple[str, Document]], decide: Callable[[Request], Any]) -> None:
+    async def saying(request: Request) -> Decision:
+        decision: Decision = await decide(request)
+        return replace(decision, set_env={}, warnings=["é“x”\n\t\x1b[31m\u202e" + "y" * 400, *(f"note {number}" for number in range(20))])
+
+    warnings = ask(deployment(), WARN, by=saying)[1]["warnings"]
+    assert warnings[0] == (f"{TEMPLATE}: é“x” \\x1b[31m\\u202e" + "y" * 400)[: MAX_WARNING - 1] + "…"
+    assert warnings[1:-1] == [f"{TEMPLATE}: note {number}" for number in range(8)]
+    assert warnings[-1] == "12 more warnings are not shown; `POST /v1/decisions` with the object answers with all"
+    assert len(warnings) == MAX_WARNINGS
+
+
+def test_a_long_path_is_shortened_in_the_middle(ask: Callable[..., tuple[str, Document]]) -> None:
+    document = review_of("deployment-create")
+    document["request"]["kind"] = {"group": "nvidia.com", "version": "v1alpha1", "kind": "DynamoGraphDeployment"}
+    container = {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]}
+    document["request"]["object"] = {"spec": {"services": {"decode" * 60: {"extraPodSpec": {"mainContainer": container}}}}}
+    (warning,) = ask(document, WARN)[1]["warnings"]
+    path, _, said = warning.partition(": ")
+    assert (len(path), path[:20], "…" in path, said.startswith("not decided: the config.json of `a/b` is needed")) == (
+        MAX_PATH,
+        "spec.services.decode",
+        True,
+        True,
+    )
+
+
+def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left_as_it_is(
+    ask: Callable[..., tuple[str, Document]], decide: Callable[[Request], Any]
+) -> None:
+    async def refusing(request: Request) -> Decision:
+        decision: Decision = await decide(request)
+        return replace(decision, starts=False, startup_errors=["Model Runner V1 does not support: x", "second"])
+
+    on_v1 = f"{TEMPLATE}: vLLM will not start on V1, which the policy decided: Model Runner V1 does not support: x"
+    assert ask(deployment(), WARN, by=refusing) == ("warned", told(f"{on_v1} (and 1 more)"))
+    assert ask(deployment(), DENY, by=refusing) == ("denied", denied(f"{on_v1}; second ({EXPLAINED})", runner=f"{TEMPLATE}=v1"))
+    assert ask(deployment(), ALWAYS, mutating=True, by=refusing) == ("allowed", NOTHING)
+
+
+# the patch
+
+
+SECRET = {"name": VARIABLE, "valueFrom": {"secretKeyRef": {"name": "vllm", "key": "v2"}}}
+OTHER = {"name": "HF_HOME", "value": "/models"}
+LISTS: list[tuple[list[Document] | None, list[Document]]] = [
+    (None, [TO_V1]),
+    ([], [TO_V1]),
+    ([OTHER], [OTHER, TO_V1]),
+    ([SECRET, OTHER], [TO_V1, OTHER]),
+    ([{"name": VARIABLE, "value": "1"}, OTHER, SECRET], [OTHER, TO_V1]),
+    ([SECRET, {"name": VARIABLE, "value": "$(HF_TOKEN)"}, OTHER, SECRET, {"name": "Z", "value": "1"}], [OTHER, TO_V1, {"name": "Z", "value": "1"}]),
+]
+
+
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize(("before", "after"), LISTS)
+def test_a_patch_leaves_the_variable_once_with_the_value_that_was_decided(
+    ask: Callable[..., tuple[str, Document]], before: list[Document] | None, after: list[Document], *, absent: bool
+) -> None:
+    document = deployment(env=before)
+    container = document["request"]["object"]["spec"]["template"]["spec"]["containers"][0]
+    if absent and before is None:
+        del container["env"]
+    result, response = ask(document, ALWAYS, mutating=True)
+    assert result == "patched"
+    document["request"]["object"] = applied(document["request"]["object"], response["patch"])
+    assert document["request"]["object"]["spec"]["template"]["spec"]["containers"][0] == {**container, "env": after}
+    assert ask(document, ALWAYS, mutating=True) == ("allowed", NOTHING)
+    assert ask(document, ALWAYS) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{TEMPLATE}=v1"}})
+
+
+def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(ask: Callable[..., tuple[str, Document]]) -> None:
+    script = f"export {VARIABLE}=$(cat /etc/runner); vllm serve {QWEN} --kv-transfer-config '{NIXL[1]}'"
+    document = deployment(command=["sh", "-c"], args=[script])
+    assert ask(document, ALWAYS, mutating=True) == ("allowed", NOTHING)
+    assert ask(document, ALWAYS)[1]["warnings"] == [f"{TEMPLATE}: {SET}", f"{TEMPLATE}: {ELSEWHERE}"]
+    set_in_vain = deployment(command=["sh", "-c"], args=[script], env=[TO_V1])
+    assert ask(set_in_vain, ALWAYS, mutating=True) == ("allowed", NOTHING)
+
+
+def test_what_cannot_be_tried_with_the_variable_is_not_patched(ask: Callable[..., tuple[str, Document]], decide: Callable[[Request], Any]) -> None:
+    asked = []
+
+    async def once(request: Request) -> Decision:
+        asked.append(request)
+        if len(asked) > 1:
+            raise EngineFailed("the rule engine did not finish")
+        decision: Decision = await decide(request)
+        return decision
+
+    assert ask(deployment(), ALWAYS, mutating=True, by=once) == ("allowed", NOTHING)
+
+
+def test_an_engine_within_a_text_is_warned_of_and_not_patched(ask: Callable[..., tuple[str, Document]]) -> None:
+    serve = f"""
+llm_configs:
+  - model_loading_config: {{model_id: qwen3, model_source: {QWEN}}}
+    engine_kwargs: {{kv_transfer_config: {{kv_connector: NixlConnector, kv_role: kv_both}}}}
+"""
+    document = review_of("leaderworkerset")
+    document["request"]["kind"] = {"group": "ray.io", "version": "v1", "kind": "RayService"}
+    document["request"]["object"]["spec"] = {"serveConfigV2": serve}
+    result, response = ask(document, ALWAYS)
+    assert (result, response["warnings"][0]) == ("warned", f"spec.serveConfigV2.llm_configs[0]: {SET}")
+    assert ask(document, ALWAYS, mutating=True) == ("ignored", NOTHING)
+
+
+def applied(document: Any, operations: list[Document]) -> Any:
+    """What a patch makes of a document (RFC 6902, as far as it is needed here)."""
+    document = copy.deepcopy(document)
+    for operation in operations:
+        *above, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
+        place = document
+        for step in above:
+            place = place[int(step)] if isinstance(place, list) else place[step]
+        key = int(last) if isinstance(place, list) and last != "-" else last
+        match operation["op"]:
+            case "test":
+                assert place[key] == operation["value"]
+            case "remove":
+                del place[key]
+            case "replace":
+                assert place[key] is not None
+                place[key] = operation["value"]
+            case "add" if isinstance(place, list):
+                place.insert(len(place) if key == "-" else key, operation["value"])
+            case "add":
+                place[key] = operation["value"]
+    return document
+
+
+# what is no review
+
+
+def test_a_review_s_members_are_read() -> None:
+    review = read_review(review_of("deployment-dry-run"))
+    document = review_of("deployment-dry-run")["request"]
+    expected = Review(
+        uid=document["uid"],
+        operation="CREATE",
+        group="apps",
+        version="v1",
+        kind="Deployment",
+        sub_resource="",
+        namespace="llm",
+        name="llama",
+        username="jane@example.com",
+        dry_run=True,
+        object=document["object"],
+        old_object=None,
+    )
+    assert review == expected
+    assert (read_review(review_of("pod-of-replicaset")).name, read_review(review_of("deployment-scale")).sub_resource) == ("", "scale")
+
+
+LEGAL = {"uid": "7", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": {}}
+KINDS = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
+    (None, [("", "`null` is no AdmissionReview; a Kubernetes API server sends one")]),
+    ([1], [("", "`[1]` is no AdmissionReview; a Kubernetes API server sends one")]),
+    (
+        {"apiVersion": "admission.k8s.io/v1beta1", "kind": ["AdmissionReview"]},
+        [
+            ("/apiVersion", "`admission.k8s.io/v1beta1` is not read here; legal: `admission.k8s.io/v1`"),
+            ("/kind", '`["AdmissionReview"]` is not read here; legal: `AdmissionReview`'),
+            ("/request", "no `request`; a review asks with one"),
+        ],
+    ),
+    ({**KINDS, "request": "x"}, [("/request", "`x` is no object; write a map of members here")]),
+    (
+        {**KINDS, "request": {}},
+        [
+            ("/request/operation", "no `operation`; every review has one"),
+            ("/request/uid", "no `uid`; every review has one"),
+            ("/request/kind", "no kind; a review names that of its object"),
+        ],
+    ),
+    (
+        {**KINDS, "request": {**LEGAL, "uid": "u" * 129, "operation": "UPDATE", "object": None, "oldObject": []}},
+        [
+            ("/request/uid", "129 characters are more than the 128 that are taken"),
+            ("/request/oldObject", "`[]` is no object; write a map of members here"),
+            ("/request/object", "no `object`; `UPDATE` is asked about one"),
+        ],
+    ),
+    (
+        {
+            **KINDS,
+            "request": {
+                **LEGAL,
+                "operation": "PATCH",
+                "kind": {"group": 1, "kind": "Pod"},
+                "resource": [],
+                "name": {},
+                "userInfo": {"username": 1, "groups": ["a", 2], "extra": {"a/b": "c"}},
+                "object": "x",
+                "dryRun": "yes",
+                "options": 0,
+            },
+        },
+        [
+            ("/request/operation", "`PATCH` is no operation; legal: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
+            ("/request/kind/group", "`1` is no text; put it in quotes"),
+            ("/request/resource", "`[]` is no object; write a map of members here"),
+            ("/request/userInfo/username", "`1` is no text; put it in quotes"),
+            ("/request/userInfo/groups/1", "`2` is no text; put it in quotes"),
+            ("/request/userInfo/extra/a~1b", "`c` is no list; write a list here"),
+            ("/request/object", "`x` is no object; write a map of members here"),
+            ("/request/options", "`0` is no object; write a map of members here"),
+            ("/request/name", "`{}` is no text; put it in quotes"),
+            ("/request/dryRun", "`yes` is neither `true` nor `false`"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "faults"), FAULTS)
+def test_every_fault_of_a_review_is_told_at_once(document: Any, faults: list[tuple[str, str]]) -> None:
+    with pytest.raises(RequestInvalid) as found:
+        read_review(document)
+    assert [(fault.pointer, fault.message) for fault in found.value.faults] == faults
+
+
+# whatever is sent
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.sampled_from(["", "x", "UPDATE", "DELETE", "Always", "true", "{", QWEN, VARIABLE]), st.text(max_size=9)
+)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=6)
+
+
+def places(document: Any, path: Place = ()) -> list[Place]:
+    """Every place in a document."""
+    below = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    return [path, *(place for key, value in below for place in places(value, (*path, key)))]
+
+
+def faults_of(document: Any) -> tuple[Misfit, ...]:
+    """Why a document is no review; nothing where it is one."""
+    try:
+        read_review(document)
+    except RequestInvalid as error:
+        return error.faults
+    return ()
+
+
+PLACES = {name: [place for place in places(document) if "managedFields" not in place] for name, document in REVIEWS.items()}
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> Any:
+    """Reviews with another value at one or two places, or without them."""
+    name = draw(st.sampled_from(sorted(REVIEWS)))
+    document: Any = review_of(name)
+    for place in draw(st.lists(st.sampled_from(PLACES[name]), min_size=1, max_size=2)):
+        document = changed(document, place, draw(values), gone=draw(st.booleans()))
+    return document
+
+
+def changed(document: Any, path: Place, value: Any, *, gone: bool) -> Any:
+    if not path:
+        return value
+    key, *rest = path
+    there = key in document if isinstance(document, dict) else isinstance(document, list) and isinstance(key, int) and key < len(document)
+    if not there:  # an earlier change took it away
+        return document
+    if gone and not rest:
+        del document[key]
+    else:
+        document[key] = changed(document[key], tuple(rest), value, gone=gone)
+    return document
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    document=mutations(),
+    options=st.builds(Options, deny=st.booleans(), set_env=st.sampled_from(["off", "annotated", "always"]), fail=st.sampled_from(["open", "closed"])),
+)
+def test_any_review_gets_a_well_formed_answer_or_its_faults(ask: Callable[..., tuple[str, Document]], document: Any, options: Options) -> None:
+    faults = faults_of(document)
+    assert all(fault.pointer == "" or fault.pointer.startswith("/") for fault in faults)
+    if faults:
+        return
+    result, response = ask(document, options)
+    assert response.keys() <= {"allowed", "status", "auditAnnotations", "warnings"}
+    assert (result == "denied", "status" in response) == (not response["allowed"], not response["allowed"])
+    assert result in {"allowed", "warned", "denied", "undecided", "ignored"}
+    assert result != "ignored" or response == NOTHING
+    warnings = response.get("warnings", [])
+    assert len(warnings) <= MAX_WARNINGS
+    assert all(0 < len(warning) <= MAX_WARNING and warning.isprintable() for warning in warnings)
+    result, response = ask(document, options, mutating=True)
+    assert response.keys() <= {"allowed", "patch", "patchType", "auditAnnotations"}
+    assert (response["allowed"], result in {"allowed", "patched", "undecided", "ignored"}) == (True, True)
+    assert (result == "patched") == ("patch" in response) == ("patchType" in response)
+    if "patch" in response:
+        document["request"]["object"] = applied(document["request"]["object"], response["patch"])
+        assert ask(document, options, mutating=True) == ("allowed", NOTHING)
