@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path  # typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ import typer
 from msgspec.structs import replace
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from policy.console import FOUND, USAGE, JsonOption, err, fail, out
 from policy.errors import RequestInvalid
@@ -61,23 +63,20 @@ def tail(
 
     Example: `runner-policy log tail -f`
     """
-    from service.log.reading import read_asked, stream  # noqa: PLC0415  # other commands need no database
+    from service.log.following import Following  # noqa: PLC0415  # other commands need no database
 
     store = _store(url)
-    newest = _page(store, read_asked({"limit": str(max(1, lines))}))[:lines][::-1]
-    for record in newest:
-        _show(record, as_json=as_json)
-    last = newest[-1].decision_id if newest else None
-    try:
-        while follow:
-            time.sleep(POLL)
-            for part in _parts(stream(store, replace(read_asked({}), since=last))):
-                for row in part:
-                    if row.decision_id != last:
-                        _show(_record(row), as_json=as_json)
-                        last = row.decision_id
-    except KeyboardInterrupt:
-        raise typer.Exit from None
+    with _asking():
+        following = Following(store, lines)
+        for record in following.newest:
+            _show(record, as_json=as_json)
+        try:
+            while follow:
+                time.sleep(POLL)
+                for record in following.fresh():
+                    _show(record, as_json=as_json)
+        except KeyboardInterrupt:
+            raise typer.Exit from None
 
 
 @log.command()
@@ -99,14 +98,16 @@ def query(
     Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
     asked = _asked(since=since, until=until, runner=runner, outcome=outcome, starts=starts, vllm_version=vllm_version, rule=rule, requested_by=requested_by)
-    found = _page(_store(url), replace(asked, limit=limit))
+    store = _store(url)
+    with _asking():
+        found = _found(store, replace(asked, limit=limit))
     if as_json or not out.is_terminal:
         for record in found:
             _show(record, as_json=True)
     else:
         table = Table("time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False)
         for record in found:
-            table.add_row(*_cells(record))
+            table.add_row(*map(Text, _cells(record)))  # what callers wrote is no markup
         out.print(table)
     raise typer.Exit(0 if found else FOUND)
 
@@ -143,19 +144,20 @@ def export(
         nonlocal number
         with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
             task = progress.add_task("decisions", total=None)
-            for part in _parts(stream(store, asked)):
+            for part in stream(store, asked):
                 number += len(part)
                 progress.update(task, completed=number)
                 yield part
 
     try:
-        if form is Format.PARQUET:
-            as_parquet(counted(), file)
-        elif str(file) == "-":
-            as_lines(counted(), sys.stdout.buffer)
-        else:
-            with file.open("wb") as target:
-                as_lines(counted(), target)
+        with _asking():
+            if str(file) == "-":
+                as_lines(counted(), sys.stdout.buffer)
+            else:
+                with file.open("wb") as target:
+                    (as_parquet if form is Format.PARQUET else as_lines)(counted(), target)
+    except BrokenPipeError:
+        raise  # whoever reads has had enough
     except OSError as error:
         fail(USAGE, f"{file}: {error.strerror or error}")
     err.print(f"{number} decisions", markup=False)
@@ -213,34 +215,27 @@ def _store(url: str | None) -> Store:
     return Store(place, 30.0)
 
 
-def _page(store: Store, asked: Asked) -> list[Record]:
+@contextmanager
+def _asking() -> Iterator[None]:
+    """A store that cannot be asked in the block ends the command."""
+    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
+
+    try:
+        yield
+    except StoreFailed as error:
+        fail(USAGE, f"the log cannot be asked: {error}")
+
+
+def _found(store: Store, asked: Asked) -> list[Record]:
+    """As many records as are wanted, where there are so many; a page may have fewer."""
     from service.log.reading import page  # noqa: PLC0415  # as above
-    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
 
-    try:
-        found = page(store, asked)
-        items = found.items
-        while len(items) < asked.limit and found.next is not None:
-            found = page(store, replace(asked, until=found.next, limit=asked.limit - len(items)))
-            items += found.items
-    except StoreFailed as error:
-        fail(USAGE, f"the log cannot be asked: {error}")
+    found = page(store, asked)
+    items = found.items
+    while len(items) < asked.limit and found.next is not None:
+        found = page(store, replace(asked, until=found.next, limit=asked.limit - len(items)))
+        items += found.items
     return items
-
-
-def _parts(parts: Iterator[list[Row]]) -> Iterator[list[Row]]:
-    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
-
-    try:
-        yield from parts
-    except StoreFailed as error:
-        fail(USAGE, f"the log cannot be asked: {error}")
-
-
-def _record(row: Row) -> Record:
-    from service.log.record import record  # noqa: PLC0415  # as above
-
-    return record(row)
 
 
 def _cells(record: Record) -> list[str]:

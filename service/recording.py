@@ -6,13 +6,12 @@ Owns the moment after a decision was made and before it is answered.
 from __future__ import annotations
 
 import asyncio
-import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from service.log.record import shown
+from service.log.printing import Printer
 
 if TYPE_CHECKING:
     from policy.policy import Answer, Policy
@@ -48,7 +47,7 @@ class Recorder:
         """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well."""
         self.metrics = metrics
         self._required = required
-        self._stdout_labels = stdout_labels
+        self._printer = Printer(stdout_labels) if stdout_labels is not None else None
         self.log = log
 
     @property
@@ -59,7 +58,7 @@ class Recorder:
     @log.setter
     def log(self, log: Log | None) -> None:
         self._log = log
-        self.silent = log is None and self._stdout_labels is None
+        self.silent = log is None and self._printer is None
 
     def note(self, answer: Answer, request: Request, policy: Policy, asking: Asking) -> Decided:
         """The decision is counted, and on its way to the log; where it was counted, to be counted there again."""
@@ -70,12 +69,19 @@ class Recorder:
     def log_it(self, answer: Answer, request: Request, asking: Asking) -> None:
         """The decision is on its way to the log."""
         noted = answer, request, asking.path, asking.caller, perf_counter_ns() - asking.began
-        if self._stdout_labels is not None:
-            sys.stdout.buffer.write(shown(noted, self._stdout_labels) + b"\n")
-            sys.stdout.buffer.flush()
-        if self.log is None:
+        if self._printer is not None:
+            self._printer.note(noted)
+        log = self._log
+        if log is None:
             return
-        if self._required:
-            asking.waiting = [*(asking.waiting or ()), self.log.recorded(noted)]
+        if not self._required:
+            log.note(noted)
+        elif asking.waiting is None:
+            asking.waiting = [log.recorded(noted)]
         else:
-            self.log.note(noted)
+            asking.waiting.append(log.recorded(noted))
+
+    async def close(self) -> None:
+        """What is to be printed is printed, or nobody took it for a while."""
+        if self._printer is not None:
+            await asyncio.to_thread(self._printer.close)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from policy.decision import encode
-from service.log.record import record
+from policy.errors import PolicyError
+from service.log.record import milliseconds, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from service.log.record import Row
 
@@ -24,7 +24,7 @@ def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
     target.writelines(b"".join(encode(record(row)) + b"\n" for row in part) for part in parts)
 
 
-def as_parquet(parts: Iterator[list[Row]], file: Path) -> None:
+def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
     """A Parquet file: texts, ``starts`` and ``erased`` as booleans, ``nanoseconds`` as a number, ``timestamp`` in UTC."""
     from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only where Parquet is asked for
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
@@ -34,20 +34,28 @@ def as_parquet(parts: Iterator[list[Row]], file: Path) -> None:
     fields += [("starts", DataType.bool()), ("erased", DataType.bool()), ("nanoseconds", DataType.int64())]
     schema = Schema([_field(name, kind) for name, kind in fields])
 
+    failed: list[Exception] = []
+
     def batches() -> Iterator[Any]:
-        for part in parts:
-            arrays = [Array([_milliseconds(row.decision_id) for row in part], DataType.int64()).cast(moment)]
+        for part in _until(parts, failed):
+            arrays = [Array([milliseconds(row.decision_id) for row in part], DataType.int64()).cast(moment)]
             arrays += [Array([getattr(row, name) for row in part], kind) for name, kind in fields[1:]]
             yield RecordBatch.from_arrays(arrays, schema=schema)
 
-    write_parquet(RecordBatchReader.from_batches(schema, batches()), file, compression="zstd(3)")
+    write_parquet(RecordBatchReader.from_batches(schema, batches()), target, compression="zstd(3)")
+    if failed:
+        raise failed[0]
+
+
+def _until(parts: Iterator[list[Row]], failed: list[Exception]) -> Iterator[list[Row]]:
+    """The parts up to one that fails, with what it fails of kept aside: Parquet's writer would make a text of it."""
+    try:
+        yield from parts
+    except PolicyError as error:
+        failed.append(error)
 
 
 def _field(name: str, kind: Any) -> Any:
     from arro3.core import Field  # noqa: PLC0415  # as above
 
     return Field(name, kind, nullable=name in {"runner", "outcome"})
-
-
-def _milliseconds(decision_id: str) -> int:
-    return int(decision_id[:8] + decision_id[9:13], 16)

@@ -1,53 +1,44 @@
-"""The process that keeps the log of another one: rows come in, and are in the store, or else on the local disk.
+"""What becomes of the rows of another process: they are in the store, or else on the local disk.
 
 Owns the way of a row. Where the store fails, is slow or hangs, rows are spilled and taken in later; where that
-fails too they are lost, and counted. It is a process of its own so that none of it takes the time of the one
-that answers; it ends when that one does, however it ends, and keeps what it was given before.
-``python -m service.log.keeper FD`` is that process.
+fails too they are lost, and counted. One thread decides and counts; another one, which may hang, asks the store.
+The process around it is ``__main__``'s.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec import Struct
-from sqlalchemy.exc import SQLAlchemyError
+from msgspec.structs import replace
 
-from service.log.record import Line, Row, encode, first_id, row
-from service.log.spill import Spill, SpillFailed
-from service.log.store import Store, StoreFailed, read_url
+from service.log.record import Row, first_id
+from service.log.spill import Left, Spill, SpillFailed
+from service.log.store import StoreFailed, read_url, said
+from service.log.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from sqlalchemy import Connection
 
 BATCH: Final = 1000
 """Rows that are written together at most."""
 BACKLOG: Final = 4000
 """Rows that may wait for a store that is slow, before they are spilled."""
-WAIT: Final = 0.05
-NICE: Final = 5
-"""How much less of a busy processor it asks for than the process that answers."""
 RETRY: Final = 1.0
 """Seconds between two tries of a store that failed."""
 LOOK: Final = 5.0
 """Seconds between two looks for files that others left behind."""
 TIDY: Final = 600.0
 """Seconds between two looks at what is too old or too much."""
+UNSAFE: Final = "neither the store nor the local disk took it"
 
 
 class Kept(Struct, frozen=True):
@@ -84,229 +75,222 @@ class Settled(Struct, frozen=True):
     counts: Counts
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Rows that are on their way, by the numbers under which they came."""
+class _Batch(Struct):
+    """Rows that are written together, by the numbers under which they came."""
 
     numbers: list[int]
     rows: list[Row]
-    since: float = field(default_factory=time.monotonic)
-    settled: bool = False
 
 
-_Pending = tuple[_Batch, "Future[None]"]
+class _Done(Struct):
+    """What came of a task of the store: rows of which it refused some, rows that were taken in, rows deleted; whether there is more to look after."""
+
+    refused: int = 0
+    taken_in: int = 0
+    lost: int = 0
+    deleted: int = 0
+    more: bool = False
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A task that the store is at: a batch, unless it was given up, or a look after things."""
+
+    future: Future[_Done]
+    batch: _Batch | None
+    since: float
+    cut: bool = False
 
 
 class Keeper:
-    """Writes what it is given; ``settled`` is told of each batch, from any thread."""
+    """Writes what it is given; ``tell`` hears of each batch."""
 
-    def __init__(self, kept: Kept, settled: Callable[[Settled], None]) -> None:
+    def __init__(self, kept: Kept, tell: Callable[[Settled], None]) -> None:
         self.counts = Counts()
-        self._settled_to = settled
-        self._store = Store(read_url(kept.url), kept.patience, durable=kept.durable)
+        self._tell = tell
+        self._writer = Writer(read_url(kept.url), kept.patience, durable=kept.durable)
         self._spill = Spill(Path(kept.spill), kept.spill_size, durable=kept.durable)
-        self._patience = kept.patience
-        self._age = None if kept.keep_seconds is None else timedelta(seconds=kept.keep_seconds)
-        self._size = kept.keep_size
-        self._queue: deque[tuple[int, list[Row]]] = deque()
-        self._waiting = 0
+        self._left = Left(Path(kept.spill))
+        self._kept = kept
+        self._queue: deque[_Batch] = deque()
         self._wake = threading.Event()
-        self._closing = False
-        self._lock = threading.Lock()
-        self._stack = ExitStack()
-        self._connection: Connection | None = None
-        self._down_until = self._looked = self._tidied = 0.0
-        self._writer = ThreadPoolExecutor(1, "store")
-        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
-        self._thread.start()
+        self._ending = False
+        self._why = "the store is slow"
+        """Why rows are spilled."""
+        self._flight: _Flight | None = None
+        self._next_try = self._next_look = self._next_tidying = 0.0
+        self._store = _Thread()
 
     def take(self, number: int, rows: list[Row]) -> None:
-        """Write a batch, some time soon."""
-        with self._lock:
-            self._waiting += len(rows)
-        self._queue.append((number, rows))
+        """Write a batch, some time soon; any thread may say so."""
+        self._queue.append(_Batch([number], rows))
         self._wake.set()
 
-    def close(self) -> None:
-        """Everything that was taken is in the store, or else on the local disk."""
-        self._closing = True
+    def end(self) -> None:
+        """Nothing more comes; any thread may say so."""
+        self._ending = True
         self._wake.set()
-        self._thread.join()
-        self._spill.close()
 
-    def _run(self) -> None:
-        pending: _Pending | None = None
-        while self._queue or pending is not None or not self._closing:
-            if not self._queue:
-                self._wake.wait(WAIT)
-                self._wake.clear()
-            pending = self._watched(pending)
-            if not self._queue:
-                pending = pending or self._idle()
-                if self._closing:
-                    pending = self._awaited(pending)
-                continue
-            down = time.monotonic() < self._down_until
-            pending = None if down else self._awaited(pending)
-            batch = self._batch()
-            if down or pending is not None:
-                self._spilled(batch)
-            else:
-                pending = batch, self._writer.submit(self._write, batch)
-        self._writer.submit(self._disconnect)
-        self._writer.shutdown(wait=False, cancel_futures=False)
+    def run(self) -> None:
+        """Keep what comes, until the end; then everything that was taken is in the store, or else on the local disk."""
+        while True:
+            self._wake.wait(self._pause())
+            self._wake.clear()
+            ending = self._ending  # before the queue is looked at, so that nothing comes after it
+            self._land()
+            while self._queue and (not self.counts.store_up or (self._flight is not None and self._waiting() >= BACKLOG)):
+                self._spilled(self._batch())
+            if self._flight is None:
+                self._depart()
+            if ending and not self._queue and (self._flight is None or self._flight.batch is None):
+                break
+        self._spill.leave()
+        if self._flight is None:
+            self._writer.close()
+
+    def _pause(self) -> float:
+        """Seconds until there is something to do that nobody says."""
+        due = self._look_due() if self._flight is None else self._flight.since + self._kept.patience
+        return max(0.0, due - time.monotonic())
+
+    def _look_due(self) -> float:
+        return self._next_look if self.counts.store_up else self._next_try
+
+    def _waiting(self) -> int:
+        return sum(len(batch.rows) for batch in self._queue)
 
     def _batch(self) -> _Batch:
         """What waits, as far as it is written together."""
-        batch = _Batch([], [])
+        batch = self._queue.popleft()
         while self._queue and len(batch.rows) < BATCH:
-            number, rows = self._queue.popleft()
-            batch.numbers.append(number)
-            batch.rows += rows
-        with self._lock:
-            self._waiting -= len(batch.rows)
+            more = self._queue.popleft()
+            batch = _Batch(batch.numbers + more.numbers, batch.rows + more.rows)
         return batch
 
-    def _watched(self, pending: _Pending | None) -> _Pending | None:
-        """``None`` where nothing is on its way any more; what hangs is cut off and spilled."""
-        if pending is None or pending[1].done():
-            return None
-        if time.monotonic() - pending[0].since > self._patience:
-            self._store.cut()
-            self._failed(pending[0], f"no answer in {self._patience:g} s")
-        return pending
+    def _depart(self) -> None:
+        """Give the store its next task, where there is one: the rows that wait, or else a look after things."""
+        if self._queue:
+            batch = self._batch()
+            self._fly(batch, self._write, batch.rows)
+        elif not self._ending and time.monotonic() >= self._look_due():
+            if self.counts.store_up:
+                self._spill.leave()
+                self._next_look = time.monotonic() + LOOK
+            self._fly(None, self._look)
 
-    def _awaited(self, pending: _Pending | None) -> _Pending | None:
-        """The same, after a wait for as long as what arrives meanwhile may wait too."""
-        while (pending := self._watched(pending)) is not None and self._waiting < BACKLOG and time.monotonic() >= self._down_until:
-            with suppress(TimeoutError):
-                pending[1].result(WAIT)
-        return pending
+    def _fly(self, batch: _Batch | None, task: Callable[..., _Done], *arguments: Any) -> None:
+        self._flight = _Flight(self._store.asked(task, *arguments), batch, time.monotonic())
+        self._flight.future.add_done_callback(lambda _: self._wake.set())
 
-    def _idle(self) -> _Pending | None:
-        """While there is nothing to write: what was spilled is taken in, what is too old is deleted."""
-        now = time.monotonic()
-        if self._closing or now < self._down_until or (self.counts.store_up and now - self._looked < LOOK):
-            return None
-        self._looked = now
-        return _Batch([], []), self._writer.submit(self._look)
-
-    # What the thread of the store does.
-
-    def _write(self, batch: _Batch) -> None:
-        try:
-            self._store.write(self._connected(), batch.rows)
-        except (StoreFailed, SQLAlchemyError, OSError) as error:
-            self._failed(batch, _first_line(error))
-            self._disconnect()
-        else:
-            self._up()
-            if self._claimed(batch):
-                self.counts.written += len(batch.rows)
-                self._tell(batch, None)
-
-    def _look(self) -> None:
-        """Take in what was spilled, and delete what is too old or too much, some of both."""
-        try:
-            connection = self._connected()
-            for file in self._spill.waiting():
-                for part in file.parts():
-                    self._store.write(connection, part)
-                    self.counts.taken_in += len(part)
-                file.remove()
-                if self._queue:
-                    break
-            self._tidy(connection)
-            self._up()
-        except (StoreFailed, SQLAlchemyError, OSError) as error:
-            self._down(_first_line(error))
-            self._disconnect()
-        self._tell(_Batch([], []), None)
-
-    def _tidy(self, connection: Connection) -> None:
-        now = time.monotonic()
-        if now - self._tidied < TIDY and self._tidied:
+    def _land(self) -> None:
+        """What came of the store's task; one that takes too long is cut off, and its rows are spilled though it may write them after all."""
+        flight = self._flight
+        if flight is None:
             return
-        gone = self._store.trim(connection, None if self._age is None else first_id(datetime.now(UTC) - self._age), self._size)
-        self.counts.deleted += gone
-        if not gone:
-            self._tidied = now
+        if not flight.future.done():
+            if time.monotonic() >= flight.since + self._kept.patience:
+                flight.since, flight.cut = time.monotonic(), True
+                self._writer.cut()
+                self._failed(flight, f"the store does not answer in {self._kept.patience:g} s")
+            return
+        self._flight = None
+        try:
+            done = flight.future.result()
+        except StoreFailed as error:
+            self._failed(flight, str(error))
+        except Exception as error:  # noqa: BLE001  # whatever it is, the rows are to be kept and the next ones too
+            self._failed(flight, f"{type(error).__name__}: {said(error)}")
+        else:
+            self._landed(flight, done)
 
-    def _connected(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._stack.enter_context(self._store.kept())
-        return self._connection
+    def _landed(self, flight: _Flight, done: _Done) -> None:
+        counts = self.counts
+        if not counts.store_up:
+            counts.store_up, counts.last_error = True, ""
+        if done.more:
+            self._next_look = 0.0
+        counts.taken_in += done.taken_in
+        counts.deleted += done.deleted
+        counts.lost += done.lost
+        if flight.batch is None:
+            self._say([], None)
+            return
+        counts.written += len(flight.batch.rows) - done.refused
+        counts.lost += done.refused
+        if done.refused:
+            counts.last_error = f"the store refused {done.refused} records for what they are"
+        self._say(flight.batch.numbers, UNSAFE if done.refused else None)
 
-    def _disconnect(self) -> None:
-        self._connection = None
-        with suppress(Exception):  # a connection that failed may fail once more as it is let go
-            self._stack.close()
-
-    # What becomes of a batch.
-
-    def _up(self) -> None:
-        self.counts.store_up, self.counts.last_error, self._down_until = True, "", 0.0
-
-    def _down(self, said: str) -> None:
-        self.counts.store_up, self.counts.last_error = False, said
-        self._down_until = time.monotonic() + RETRY
-
-    def _failed(self, batch: _Batch, said: str) -> None:
-        self._down(said)
-        self._spilled(batch)
+    def _failed(self, flight: _Flight, why: str) -> None:
+        if self.counts.store_up or not flight.cut:  # what one that was cut off says of it is no news
+            self.counts.last_error = self._why = why
+        self.counts.store_up = False
+        self._next_try = time.monotonic() + RETRY
+        batch, flight.batch = flight.batch, None
+        if batch is None:
+            self._say([], None)
+        else:
+            self._spilled(batch)
 
     def _spilled(self, batch: _Batch) -> None:
-        if not self._claimed(batch):
-            return
         try:
             self._spill.write(batch.rows)
         except SpillFailed as error:
-            with self._lock:
-                self.counts.lost += len(batch.rows)
-            self._tell(batch, str(error))
+            self.counts.lost += len(batch.rows)
+            self.counts.last_error = f"{self._why}; {error}"
+            self._say(batch.numbers, UNSAFE)
         else:
-            with self._lock:
-                self.counts.spilled += len(batch.rows)
-            self._tell(batch, None)
+            self._next_look = 0.0
+            self.counts.spilled += len(batch.rows)
+            self._say(batch.numbers, None)
 
-    def _claimed(self, batch: _Batch) -> bool:
-        """Whether nobody has settled the batch before: one that was spilled as it hung may be written after all."""
-        with self._lock:
-            first = not batch.settled
-            batch.settled = True
-        return first
-
-    def _tell(self, batch: _Batch, error: str | None) -> None:
+    def _say(self, batches: list[int], error: str | None) -> None:
         self.counts.spill_bytes = self._spill.size()
-        self._settled_to(Settled(batch.numbers, error, self.counts))
+        self._tell(Settled(batches, error, replace(self.counts)))
+
+    # What the thread of the store does.
+
+    def _write(self, rows: list[Row]) -> _Done:
+        return _Done(refused=self._writer.write(rows))
+
+    def _look(self) -> _Done:
+        """Take in some of what was spilled, or else delete some of what is too old or too much."""
+        self._writer.open()
+        try:
+            rows, broken = self._left.part()
+        except OSError:
+            rows, broken = [], 0  # a disk that cannot be read is no reason to leave the store alone
+        if rows or broken:
+            refused = self._writer.write(rows)
+            self._left.taken()
+            return _Done(taken_in=len(rows) - refused, lost=refused + broken, more=True)
+        if time.monotonic() < self._next_tidying:
+            return _Done()
+        age = self._kept.keep_seconds
+        oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
+        deleted = self._writer.trim(oldest, self._kept.keep_size)
+        if not deleted:
+            self._next_tidying = time.monotonic() + TIDY
+        return _Done(deleted=deleted, more=deleted > 0)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+class _Thread:
+    """A thread that does one thing after the other; one that hangs keeps no process from ending."""
 
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[tuple[Future[_Done], Callable[..., _Done], tuple[Any, ...]]] = SimpleQueue()
+        threading.Thread(target=self._run, name="store", daemon=True).start()
 
-def main() -> None:
-    """Keep what comes through the socket, a batch a line, until it ends."""
-    for ends in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ends, signal.SIG_IGN)  # a whole group is told to end: what it still says has to be kept first
-    os.nice(NICE)
-    with socket.socket(fileno=int(sys.argv[1])) as line, line.makefile("rb") as lines:
-        lock = threading.Lock()
+    def asked(self, task: Callable[..., _Done], *arguments: Any) -> Future[_Done]:
+        """What will come of a task."""
+        future: Future[_Done] = Future()
+        self._asked.put((future, task, arguments))
+        return future
 
-        def settled(said: Settled) -> None:
-            with lock, suppress(OSError):  # whoever would hear of it may be gone
-                line.sendall(encode(said) + b"\n")
-
-        kept = msgspec.json.decode(lines.readline(), type=Kept)
-        keeper = Keeper(kept, settled)
-        decode = msgspec.json.Decoder(tuple[int, list[Line]]).decode
-        with suppress(OSError):
-            for data in lines:
-                if data.endswith(b"\n"):  # the end of one that did not come whole is nobody's any more
-                    number, noted = decode(data)
-                    keeper.take(number, [row(each, kept.labels) for each in noted])
-        keeper.close()
-
-
-if __name__ == "__main__":
-    main()
+    def _run(self) -> None:
+        while True:
+            future, task, arguments = self._asked.get()
+            try:
+                future.set_result(task(*arguments))
+            except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
+                future.set_exception(error)

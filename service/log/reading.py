@@ -1,7 +1,7 @@
 """Questions to the decision log: the newest records first, by what they say, a page at a time.
 
-Owns the filters and their words. A page looks at a bounded number of records, so that a rare word cannot keep
-the store busy; the next page goes on where it stopped.
+Owns the filters and their words. A question looks at a bounded number of records, so that a rare word cannot keep
+the store busy; the next one goes on where it stopped. Nothing is held in the store between two.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from policy.errors import Misfit, RequestInvalid, listed, quoted
+from policy.precedence import Outcome, Runner
 from service.log.record import Record, first_id, record
 from service.log.store import TABLE
 
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 
 MOST: Final = 1000
 USUAL: Final = 100
-LOOKED_AT: Final = 50_000
+LOOKED_AT: Final = 20_000
+"""How many records one question looks at."""
 ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-AGO: Final = re.compile(r"(\d{1,6})(s|m|h|d)")
+AGO: Final = re.compile(r"([0-9]{1,5})(s|m|h|d)")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 TEXTS: Final = ("runner", "outcome", "vllm_version", "requested_by", "path", "revision")
 MAX_TEXT: Final = 256
+NULL: Final = "null"
+CHOICES: Final = {"runner": (*Runner, NULL), "outcome": (*Outcome, NULL)}
 RULE: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -73,8 +77,12 @@ def read_asked(members: Mapping[str, str]) -> Asked:
 
     texts = {name: members[name] for name in TEXTS if name in members}
     for name, text in texts.items():
-        if not text or len(text) > MAX_TEXT or "\0" in text:
+        if name in CHOICES and text not in CHOICES[name]:
+            fault(name, listed(CHOICES[name]))
+        elif not text or len(text) > MAX_TEXT or "\0" in text:
             fault(name, f"a text of at most {MAX_TEXT} characters")
+    if "path" in texts:
+        texts["path"] = texts["path"].removeprefix("/")
     starts = {"true": True, "false": False}.get(members.get("starts", ""))
     if "starts" in members and starts is None:
         fault("starts", "`true`, `false`")
@@ -99,7 +107,7 @@ def _bound(text: str) -> str | None:
         return text
     ago = AGO.fullmatch(text)
     if ago:
-        return first_id(datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])}))
+        return first_id(datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])}))  # five digits of days do not lead before the year 1
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -113,18 +121,13 @@ def page(store: Store, asked: Asked) -> Page:
     Raises:
         StoreFailed: the store cannot be asked.
     """
-    within = _within(asked).order_by(TABLE.c.decision_id.desc()).limit(LOOKED_AT).subquery()
-    lowest = store.scalar(select(func.min(within.c.decision_id)))
-    if lowest is None:
-        return Page([], None)
-    query = _filtered(select(TABLE).where(TABLE.c.decision_id >= lowest), asked)
-    if asked.until is not None:
-        query = query.where(TABLE.c.decision_id < asked.until)
-    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(asked.limit))
-    if len(rows) == asked.limit:
-        return Page(list(map(record, rows)), rows[-1].decision_id)
-    looked = store.scalar(select(func.count()).select_from(within))
-    return Page(list(map(record, rows)), str(lowest) if looked == LOOKED_AT else None)
+    lowest = _end_of_look(store, asked, TABLE.c.decision_id.desc())
+    query = _filtered(select(TABLE), asked)
+    if lowest is not None:
+        query = query.where(TABLE.c.decision_id >= lowest)
+    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(asked.limit + 1))
+    items = list(map(record, rows[: asked.limit]))
+    return Page(items, items[-1].decision_id if len(rows) > len(items) else lowest)
 
 
 def one(store: Store, decision_id: str) -> Record | None:
@@ -145,16 +148,37 @@ def stream(store: Store, asked: Asked) -> Iterator[list[Row]]:
     Raises:
         StoreFailed: the store cannot be asked.
     """
-    query = select(TABLE)
-    if asked.since is not None:
-        query = query.where(TABLE.c.decision_id >= asked.since)
-    if asked.until is not None:
-        query = query.where(TABLE.c.decision_id < asked.until)
-    yield from store.stream(_filtered(query, asked).order_by(TABLE.c.decision_id), MOST)
+    after: str | None = None
+    while True:
+        highest = _end_of_look(store, asked, TABLE.c.decision_id, after)
+        query = _filtered(select(TABLE), asked)
+        if after is not None:
+            query = query.where(TABLE.c.decision_id > after)
+        if highest is not None:
+            query = query.where(TABLE.c.decision_id <= highest)
+        rows = store.rows(query.order_by(TABLE.c.decision_id).limit(MOST))
+        if rows:
+            yield rows
+        if len(rows) == MOST:
+            after = rows[-1].decision_id
+        elif highest is not None:
+            after = highest
+        else:
+            return
 
 
-def _within(asked: Asked) -> Query:
-    query = select(TABLE.c.decision_id)
+def _end_of_look(store: Store, asked: Asked, order: Any, after: str | None = None) -> str | None:
+    """The last id that one question looks at; ``None`` where it looks at all that there are, or needs to look at no more than it finds."""
+    if not (asked.texts or asked.rule) and asked.starts is None:
+        return None
+    query = _within(select(TABLE.c.decision_id), asked)
+    if after is not None:
+        query = query.where(TABLE.c.decision_id > after)
+    found: str | None = store.scalar(query.order_by(order).offset(LOOKED_AT - 1).limit(1))
+    return found
+
+
+def _within(query: Query, asked: Asked) -> Query:
     if asked.since is not None:
         query = query.where(TABLE.c.decision_id >= asked.since)
     if asked.until is not None:
@@ -163,8 +187,9 @@ def _within(asked: Asked) -> Query:
 
 
 def _filtered(query: Query, asked: Asked) -> Query:
+    query = _within(query, asked)
     for name, text in asked.texts.items():
-        query = query.where(TABLE.c[name].is_(None) if text == "null" else TABLE.c[name] == text)
+        query = query.where(TABLE.c[name].is_(None) if name in CHOICES and text == NULL else TABLE.c[name] == text)
     if asked.starts is not None:
         query = query.where(TABLE.c.starts == asked.starts)
     if asked.rule is not None:

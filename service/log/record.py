@@ -93,7 +93,7 @@ class _Result(Struct, frozen=True, gc=False):
 
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_line: Final = msgspec.json.Decoder(Line).decode
-_questions: dict[tuple[str, bool], bytes] = {}
+_questions: dict[tuple[str, bool, bool], bytes] = {}
 
 
 Noted: TypeAlias = "tuple[Answer, Request, str, str, int]"
@@ -101,13 +101,14 @@ Noted: TypeAlias = "tuple[Answer, Request, str, str, int]"
 
 
 def line(noted: Noted) -> bytes:
-    """What is noted of an answer, as JSON: a ``Line``."""
+    """What is noted of an answer, as JSON: a ``Line``. Its ``input`` is a request, whose answer by the same rules is the same decision."""
     answer, request, path, requested_by, nanoseconds = noted
-    key = (request.vllm_version, request.upstream_only)
+    key = (request.vllm_version, request.upstream_only, request.release.verified)
     question = _questions.get(key)
     if question is None:
         layers = b'"layers":["upstream"],' if request.upstream_only else b""
-        question = remember(_questions, key, b'"vllm_version":%b,%b"facts":' % (encode(request.vllm_version), layers), key)
+        beyond = b"" if request.release.verified else b'"beyond_verified":"nearest",'
+        question = remember(_questions, key, b'"vllm_version":%b,%b%b"facts":' % (encode(request.vllm_version), beyond, layers), key)
     named = b"" if request.request_id is None else b'"request_id":%b,' % encode(request.request_id)
     facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
     erased = b"false" if request.deployment is None else b"true"
@@ -164,9 +165,18 @@ def shown(noted: Noted, labels: str) -> bytes:
 
 
 def timestamp(decision_id: str) -> str:
-    """When a decision was made, in UTC to the millisecond: its id says so (RFC 9562, version 7)."""
-    made = EPOCH + timedelta(milliseconds=int(decision_id[:8] + decision_id[9:13], 16))
-    return made.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """When a decision was made, as text: in UTC, to the millisecond."""
+    return made_at(decision_id).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def milliseconds(decision_id: str) -> int:
+    """When a decision was made, since 1970: its id says so (RFC 9562, version 7)."""
+    return int(decision_id[:8] + decision_id[9:13], 16)
+
+
+def made_at(decision_id: str) -> datetime:
+    """The same as a moment."""
+    return EPOCH + timedelta(milliseconds=milliseconds(decision_id))
 
 
 def first_id(moment: datetime) -> str:

@@ -1,48 +1,47 @@
 """Records on the local disk, while the store is away: files of lines, written by one process, taken in by any.
 
 Owns the files. A process holds a lock on the file that it writes, so that a file without one is whoever's who
-finds it: what a process that was killed left behind is taken in by another. A line is a row of the store; one
-that a crash tore is left out.
+finds it: what a process that was killed left behind is taken in by another. A line is a row of the store.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
+from uuid_utils import uuid7
 
+from policy.errors import PolicyError
 from service.log.record import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 SUFFIX: Final = ".jsonl"
 FILE_SIZE: Final = 16 << 20
 PART: Final = 500
+PART_SIZE: Final = 4 << 20
+"""Rows, and bytes of them, that are taken in together at most."""
 
 encode: Final = msgspec.json.Encoder().encode
 decode: Final = msgspec.json.Decoder(Row).decode
 
 
-class SpillFailed(Exception):
+class SpillFailed(PolicyError):
     """The disk did not take the records, or they are more than may lie there."""
 
 
 class Spill:
-    """The spilled records of a folder, as one process writes and takes them in; any of its threads may."""
+    """The file of a folder that one process writes."""
 
     def __init__(self, folder: Path, size: int, *, durable: bool = False) -> None:
         """``size`` is how many bytes may lie in the folder; ``durable`` syncs what is written to the disk."""
         self._folder, self._bound, self._durable = folder, size, durable
         self._file: int | None = None
-        self._path: Path | None = None
-        self._lock = threading.Lock()
 
     def size(self) -> int:
         """How many bytes lie in the folder."""
@@ -61,58 +60,56 @@ class Spill:
             SpillFailed: and none of them does.
         """
         data = b"".join(encode(row) + b"\n" for row in rows)
-        with self._lock:
-            if self.size() + len(data) > self._bound:
-                raise SpillFailed(f"more than the {self._bound} bytes that may lie in {self._folder}")
-            try:
-                self._append(data)
-            except OSError as error:
-                raise SpillFailed(f"{self._folder}: {error.strerror}") from error
-
-    def _append(self, data: bytes) -> None:
-        if self._file is None:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._path = self._folder / f"{uuid4()}{SUFFIX}"
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._durable:
-                _sync(self._folder)
-        before = os.fstat(self._file).st_size
+        if self.size() + len(data) > self._bound:
+            raise SpillFailed(f"more than the {self._bound} bytes that may lie in {self._folder}")
         try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._file, data[written:])
-            if self._durable:
-                os.fsync(self._file)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._file, before)
-            raise
-        if before + len(data) > FILE_SIZE:
-            self._leave()
+            if self._file is None:
+                self._file = self._made()
+            self._append(self._file, data)
+        except OSError as error:
+            raise SpillFailed(f"{self._folder}: {error.strerror}") from error
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """The file that is written is whoever's who takes it in."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def waiting(self) -> Iterator[Waiting]:
-        """The files that nobody writes any more, this process's own among them, each held for as long as it is looked at."""
-        with self._lock:
-            self._leave()
-        with suppress(OSError):
-            for path in sorted(self._folder.glob(f"*{SUFFIX}")):
-                held = Waiting.held(path)
-                if held is not None:
-                    try:
-                        yield held
-                    finally:
-                        held.close()
+    def _made(self) -> int:
+        """A new file; it has its name only once it is locked, so that nobody takes it for one that was left behind."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._folder / f"{uuid7()}{SUFFIX}"
+        begun = path.with_suffix(".new")
+        file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            begun.rename(path)
+            if self._durable:
+                for folder in (self._folder, self._folder.parent):
+                    _sync(folder)
+        except OSError:
+            os.close(file)
+            for each in (begun, path):
+                each.unlink(missing_ok=True)
+            raise
+        return file
 
-    def close(self) -> None:
-        """Leave the file that is written to whoever takes it in."""
-        with self._lock:
-            self._leave()
+    def _append(self, file: int, data: bytes) -> None:
+        before = os.fstat(file).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(file, data[written:])
+            if self._durable:
+                os.fsync(file)
+        except OSError:
+            try:
+                os.ftruncate(file, before)
+            except OSError:
+                self.leave()  # nothing may be written behind what is torn
+            raise
+        if before + len(data) > FILE_SIZE:
+            self.leave()
 
 
 def _sync(folder: Path) -> None:
@@ -124,43 +121,57 @@ def _sync(folder: Path) -> None:
         os.close(place)
 
 
-class Waiting:
-    """A file of spilled records that this process holds."""
+class Left:
+    """The files of a folder that nobody writes any more, to be taken in some rows at a time."""
 
-    def __init__(self, path: Path, file: Any) -> None:
-        self._path, self._file = path, file
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: BinaryIO | None = None
+        self._path = folder
+        self._taken = 0
+        """How much of the file that is held was taken in."""
 
-    @classmethod
-    def held(cls, path: Path) -> Waiting | None:
-        """The file, where nobody else holds it."""
-        try:
-            file = path.open("rb")
-        except OSError:
-            return None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            return None
-        return cls(path, file)
+    def part(self) -> tuple[list[Row], int]:
+        """Rows that were not taken in yet, and how many lines among them cannot be read; none of either where nothing is left.
 
-    def parts(self) -> Iterator[list[Row]]:
-        """Its rows, some at a time."""
-        part: list[Row] = []
-        for line in self._file:
-            with suppress(msgspec.DecodeError):
-                part.append(decode(line))
-            if len(part) == PART:
-                yield part
-                part = []
-        if part:
-            yield part
+        What a crash tore off is no line: nobody was told that it is safe.
+        """
+        while self._held():
+            assert self._file is not None
+            self._file.seek(self._taken)
+            rows: list[Row] = []
+            broken = size = 0
+            while len(rows) + broken < PART and size < PART_SIZE and (line := self._file.readline()).endswith(b"\n"):
+                size += len(line)
+                try:
+                    rows.append(decode(line))
+                except msgspec.DecodeError:
+                    broken += 1
+            if rows or broken:
+                return rows, broken
+            self._path.unlink(missing_ok=True)
+            self._let_go()
+        return [], 0
 
-    def remove(self) -> None:
-        """The file is gone: all of it was taken in."""
-        with suppress(OSError):
-            self._path.unlink()
+    def taken(self) -> None:
+        """The part is in the store."""
+        if self._file is not None:
+            self._taken = self._file.tell()
 
-    def close(self) -> None:
-        """Let the file go."""
-        self._file.close()
+    def _held(self) -> bool:
+        """Whether a file is held, by this process alone."""
+        if self._file is None:
+            for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+                with suppress(OSError):
+                    self._file = path.open("rb")
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if os.fstat(self._file.fileno()).st_nlink:  # else another took it in between the two
+                        self._path, self._taken = path, 0
+                        return True
+                self._let_go()
+        return self._file is not None
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

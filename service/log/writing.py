@@ -8,6 +8,7 @@ All of it is part of the event loop, so there is nothing to lock and no thread t
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import subprocess
 import sys
@@ -28,18 +29,28 @@ if TYPE_CHECKING:
 
 LINGER: Final = 0.02
 """Seconds that a decision waits for others to be sent with, where nobody waits for it."""
+SWEEP: Final = 1.0
+"""Seconds between two looks for those who have waited too long."""
+TURNS: Final = 2
+"""How many times the store's patience somebody waits: once for the store, and as long again for all else."""
 AGAIN: Final = 1.0
 """Seconds between two starts of a keeper."""
-COMMAND: Final = (sys.executable, "-m", "service.log.keeper")
+SIZE: Final = 64 << 20
+"""Bytes of batches that may wait to be safe."""
+COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
 ADDED_UP: Final = ("written", "spilled", "taken_in", "lost", "deleted")
+TOO_MANY: Final = "too many decisions wait to be recorded"
+
+log = logging.getLogger("runner_policy")
 
 
 class _Sent(Struct):
-    """A batch that the keeper has, how many decisions are in it, and who waits for it."""
+    """A batch that the keeper has, how many decisions are in it, who waits for it, and since when."""
 
     data: bytes
     number: int
     waiting: list[asyncio.Future[None]]
+    since: float
 
 
 class Log(asyncio.Protocol):
@@ -56,6 +67,8 @@ class Log(asyncio.Protocol):
         self._noted: list[Noted] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._sent: dict[int, _Sent] = {}
+        self._size = 0
+        self._sweeping = False
         self._number = 0
         self._loop = asyncio.get_running_loop()
         self._flushing: asyncio.Handle | None = None
@@ -91,7 +104,7 @@ class Log(asyncio.Protocol):
         future: asyncio.Future[None] = self._loop.create_future()
         if self.waiting >= self._bound:
             self.overflowed += 1
-            future.set_exception(LogUnavailable("too many decisions wait to be recorded"))
+            future.set_exception(LogUnavailable(TOO_MANY))
             return future
         self.waiting += 1
         self._noted.append(noted)
@@ -110,6 +123,8 @@ class Log(asyncio.Protocol):
                 while self._sent:
                     await self._settled.wait()
                     self._settled.clear()
+        if self._sent:
+            log.error("the service ends and the log did not say that all decisions are safe", extra={"decisions": self.waiting})
         self._closing = True
         self._beginning.cancel()
         if self._transport is not None:
@@ -126,13 +141,35 @@ class Log(asyncio.Protocol):
             return
         self._number += 1
         data = b"[%d,[%b]]\n" % (self._number, b",".join(map(line, self._noted)))  # one after the other costs a third of each by itself
-        self._sent[self._number] = _Sent(data, len(self._noted), self._waiters)
+        number, waiters = len(self._noted), self._waiters
         self._noted, self._waiters = [], []
+        if self._size + len(data) > SIZE:
+            self.overflowed += number
+            self.waiting -= number
+            _tell(waiters, TOO_MANY)
+            return
+        self._size += len(data)
+        self._sent[self._number] = _Sent(data, number, waiters, self._loop.time())
+        if waiters and not self._sweeping:
+            self._sweeping = True
+            self._loop.call_later(SWEEP, self._sweep)
         if self._transport is not None:
             self._transport.write(data)
 
+    def _sweep(self) -> None:
+        """Whoever has waited too long waits no longer; the decision may be safe after all."""
+        late = self._loop.time() - TURNS * self._kept.patience - SWEEP
+        for batch in self._sent.values():
+            if batch.since < late:
+                _tell(batch.waiting, "the log does not answer")
+        self._sweeping = any(batch.waiting for batch in self._sent.values())
+        if self._sweeping:
+            self._loop.call_later(SWEEP, self._sweep)
+
     async def _begin(self) -> None:
         """A keeper that has what the one before did not say is safe."""
+        if self._process is not None:
+            self._process.poll()
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen([*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: ASYNC220, S603  # it only starts it; our own module, by our own interpreter
@@ -152,18 +189,30 @@ class Log(asyncio.Protocol):
         *lines, self._heard = (self._heard + data).split(b"\n")
         for told in lines:
             said = self._decode(told)
-            self._counts = said.counts
+            self._told(said.counts)
             for number in said.batches:
                 batch = self._sent.pop(number, None)
                 if batch is not None:
+                    self._size -= len(batch.data)
                     self.waiting -= batch.number
                     _tell(batch.waiting, said.error)
         self._settled.set()
+
+    def _told(self, counts: Counts) -> None:
+        before, self._counts = self._counts, counts
+        if before.store_up and not counts.store_up:
+            log.error("the decision log's store is away; decisions are put on the disk", extra={"error": counts.last_error})
+        elif counts.store_up and not before.store_up:
+            log.info("the decision log's store takes decisions again")
+        if counts.lost > before.lost and before.lost == 0:
+            log.error("decisions are lost: neither the log's store nor the disk takes them", extra={"error": counts.last_error})
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Another keeper is needed."""
         self._transport, self._heard = None, b""
         self._before = self.counts
+        if not self._closing:
+            log.error("the process that keeps the decision log ended; another is started")
         self._away("the process that keeps the log ended")
 
     def _away(self, said: str) -> None:
@@ -177,6 +226,7 @@ class Log(asyncio.Protocol):
 
 
 def _tell(waiting: list[asyncio.Future[None]], error: str | None) -> None:
+    """Whoever waits hears that the decision is safe, or why not."""
     for future in waiting:
         if not future.done():
             if error is None:

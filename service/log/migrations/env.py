@@ -2,5 +2,7 @@
 
 from alembic import context
 
-context.configure(connection=context.config.attributes["connection"], transactional_ddl=False)
+from service.log.schema import VERSIONS
+
+context.configure(connection=context.config.attributes["connection"], version_table=VERSIONS, transactional_ddl=False)
 context.run_migrations()

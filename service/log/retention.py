@@ -1,0 +1,61 @@
+"""What is too old, or too much, is deleted: the oldest records first, some at a time.
+
+Owns how large the log is, and that a call is bounded work, so that no writer waits for long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
+
+from service.log.store import TABLE
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+PART: Final = 1000
+"""How many records one call deletes at most."""
+PAGES: Final = 4096
+"""How many free pages of SQLite's file one call gives back at most."""
+SAMPLE: Final = 200
+"""The newest records, of which the size of one is told."""
+
+
+def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
+    """Delete records with an id below ``oldest``, and the oldest ones while the log is larger than ``size`` bytes; how many went.
+
+    What it returns is 0 when there is nothing left to do.
+    """
+    gone = _deleted(connection, oldest) if oldest is not None else 0
+    if not gone and size is not None and size_of(connection) > size:
+        gone = _deleted(connection, None)
+    if gone and connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")  # else the next call would see the rows of a second ago, and delete too many
+    connection.commit()
+    if gone and connection.dialect.name == "sqlite":
+        # The statement gives back a page a step, and ``execute`` makes one step of it.
+        connection.connection.driver_connection.executescript(f"PRAGMA incremental_vacuum({PAGES})")  # type: ignore[union-attr]  # there is one
+    return gone
+
+
+def _deleted(connection: Connection, below: str | None) -> int:
+    oldest = select(TABLE.c.decision_id).order_by(TABLE.c.decision_id).limit(PART)
+    if below is not None:
+        oldest = oldest.where(TABLE.c.decision_id < below)
+    return connection.execute(TABLE.delete().where(TABLE.c.decision_id.in_(oldest))).rowcount
+
+
+def size_of(connection: Connection) -> int:
+    """How many bytes the records take, about.
+
+    In PostgreSQL that is the server's own count of live rows, as many bytes each as the newest have: to count them would read all of them,
+    and its files do not become smaller when rows go. After a crash the server counts anew, and rows are deleted later.
+    """
+    if connection.dialect.name == "sqlite":
+        pages, free, page = (connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "freelist_count", "page_size"))
+        return int((pages - free) * page)
+    newest = f"SELECT * FROM {TABLE.name} ORDER BY decision_id DESC LIMIT {SAMPLE}"  # noqa: S608  # our own names
+    one = f"SELECT coalesce(avg(pg_column_size(d.*)), 0) FROM ({newest}) d"  # noqa: S608  # our own names
+    live = f"SELECT n_live_tup FROM pg_stat_user_tables WHERE relid = '{TABLE.name}'::regclass"  # noqa: S608  # our own names
+    return int(connection.exec_driver_sql(f"SELECT ({live}) * ({one})").scalar_one() or 0)

@@ -1,0 +1,179 @@
+"""Both kinds of store, real keepers, and the service as it is started; each test has a log of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import time
+from contextlib import asynccontextmanager
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from doors import conftest as doors
+from postgres import Postgres
+from postgres import postgres as started
+
+from policy.request import read_request
+from service.log.keeper import Kept
+from service.log.reading import Asked, stream
+from service.log.record import record
+from service.log.store import Store, StoreFailed, read_url
+from service.log.writer import Writer
+from service.log.writing import Log
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    import httpx
+
+    from policy.policy import Policy
+    from service.log.record import Noted
+
+run, call, serve, on_terminal = doors.run, doors.call, doors.serve, doors.on_terminal
+TODAY = date(2026, 1, 1)
+FACTS = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
+LABELS = '{"id":"tests"}'
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, one a process of the tests."""
+    with started() as server:
+        yield server
+
+
+class Place:
+    """A log's store, which may be taken away, and the folder of what it does not take."""
+
+    def __init__(self, url: str, folder: Path, server: Postgres | None) -> None:
+        self.url, self.folder, self.server = url, folder, server
+        self.spill = folder / "spill"
+        self.file = Path(read_url(url).database or "") if server is None else None
+
+    def records(self) -> list[dict[str, Any]]:
+        """What the store has, the oldest first; nothing where there is no store."""
+        try:
+            return [msgspec.json.decode(msgspec.json.encode(record(row))) for part in stream(Store(read_url(self.url), 30), Asked()) for row in part]
+        except StoreFailed:
+            return []
+
+    def ids(self) -> list[str]:
+        """Which decisions the store has, the oldest first."""
+        return [found["decision_id"] for found in self.records()]
+
+    def spilled(self) -> list[str]:
+        """Which decisions lie on the disk."""
+        lines = [line for path in sorted(self.spill.glob("*.jsonl")) for line in path.read_text().splitlines()]
+        return [msgspec.json.decode(line)[0] for line in lines]
+
+    @property
+    def spill_size(self) -> int:
+        """How many bytes the largest file on the disk has."""
+        return max(path.stat().st_size for path in self.spill.glob("*.jsonl"))
+
+    def hold(self) -> Any:
+        """Nobody else can write the store until what is returned is closed."""
+        if self.server is None:
+            held: Any = sqlite3.connect(self.file or "", isolation_level=None)
+            held.execute("BEGIN EXCLUSIVE")
+            return held
+        held = self.server.connection(self.url)
+        held.execute("LOCK TABLE decisions IN ACCESS EXCLUSIVE MODE")
+        return held
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """A store of each kind, without records."""
+    found: Place = request.getfixturevalue("sqlite" if request.param == "sqlite" else "on_server")
+    return found
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Place:
+    """A store in SQLite that nobody has made yet."""
+    return Place(f"sqlite:///{tmp_path / 'log' / 'decisions.db'}", tmp_path, None)
+
+
+@pytest.fixture
+def sqlite(new: Place) -> Place:
+    """A store in SQLite, where the kind makes no difference."""
+    return made(new)
+
+
+@pytest.fixture
+def on_server(postgres: Postgres, tmp_path: Path) -> Place:
+    """A store in PostgreSQL."""
+    return made(Place(postgres.database(), tmp_path, postgres))
+
+
+@pytest.fixture
+def noted(policy: Policy) -> Callable[..., Noted]:
+    """A decision as the log takes it; each has an id of its own."""
+
+    def make(caller: str = "argo", facts: dict[str, Any] | None = None, version: str = "0.23.0", request_id: str | None = None) -> Noted:
+        document = {"facts": FACTS if facts is None else facts, "vllm_version": version, "request_id": request_id}
+        request = read_request(document, policy.releases)
+        return policy.answer(request, TODAY), request, "v1/decisions", caller, 1000
+
+    return make
+
+
+def id_of(noted: Noted) -> str:
+    return str(msgspec.json.decode(noted[0].json)["decision_id"])
+
+
+def made(place: Place) -> Place:
+    """A place whose store is there; to make it takes a keeper a while."""
+    writer = Writer(read_url(place.url), 30)
+    writer.open()
+    writer.close()
+    return place
+
+
+@asynccontextmanager
+async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterator[Log]:
+    """A log with a keeper, as a process of the service has it."""
+    usual = {"spill_size": 1 << 30, "patience": 5.0, "durable": False, "keep_seconds": None, "keep_size": None, "labels": LABELS}
+    log = Log(Kept(**{"url": place.url, "spill": str(place.spill), **usual, **kept}), bound)
+    try:
+        yield log
+    finally:
+        await log.close(20)
+
+
+async def until(holds: Callable[[], object], log: Log | None = None, seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends, log.state() if log is not None else "it does not come true"
+        await asyncio.sleep(0.01)
+
+
+def becomes(holds: Callable[[], object], seconds: float = 30.0) -> None:
+    """The same, in a test without a loop."""
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends, "it does not come true"
+        time.sleep(0.01)
+
+
+def going(test: Awaitable[None]) -> None:
+    """Run a test's own loop."""
+    asyncio.run(test)  # type: ignore[arg-type]  # a coroutine
+
+
+def counts(client: httpx.Client) -> dict[str, float]:
+    """The log's numbers, as they are at this moment."""
+    text = client.get("/metrics").text
+    return {name.removesuffix("_total"): float(value) for name, value in re.findall(r"^runner_policy_log_(\w+) (\S+)$", text, re.MULTILINE)}
+
+
+def settled(client: httpx.Client) -> dict[str, Any]:
+    """What the service says of its log."""
+    found: dict[str, Any] = client.get("/readyz?verbose").json()["log"]
+    return found

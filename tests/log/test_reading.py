@@ -1,0 +1,265 @@
+"""The log as it is asked: pages, filters and faults, over HTTP and by the command line; followed, and taken out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doors.conftest import BIN, ROOT, environment
+from msgspec.structs import replace
+from uuid_utils import uuid7
+
+from policy.errors import RequestInvalid
+from service.log import reading
+from service.log.following import Following
+from service.log.reading import Asked, page, read_asked, stream
+from service.log.record import Row, first_id, timestamp
+from service.log.store import Store, read_url
+from service.log.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from doors.conftest import Done, Server
+    from log.conftest import Place
+
+SECONDS = 100
+BEGAN = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def decision(second: int, **members: Any) -> Row:
+    """A record of a moment; each fifth is unlike the others."""
+    decision_id = first_id(BEGAN + timedelta(seconds=second))[:13] + str(uuid7())[13:]
+    odd = second % 5 == 0
+    runner, outcome, release, caller = ("v1", "fallback", "0.24.0", "argo") if odd else ("v2", "default", "0.23.0", "flux")
+    result = {
+        "decision_id": decision_id,
+        "runner": runner,
+        "outcome": outcome,
+        "starts": not odd,
+        "summary": "why [it] is so",
+        "reasons": [{"rule": "kv-connector-fallback" if odd else "v2-by-default"}],
+        "release": {"decided_as": release},
+    }
+    text = json.dumps(result, separators=(",", ":"))
+    usual = Row(decision_id, caller, "v1/decisions", runner, outcome, not odd, release, "sha256:0", 1, odd, "{}", "{}", text)
+    return replace(usual, **members)
+
+
+ROWS = [decision(second) for second in range(SECONDS)]
+
+
+def ids(rows: Any) -> list[str]:
+    return [row.decision_id for row in rows]
+
+
+def filled(place: Place, rows: list[Row]) -> Store:
+    writer = Writer(read_url(place.url), 30)
+    writer.write(rows)
+    writer.close()
+    return Store(read_url(place.url), 30)
+
+
+@pytest.fixture
+def store(place: Place) -> Iterator[Store]:
+    found = filled(place, ROWS)
+    yield found
+    found.close()
+
+
+def test_pages_follow_each_other_to_the_end(store: Store) -> None:
+    found, until = [], None
+    for size in (30, 30, 30, 10):
+        part = page(store, Asked(until=until, limit=30))
+        assert len(part.items) == size
+        found += ids(part.items)
+        until = part.next
+    assert until is None
+    assert found == ids(ROWS)[::-1]
+
+
+ODD, EVEN = ROWS[::5], [row for number, row in enumerate(ROWS) if number % 5]
+FILTERS: dict[str, tuple[dict[str, str], list[Row]]] = {
+    "runner": ({"runner": "v1"}, ODD),
+    "no runner": ({"runner": "null"}, []),
+    "outcome": ({"outcome": "default"}, EVEN),
+    "starts": ({"starts": "true"}, EVEN),
+    "does not start": ({"starts": "false"}, ODD),
+    "release": ({"vllm_version": "0.24.0"}, ODD),
+    "rule": ({"rule": "kv-connector-fallback"}, ODD),
+    "part of a rule's name": ({"rule": "kv-connector"}, []),
+    "caller": ({"requested_by": "argo"}, ODD),
+    "nobody": ({"requested_by": "null"}, []),
+    "path": ({"path": "/v1/decisions"}, ROWS),
+    "revision": ({"revision": "sha256:1"}, []),
+    "since": ({"since": "2026-06-01T12:01:00Z"}, ROWS[60:]),
+    "since, elsewhere": ({"since": "2026-06-01T14:01:00+02:00"}, ROWS[60:]),
+    "until": ({"until": "2026-06-01T12:01:00"}, ROWS[:60]),
+    "until an id": ({"until": ROWS[3].decision_id}, ROWS[:3]),
+    "since an id": ({"since": ROWS[97].decision_id}, ROWS[97:]),
+    "ago": ({"since": "99999d"}, ROWS),
+    "a moment ago": ({"since": "1s"}, []),
+    "several": ({"runner": "v1", "since": "2026-06-01T12:01:00Z", "starts": "false"}, ROWS[60::5]),
+}
+
+
+@pytest.mark.parametrize("looked_at", [20_000, 17])
+def test_each_filter_finds_what_it_says_however_far_one_question_looks(store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
+    monkeypatch.setattr(reading, "LOOKED_AT", looked_at)
+    for name, (members, expected) in FILTERS.items():
+        asked = replace(read_asked(members), limit=9)
+        found: list[str] = []
+        until = asked.until
+        for _ in range(100):
+            part = page(store, replace(asked, until=until))
+            found += ids(part.items)
+            until = part.next
+            if until is None:
+                break
+        assert (name, found) == (name, ids(expected)[::-1])
+        assert (name, [each for part_ in stream(store, asked) for each in ids(part_)]) == (name, ids(expected))
+
+
+def test_every_fault_is_named() -> None:
+    members = {"runner": "v3", "outcome": "x", "starts": "yes", "rule": "NO", "since": "999999d", "until": "soon", "limit": "0", "path": "", "colour": "red"}
+    with pytest.raises(RequestInvalid) as raised:
+        read_asked(members)
+    assert [fault.message for fault in raised.value.faults] == [
+        (
+            "unknown parameter `colour`; legal: "
+            "`runner`, `outcome`, `vllm_version`, `requested_by`, `path`, `revision`, `starts`, `rule`, `since`, `until`, `limit`"
+        ),
+        "runner: `v3` is not legal; legal: `v1`, `v2`, `null`",
+        "outcome: `x` is not legal; legal: `override`, `required`, `default`, `not-default`, `fallback`, `null`",
+        "path: `` is not legal; legal: a text of at most 256 characters",
+        "starts: `yes` is not legal; legal: `true`, `false`",
+        "rule: `NO` is not legal; legal: a rule's id",
+        "since: `999999d` is not legal; legal: a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`",
+        "until: `soon` is not legal; legal: a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`",
+        "limit: `0` is not legal; legal: a whole number from 1 to 1000",
+    ]
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-01-01"])
+def test_any_moment_is_taken(moment: str) -> None:
+    assert read_asked({"since": moment}).since
+
+
+def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[Server]], place: Place) -> None:
+    filled(place, ROWS).close()
+    with serve(RUNNER_POLICY_LOG=place.url, RUNNER_POLICY_LOG_KEEP_DAYS="9999") as server, server.client() as client:
+        first = client.get("/v1/log", params={"runner": "v1", "limit": "15"}).json()
+        second = client.get("/v1/log", params={"runner": "v1", "limit": "15", "until": first["next"]}).json()
+        assert [each["decision_id"] for each in [*first["items"], *second["items"]]] == ids(ODD)[::-1]
+        assert second["next"] is None
+        wrong = client.get("/v1/log", params={"limit": "many", "colour": "red"})
+        assert (wrong.status_code, len(wrong.json()["errors"])) == (422, 2)
+        assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").json()["timestamp"] == "2026-06-01T12:00:07.000Z"
+
+
+def test_the_log_cannot_be_asked_while_its_store_is_away_or_hangs(serve: Callable[..., AbstractContextManager[Server]], on_server: Place) -> None:
+    server = on_server.server
+    assert server is not None
+    filled(on_server, ROWS).close()
+    with serve(RUNNER_POLICY_LOG=on_server.url, RUNNER_POLICY_LOG_TIME="1") as service, service.client() as client:
+        assert client.get("/v1/log").status_code == 200
+        with server.frozen():
+            hanging = client.get("/v1/log")
+            assert (hanging.status_code, hanging.json()["type"]) == (503, "urn:runner-policy:problem:log-unavailable")
+        with server.away():
+            away = client.get("/v1/log")
+            assert away.status_code == 503
+            assert server.password not in away.text
+        assert client.get("/v1/log").status_code == 200
+
+
+def test_the_command_line_finds_and_takes_out(call: Callable[..., Done], place: Place, tmp_path: Path) -> None:
+    from arro3.io import read_parquet  # noqa: PLC0415  # only here
+
+    filled(place, ROWS).close()
+    log = {"RUNNER_POLICY_LOG": place.url}
+    found = call("log", "query", "--runner", "v1", "--limit", "3", "--until", "2026-06-01T12:01:00Z", **log)
+    assert (found.code, [json.loads(each)["decision_id"] for each in found.out.splitlines()]) == (0, ids(ODD[:12][::-1][:3]))
+    assert call("log", "query", "--requested-by", "nobody", **log).code == 1
+    wrong = call("log", "query", "--since", "soon", "--outcome", "x", **log)
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 2)
+    assert [json.loads(each)["decision_id"] for each in call("log", "tail", "-n", "4", **log).out.splitlines()] == ids(ROWS[-4:])
+    lines = call("log", "export", "-", "--no-starts", **log)
+    assert [json.loads(each) for each in lines.out.splitlines()] == [each for each in place.records() if not each["result"]["starts"]]
+    assert lines.err.strip() == "20 decisions"
+    file = tmp_path / "log.parquet"
+    assert call("log", "export", str(file), **log).code == 0
+    table = read_parquet(file).read_all()
+    columns = {name: table.column(name).to_pylist() for name in table.schema.names}
+    assert columns.pop("timestamp") == [BEGAN + timedelta(seconds=second) for second in range(SECONDS)]
+    assert [Row(*(columns[name][n] for name in Row.__struct_fields__)) for n in range(SECONDS)] == ROWS
+    assert call("log", "export", str(tmp_path), **log).code == 2
+    assert call("log", "export", "-", "--format", "parquet", **log).code == 2
+
+
+def test_an_export_that_fails_on_the_way_is_said(call: Callable[..., Done], on_server: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = on_server.server
+    assert server is not None
+    filled(on_server, ROWS).close()
+    monkeypatch.setattr(reading, "MOST", 10)
+    monkeypatch.setattr(reading, "USUAL", 10)
+    with server.connection(on_server.url) as connection:
+        connection.execute(f"UPDATE decisions SET result = '' WHERE decision_id = '{ROWS[50].decision_id}'")
+        connection.execute("ALTER TABLE decisions RENAME TO others")
+        connection.execute(
+            "CREATE VIEW decisions AS SELECT decision_id, requested_by, path, runner, outcome, starts, vllm_version, revision, "
+            "(nanoseconds / length(result))::bigint AS nanoseconds, erased, labels, input, result FROM others"
+        )
+    for name in ("log.parquet", "log.jsonl"):
+        done = call("log", "export", str(tmp_path / name), RUNNER_POLICY_LOG=on_server.url)
+        assert (done.code, done.err.strip()) == (2, "the log cannot be asked: a record is refused (DivisionByZero)")
+
+
+def test_what_is_followed_comes_once_though_it_comes_late(place: Place) -> None:
+    store = filled(place, ROWS[:90])
+    following = Following(store, 3)
+    assert ids(following.newest) == ids(ROWS[87:90])
+    assert ids(following.fresh()) == []
+    filled(place, [ROWS[92], ROWS[95]]).close()
+    assert ids(following.fresh()) == ids([ROWS[92], ROWS[95]])
+    filled(place, [ROWS[91], ROWS[94], ROWS[96]]).close()
+    assert ids(following.fresh()) == ids([ROWS[91], ROWS[94], ROWS[96]])
+    filled(place, [decision(80), ROWS[97]]).close()  # one of them is too late
+    assert ids(following.fresh()) == ids([ROWS[97]])
+    store.close()
+
+
+def test_an_empty_log_is_followed(place: Place) -> None:
+    store = Store(read_url(place.url), 30)
+    following = Following(store, 10)
+    assert following.newest == []
+    filled(place, ROWS[:2]).close()
+    assert ids(following.fresh()) == ids(ROWS[:2])
+    store.close()
+
+
+def test_tail_goes_on_until_it_is_interrupted(sqlite: Place) -> None:
+    filled(sqlite, ROWS[:5]).close()
+    command = [str(BIN / "runner-policy"), "log", "tail", "-n", "2", "-f", "--log", sqlite.url]
+    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        shown = [json.loads(process.stdout.readline())["decision_id"] for _ in range(2)]
+        filled(sqlite, ROWS[5:8]).close()
+        shown += [json.loads(process.stdout.readline())["decision_id"] for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    assert shown == ids(ROWS[3:8])
+
+
+def test_a_terminal_has_a_table(on_terminal: Callable[..., tuple[int, str]], sqlite: Place) -> None:
+    filled(sqlite, ROWS[:2]).close()
+    code, shown = on_terminal("log", "query", RUNNER_POLICY_LOG=sqlite.url)
+    assert code == 0
+    assert [timestamp(ROWS[1].decision_id), timestamp(ROWS[0].decision_id)] == [line.split()[0] for line in shown.splitlines()[1:]]
+    assert "why [it] is so" in shown

@@ -1,0 +1,318 @@
+"""What is logged of each call: whole records, nothing secret, and enough to decide the same again."""
+
+from __future__ import annotations
+
+import json
+import socket
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from doors.conftest import serving
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from log.conftest import FACTS, LABELS, TODAY, becomes
+
+from policy.request import read_request
+from policy.usual import read_usual
+from policy.vocabulary import VOCABULARY, Kind
+from service.log.record import Line, line, record, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    import httpx
+    from doors.conftest import Done, Server
+    from log.conftest import Place
+
+    from policy.policy import Policy
+    from policy.vocabulary import Fact
+
+QWEN = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+DEPLOYMENT = {"args": ["serve", "m", "-tp", "2"], "model_configs": {"m": QWEN}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "spec": {
+        "containers": [
+            {"name": "a", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "m"]},
+            {"name": "b", "image": "vllm/vllm-openai:v0.33.0", "command": ["vllm", "serve", "m"]},
+        ]
+    },
+}
+REVIEW = Path(__file__).parent.parent / "core" / "admission" / "deployment-create.json"
+SECRETS = ("sk-argument", "hf-variable", "env-secret", "of-the-process", "unknown-flag", "in-extra-config", "config-member")
+
+
+def items(client: httpx.Client, **asked: str) -> list[dict[str, Any]]:
+    """The newest records; none for as long as the store is not made."""
+    found: list[dict[str, Any]] = client.get("/v1/log", params={"limit": "1000", **asked}).json().get("items", [])
+    return found
+
+
+def logged(client: httpx.Client, number: int, **asked: str) -> list[dict[str, Any]]:
+    """The records, the oldest first, once there are so many."""
+    becomes(lambda: len(items(client, **asked)) >= number)
+    found = items(client, **asked)
+    assert len(found) == number
+    return found[::-1]
+
+
+def kept_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of an answer."""
+    return {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
+
+
+def whole(answer: dict[str, Any], asked: dict[str, Any], found: dict[str, Any], path: str = "v1/decisions", **more: Any) -> dict[str, Any]:
+    """The record that an answer has; how long it took and when it was are taken from the one that was found."""
+    assert found["metrics"]["timer_server_handler_ns"] > 0
+    return {
+        "decision_id": answer["decision_id"],
+        "timestamp": found["timestamp"],
+        "labels": {"id": socket.gethostname(), "version": version("runner-policy"), "cluster": "blue"},
+        "revision": answer["policy"]["revision"],
+        "path": path,
+        "requested_by": "127.0.0.1",
+        "input": asked,
+        "result": kept_of(answer),
+        "metrics": found["metrics"],
+        **more,
+    }
+
+
+ERASED: dict[str, Any] = {"erased": ["/input/deployment"]}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A service that logs to a store of each kind."""
+    url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
+    with serving(tmp_path_factory.mktemp("server"), RUNNER_POLICY_LOG=url, RUNNER_POLICY_LOG_LABELS='{"cluster": "blue"}') as started:
+        yield started
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    with server.client() as found:
+        yield found
+
+
+def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
+    facts = {"vllm_version": "0.23.0", "facts": FACTS}
+    one = client.post("/v1/decisions", json={"request_id": "r-1", **facts}).json()
+    again = [client.post("/v1/decisions", json=facts).json() for _ in range(3)]
+    upstream = client.post("/v1/decisions", json={"layers": ["upstream"], "facts": FACTS, "vllm_version": "0.24.0"}).json()
+    text = client.post(
+        "/v1/decisions", content="facts: {model_config: {architectures: [Qwen3ForCausalLM]}}", headers={"content-type": "application/yaml"}
+    ).json()
+    nearest = client.post("/v1/decisions", json={"facts": FACTS, "vllm_version": "0.99.0", "beyond_verified": "nearest"}).json()
+    deployed = client.post("/v1/decisions", json={"deployment": DEPLOYMENT, "explain": True}).json()
+    pod = client.post("/v1/decisions", json={"manifest": POD, "model_configs": {"m": QWEN}}).json()
+    batch = client.post("/v1/decisions/batch", json={"items": [facts, {"facts": {"wrong": 1}}, {"deployment": DEPLOYMENT}]}).json()
+    lines = b"\n".join(json.dumps(each).encode() for each in (facts, {"wrong": 1}, {"deployment": DEPLOYMENT}))
+    streamed = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"}).text
+    reviewed = client.post("/v1/admission", content=REVIEW.read_bytes()).json()
+    assert reviewed["response"]["allowed"]
+    client.post("/v1/dry-run", json=facts)
+    assert client.post("/v1/decisions", json={"facts": {"wrong": 1}}).status_code == 422
+
+    found = logged(client, 15)
+    at = {each["decision_id"]: each for each in found}
+    assert len({each["decision_id"] for each in again}) == 3
+    derived = {**FACTS, "parallel_config": {"tensor_parallel_size": 2}}
+    input_of = {name: at[name]["input"] for name in at}
+    stream = [json.loads(each) for each in streamed.splitlines()]
+    expected = [
+        whole(one, {"request_id": "r-1", **facts}, at[one["decision_id"]]),
+        *(whole(each, facts, at[each["decision_id"]]) for each in again),
+        whole(upstream, {"vllm_version": "0.24.0", "layers": ["upstream"], "facts": FACTS}, at[upstream["decision_id"]]),
+        whole(text, facts, at[text["decision_id"]]),
+        whole(nearest, {"vllm_version": "0.99.0", "beyond_verified": "nearest", "facts": FACTS}, at[nearest["decision_id"]]),
+        whole(deployed, input_of[deployed["decision_id"]], at[deployed["decision_id"]], **ERASED),
+        *(whole(each["decision"], input_of[each["decision"]["decision_id"]], at[each["decision"]["decision_id"]], **ERASED) for each in pod["items"]),
+        whole(batch["items"][0], facts, at[batch["items"][0]["decision_id"]], "v1/decisions/batch"),
+        whole(batch["items"][2], input_of[batch["items"][2]["decision_id"]], at[batch["items"][2]["decision_id"]], "v1/decisions/batch", **ERASED),
+        whole(stream[0], facts, at[stream[0]["decision_id"]], "v1/decisions/batch"),
+        whole(stream[2], input_of[stream[2]["decision_id"]], at[stream[2]["decision_id"]], "v1/decisions/batch", **ERASED),
+    ]
+    assert [each["path"] for each in found[-1:]] == ["v1/admission"]
+    assert found[:-1] == expected
+    assert input_of[deployed["decision_id"]]["facts"]["model_config"] == derived["model_config"]
+    assert input_of[deployed["decision_id"]]["facts"]["parallel_config"]["tensor_parallel_size"] == 2
+
+
+def test_a_record_asked_again_is_decided_alike(client: httpx.Client) -> None:
+    """Those of the test before; their input is a request."""
+
+    def said(answer: dict[str, Any]) -> dict[str, Any]:
+        return {name: answer[name] for name in ("runner", "outcome", "starts", "startup_errors", "summary", "reasons", "upstream", "set_env")}
+
+    client.post("/v1/decisions", json={"deployment": DEPLOYMENT})
+    becomes(lambda: items(client))
+    for found in items(client):
+        again = client.post("/v1/decisions", json=found["input"]).json()
+        assert said(again) == said(found["result"])
+
+
+def test_one_decision_is_found_by_its_id_and_others_are_not_there(client: httpx.Client) -> None:
+    made = client.post("/v1/decisions", json={"facts": FACTS}).json()["decision_id"]
+    becomes(lambda: client.get(f"/v1/decisions/{made}").status_code == 200)
+    assert client.get(f"/v1/decisions/{made}").json() == client.get("/v1/log", params={"limit": "1"}).json()["items"][0]
+    other = client.get("/v1/decisions/01890a5d-ac96-774b-bcce-b302099a8057")
+    assert (other.status_code, other.json()["type"]) == (404, "urn:runner-policy:problem:not-found")
+    assert client.get("/v1/decisions/nothing").status_code == 404
+
+
+def test_no_secret_is_anywhere(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+    """Dry runs are logged here as well, and records printed."""
+    args = ["serve", "m", "--api-key", "sk-argument", "--wrong-flag", "unknown-flag", "--kv-transfer-config"]
+    args.append('{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"token": "in-extra-config"}}')
+    env = {"HF_TOKEN": "hf-variable", "DATABASE_PASSWORD": "env-secret", "VLLM_USE_V2_MODEL_RUNNER": "1"}
+    asked = {"deployment": {"args": args, "env": env, "model_configs": {"m": {**QWEN, "secret": "config-member"}}}, "explain": True}
+    variables = {"RUNNER_POLICY_LOG_STDOUT": "true", "RUNNER_POLICY_LOG_DRY_RUNS": "true", "HF_TOKEN": "of-the-process"}
+    with serve(**variables) as server, server.client() as client:
+        made = client.post("/v1/decisions", json=asked).raise_for_status().json()["decision_id"]
+        client.post("/v1/dry-run", json=asked).raise_for_status()
+        extra = {"kv_transfer_config": {"kv_connector_extra_config": {"token": "in-extra-config"}}}
+        client.post("/v1/decisions", json={"facts": {**FACTS, **extra}}).raise_for_status()
+        records = logged(client, 3)
+        assert [each["path"] for each in records] == ["v1/decisions", "v1/dry-run", "v1/decisions"]
+        assert records[0]["input"]["facts"]["env"] == {"VLLM_USE_V2_MODEL_RUNNER": True}
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert {"decisions.db", "decisions.db-wal", "serve.log"} <= {path.name for path in files}
+        held = b"".join(path.read_bytes() for path in files)
+    held += b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert made.encode() in held
+    assert [secret for secret in SECRETS if secret.encode() in held] == []
+    printed = [json.loads(text) for text in server.log.read_text().splitlines() if '"decision_id"' in text]
+    assert printed == records
+
+
+def test_nothing_is_kept_where_the_log_is_off(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+    with serve(RUNNER_POLICY_LOG="off") as server, server.client() as client:
+        made = client.post("/v1/decisions", json={"facts": FACTS}).json()["decision_id"]
+        for path in ("/v1/log", f"/v1/decisions/{made}"):
+            answer = client.get(path)
+            assert (answer.status_code, answer.json()["detail"]) == (404, "decisions are not logged here; RUNNER_POLICY_LOG says where they would be")
+        assert "log" not in client.get("/readyz?verbose").json()
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["serve.log"]
+
+
+def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> None:
+    """Standard output is a pipe that is never read; there is much more to print than it holds."""
+    import os  # noqa: PLC0415
+    import subprocess  # noqa: PLC0415
+
+    from doors.conftest import BIN, ROOT, Server, environment, listening  # noqa: PLC0415
+
+    ours, theirs = os.pipe()
+    variables = {"RUNNER_POLICY_PORT": "0", "XDG_STATE_HOME": str(tmp_path), "RUNNER_POLICY_LOG": "off", "RUNNER_POLICY_LOG_STDOUT": "true"}
+    log = tmp_path / "serve.log"
+    with (
+        log.open("wb") as file,
+        subprocess.Popen([BIN / "runner-policy", "serve"], cwd=ROOT, env=environment(**variables), stdout=theirs, stderr=file) as process,
+    ):
+        os.close(theirs)
+        server = Server(process, listening(process, log), log)
+        with server.client() as client:
+            lines = json.dumps({"facts": FACTS}) + "\n"
+            answer = client.post("/v1/decisions/batch", content=lines * 500, headers={"content-type": "application/x-ndjson"})
+            assert len(answer.text.splitlines()) == 500
+            assert client.post("/v1/decisions", json={"facts": FACTS}).status_code == 200
+        process.terminate()
+        first = os.read(ours, 1 << 20)
+        os.close(ours)
+        assert process.wait(30) == 0
+    assert json.loads(first.partition(b"\n")[0])["path"] == "v1/decisions/batch"
+
+
+@pytest.mark.parametrize("url", ["mysql://u:geheim@h/d", "postgresql://u:12@geheim@h/d", "sqlite://", "sqlite:///:memory:", "geheim"])
+def test_a_url_that_is_none_is_said_without_its_password(run: Callable[..., Done], url: str) -> None:
+    done = run("serve", "--port", "0", RUNNER_POLICY_LOG=url)
+    assert done.code == 2
+    assert done.err.startswith("--log: ")
+    assert "heim" not in done.out + done.err
+    assert "12" not in done.err
+
+
+def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite: Place) -> None:
+    assert sqlite.file is not None
+    sqlite.file.unlink()
+    done = call("log", "query", "--log", sqlite.url)
+    assert (done.code, done.out, done.err.strip()) == (2, "", f"{sqlite.file}: no log is there; name it with --log")
+    assert not sqlite.file.exists()
+
+
+def test_an_error_of_the_database_has_no_password(call: Callable[..., Done], on_server: Place) -> None:
+    assert on_server.server is not None
+    for url in (on_server.url.replace("owner:", "nobody:"), on_server.url.replace("/log", "/none"), on_server.url + "?wrong=1"):
+        done = call("log", "query", RUNNER_POLICY_LOG=url)
+        assert done.code == 2
+        assert "the log cannot be asked: " in done.err
+        assert not any(word in done.out + done.err for word in (on_server.server.password, on_server.server.password[:8]))
+
+
+def values(fact: Fact) -> list[Any]:
+    """Some legal values of a fact."""
+    match fact.kind:
+        case Kind.PRESENCE:
+            legal: list[Any] = [{}, {"else": "?"}, None]
+        case Kind.VARIABLE:
+            legal = ["0", "1", True, False, None, "yes", "", " 1 ", "1.5", "'\"\\\n", "日本"]
+        case Kind.BOOLEAN:
+            legal = [True, False]
+        case Kind.INTEGER:
+            legal = [fact.least, fact.least + 1, 2, 3, 2**31 - 1]
+        case Kind.CHOICE:
+            legal = list(fact.choices)
+        case Kind.TEXT:
+            legal = ["", "ray", "NixlConnector", "\0", "'\"\\\n日本"]
+        case Kind.TEXTS:
+            legal = [[], ["Qwen3ForCausalLM"], ["OPTForCausalLM", "x"]]
+        case Kind.LIST:
+            legal = [[], [1], ["a.b:C"], [[1, 2, 3]]]  # with a null in it, only the full way reads it
+    return [*legal, None] if fact.nullable else legal
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Facts as a request nests them; nothing stands below what is no object."""
+    document: dict[str, Any] = {"model_config": {}}
+    facts = {fact.name: fact for fact in VOCABULARY}
+    for name in sorted(facts, key=lambda name: (name.count("."), name)):
+        if not draw(st.integers(0, 4)):
+            *above, last = name.split(".")
+            place: Any = document
+            for part in above:
+                place = place.setdefault(part, {}) if isinstance(place, dict) else None
+            if isinstance(place, dict):
+                place[last] = draw(st.sampled_from(values(facts[name])))
+    return document
+
+
+def without_id(answer: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer)
+    del found["decision_id"]
+    return found
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(facts=documents(), release=st.sampled_from(["0.20.0", "0.23.0", "0.23.9", "0.29.0", "0.33.0", "0.99.0", None]), upstream=st.booleans())
+def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts: dict[str, Any], release: str | None, *, upstream: bool) -> None:
+    document = {"facts": facts, "vllm_version": release, "beyond_verified": "nearest", **({"layers": ["upstream"]} if upstream else {})}
+    request = read_request(document, policy.releases)
+    answer = policy.answer(request, TODAY)
+    kept = record(row(msgspec.json.decode(line((answer, request, "v1/decisions", "argo", 1)), type=Line), LABELS))
+    expected = without_id(answer.json)
+    if release is None:
+        expected["release"]["defaulted"] = False  # the record says the version
+    asked = bytes(kept.input)
+    usual = read_usual(asked, policy.releases)
+    assert usual is not None
+    for again in (usual, read_request(json.loads(asked), policy.releases)):
+        found = without_id(policy.answer(again, TODAY).json)
+        assert {**found, "warnings": []} == {**expected, "warnings": []}
+        assert policy.answer(again, TODAY).weighed.facts.row == answer.weighed.facts.row
