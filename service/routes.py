@@ -1,15 +1,15 @@
 """The calls that only show: the policy, the rules, the releases, the vocabulary, and whether all is well.
 
-Owns their routes, and what unknown paths and methods are answered.
+Owns their routes, and what unknown paths and methods are answered. What may stand in their addresses is described in ``openapi.parameters``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 T = TypeVar("T")
-
-VerboseQuery = Annotated[str | None, Query(description="say what is loaded, and what came of the last try to load another")]
-VersionQuery = Annotated[str | None, Query(description="only the rules of this vLLM release", examples=["0.24.0"])]
 
 
 def _served(request: Request) -> Served:
@@ -62,7 +59,7 @@ async def policy(request: Request) -> Response:
 
 
 @router.get("/v1/rules")
-async def rules(request: Request, vllm_version: VersionQuery = None) -> Response:
+async def rules(request: Request, vllm_version: str | None = None) -> Response:
     """The catalogue in order of precedence, or the rules of one release."""
     answers = _answers(request)
     if vllm_version is None:
@@ -71,7 +68,7 @@ async def rules(request: Request, vllm_version: VersionQuery = None) -> Response
 
 
 @router.get("/v1/rules/{rule_id}")
-async def rule(request: Request, rule_id: str, vllm_version: VersionQuery = None) -> Response:
+async def rule(request: Request, rule_id: str, vllm_version: str | None = None) -> Response:
     """One rule with its history, or as one release has it."""
     answers = _answers(request)
     return _json(answers.rule_document(rule_id, None if vllm_version is None else _release(answers, vllm_version)))
@@ -96,7 +93,7 @@ async def livez() -> Response:
 
 
 @router.get("/readyz")
-async def readyz(request: Request, verbose: VerboseQuery = None) -> Response:
+async def readyz(request: Request, verbose: str | None = None) -> Response:
     """Rules are loaded and requests are decided. `?verbose` says more, and where tokens are needed it needs one with the scope `read`."""
     served = _served(request)
     if verbose is None:
@@ -114,7 +111,7 @@ async def metrics(request: Request) -> Response:
 
 @router.get("/v1/log")
 async def log(request: Request) -> Response:
-    """Logged decisions, the newest first: by `runner`, `outcome`, `starts`, `vllm_version`, `rule`, `requested_by`, `path`, `revision`, `since`, `until`."""
+    """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
     from service.log.reading import page, read_asked  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)

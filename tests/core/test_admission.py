@@ -17,7 +17,11 @@ from msgspec.structs import replace
 
 from policy.decision import encode
 from policy.errors import EngineFailed, RequestInvalid
-from service.admission import MAX_PATH, MAX_WARNING, MAX_WARNINGS, MODEL_CONFIGS, SET_ENV, VLLM_VERSION, Options, Review, read_review, reviewed
+from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
+from service.admission.answer import reviewed
+from service.admission.engines import Options
+from service.admission.review import Review, read_review
+from service.admission.words import MAX_PATH, MAX_WARNING, MAX_WARNINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,26 +63,26 @@ HELD = "nothing is let in here that cannot be decided; add what is missing"
 
 
 @pytest.fixture
-def decide(policy: Policy) -> Callable[[Request], Any]:
+def decide(policy: Policy) -> Callable[..., Any]:
     """The shipped policy's decision on a request."""
 
-    async def decided(request: Request) -> Decision:
+    async def decided(request: Request, **_: bool) -> Decision:
         return policy.decide(request, TODAY)
 
     return decided
 
 
 @pytest.fixture
-def ask(policy: Policy, decide: Callable[[Request], Any]) -> Callable[..., tuple[str, Document]]:
+def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, Document]]:
     """Reviews a document: what happened, and the response as the API server reads it, with its patch as a document and without what varies."""
 
-    def answer(document: Document, options: Options, *, mutating: bool = False, by: Callable[[Request], Any] = decide) -> tuple[str, Document]:
+    def answer(document: Document, options: Options, *, mutating: bool = False, by: Callable[..., Any] = decide) -> tuple[str, Document]:
         return answered(policy, by, document, options, mutating=mutating)
 
     return answer
 
 
-def answered(policy: Policy, decide: Callable[[Request], Any], document: Document, options: Options, *, mutating: bool) -> tuple[str, Document]:
+def answered(policy: Policy, decide: Callable[..., Any], document: Document, options: Options, *, mutating: bool) -> tuple[str, Document]:
     found = asyncio.run(reviewed(read_review(document), policy.releases, decide, options, mutating=mutating))
     whole = json.loads(encode(found.response))
     response: Document = whole.pop("response")
@@ -249,7 +253,7 @@ def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[.
 
 
 def test_an_engine_that_did_not_finish_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:
-    async def failing(_: Request) -> Decision:
+    async def failing(_: Request, **__: bool) -> Decision:
         raise EngineFailed("the rule engine did not finish")
 
     expected = told(f"{TEMPLATE}: not decided: the rule engine did not finish", runner=f"{TEMPLATE}=undecided")
@@ -399,6 +403,34 @@ def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Calla
     assert ask(pod(container, annotations={VLLM_VERSION: "x"}), WARN)[1]["warnings"] == [f"{POD}: not decided: {why}"]
 
 
+def test_an_annotation_asks_for_the_closest_release_where_none_is_known(ask: Callable[..., tuple[str, Document]]) -> None:
+    container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
+    known = "is no release that the rules know; known are 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
+    unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: `0.99.0` {known}"
+    assert ask(pod(container), WARN) == ("undecided", told(unknown, runner=f"{POD}=undecided"))
+    closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"
+    assert ask(pod(container, annotations={BEYOND_VERIFIED: "nearest"}), WARN) == ("warned", told(closest, runner=f"{POD}=v2"))
+    stated = f"{POD}: not decided: the annotation `{VLLM_VERSION}`: `9.9` {known}"
+    latest = {**container, "image": "vllm/vllm-openai:latest"}
+    assert ask(pod(latest, annotations={VLLM_VERSION: "9.9"}), WARN)[1]["warnings"] == [stated]
+    assert ask(pod(latest, annotations={VLLM_VERSION: "9.9", BEYOND_VERIFIED: "nearest"}), WARN)[1]["auditAnnotations"] == {"runner": f"{POD}=v2"}
+    illegal = f"not decided: the annotation `{BEYOND_VERIFIED}`: `newest` is not legal; legal: `nearest`, or leave it out"
+    assert ask(pod(container, annotations={BEYOND_VERIFIED: "newest"}), WARN)[1]["warnings"] == [f"{POD}: {illegal}"]
+    assert max(map(len, (unknown, stated))) <= MAX_WARNING
+
+
+def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document]], policy: Policy) -> None:
+    told_apart = []
+
+    async def noting(request: Request, *, tried: bool = False) -> Decision:
+        told_apart.append(tried)
+        return policy.decide(request, TODAY)
+
+    assert ask(deployment(), ALWAYS, mutating=True, by=noting)[0] == "patched"
+    assert ask(deployment(), ALWAYS, by=noting)[0] == "warned"
+    assert told_apart == [False, True, False]
+
+
 def test_each_template_has_annotations_of_its_own_up_to_a_number(ask: Callable[..., tuple[str, Document]]) -> None:
     document = review_of("leaderworkerset")
     made = document["request"]["object"]
@@ -422,8 +454,8 @@ def test_each_template_has_annotations_of_its_own_up_to_a_number(ask: Callable[.
 # what is said
 
 
-def test_warnings_are_short_printable_lines_and_few(ask: Callable[..., tuple[str, Document]], decide: Callable[[Request], Any]) -> None:
-    async def saying(request: Request) -> Decision:
+def test_warnings_are_short_printable_lines_and_few(ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]) -> None:
+    async def saying(request: Request, **_: bool) -> Decision:
         decision: Decision = await decide(request)
         return replace(decision, set_env={}, warnings=["é“x”\n\t\x1b[31m\u202e" + "y" * 400, *(f"note {number}" for number in range(20))])
 
@@ -450,9 +482,9 @@ def test_a_long_path_is_shortened_in_the_middle(ask: Callable[..., tuple[str, Do
 
 
 def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left_as_it_is(
-    ask: Callable[..., tuple[str, Document]], decide: Callable[[Request], Any]
+    ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
 ) -> None:
-    async def refusing(request: Request) -> Decision:
+    async def refusing(request: Request, **_: bool) -> Decision:
         decision: Decision = await decide(request)
         return replace(decision, starts=False, startup_errors=["Model Runner V1 does not support: x", "second"])
 
@@ -503,10 +535,10 @@ def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(as
     assert ask(set_in_vain, ALWAYS, mutating=True) == ("allowed", NOTHING)
 
 
-def test_what_cannot_be_tried_with_the_variable_is_not_patched(ask: Callable[..., tuple[str, Document]], decide: Callable[[Request], Any]) -> None:
+def test_what_cannot_be_tried_with_the_variable_is_not_patched(ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]) -> None:
     asked = []
 
-    async def once(request: Request) -> Decision:
+    async def once(request: Request, **_: bool) -> Decision:
         asked.append(request)
         if len(asked) > 1:
             raise EngineFailed("the rule engine did not finish")

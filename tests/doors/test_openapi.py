@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -10,10 +11,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
+from service.log.reading import FILTERS, MOST, USUAL
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     import httpx
+
+    from .conftest import Server
 
 Operation = tuple[str, str, dict[str, Any]]
 JSON = "application/json"
@@ -70,6 +76,8 @@ def test_every_call_and_method_is_documented(document: dict[str, Any]) -> None:
         ("post", "/v1/decisions"),
         ("post", "/v1/decisions/batch"),
         ("post", "/v1/dry-run"),
+        ("post", "/v1/admission"),
+        ("post", "/v1/admission/mutate"),
         ("get", "/v1/policy"),
         ("get", "/v1/rules"),
         ("get", "/v1/rules/{rule_id}"),
@@ -97,6 +105,8 @@ def test_every_deciding_call_shows_a_request_of_each_type_that_it_reads(document
         "/v1/decisions": ["application/json", "application/yaml"],
         "/v1/decisions/batch": ["application/json", "application/x-ndjson", "application/yaml"],
         "/v1/dry-run": ["application/json", "application/yaml", "multipart/form-data"],
+        "/v1/admission": ["application/json"],
+        "/v1/admission/mutate": ["application/json"],
     }
 
 
@@ -269,3 +279,64 @@ def test_a_problem_is_documented_and_fits_its_schema(
     response = client.request(method, path.format(rule_id=quote("no such rule")), **arguments)
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
     assert fits(strict(document), content(document, method, path, status, "application/problem+json")["schema"], response.json()) == []
+
+
+REVIEWS = [json.loads(path.read_text()) for path in sorted((Path(__file__).parent.parent / "core/admission").glob("*.json"))]
+
+
+@pytest.mark.parametrize("path", ["/v1/admission", "/v1/admission/mutate"])
+def test_reviews_and_their_answers_fit_their_schemas(client: httpx.Client, document: dict[str, Any], path: str) -> None:
+    asked = document["paths"][path]["post"]["requestBody"]["content"][JSON]["schema"]
+    for review in REVIEWS:
+        assert fits(document, asked, review) == []
+        answer = client.post(path, json=review).json()
+        assert fits(strict(document), content(document, "post", path, 200)["schema"], answer) == []
+
+
+@pytest.mark.parametrize("mutating", [False, True])
+def test_the_example_of_a_review_s_answer_is_what_the_service_answers(client: httpx.Client, document: dict[str, Any], *, mutating: bool) -> None:
+    path = "/v1/admission/mutate" if mutating else "/v1/admission"
+    review = document["paths"][path]["post"]["requestBody"]["content"][JSON]["examples"]["pod"]["value"]
+    answer, example = client.post(path, json=review).json(), content(document, "post", path, 200)["example"]
+    for each in (answer, example):
+        each["response"]["auditAnnotations"].pop("decision-id")
+    assert answer == example
+
+
+def test_every_parameter_of_the_log_is_described(document: dict[str, Any]) -> None:
+    parameters = document["paths"]["/v1/log"]["get"]["parameters"]
+    assert sorted(parameter["name"] for parameter in parameters) == sorted(FILTERS)
+    limit = next(parameter["schema"] for parameter in parameters if parameter["name"] == "limit")
+    assert (limit["maximum"], limit["default"]) == (MOST, USUAL)
+
+
+def test_logged_decisions_fit_their_schemas(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
+        document = client.get("/openapi.json").json()
+        for _, request in REQUESTS:
+            assert client.post("/v1/decisions", json=request).status_code == 200
+        page = client.get("/v1/log").json()
+        record = client.get(f"/v1/decisions/{page['items'][0]['decision_id']}").json()
+        state = client.get("/readyz?verbose").json()
+    assert len(page["items"]) > 10
+    assert fits(strict(document), content(document, "get", "/v1/log", 200)["schema"], page) == []
+    assert fits(strict(document), content(document, "get", "/v1/decisions/{decision_id}", 200)["schema"], record) == []
+    assert fits(document, content(document, "get", "/readyz", 200)["schema"], state) == []
+
+
+def test_a_call_says_the_token_that_it_needs_and_every_status_that_it_can_have(document: dict[str, Any]) -> None:
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    scopes = {path: operation["security"] for _, path, operation in operations(document)}
+    assert {path: [list(each.values()) for each in needed] for path, needed in scopes.items()} == {
+        **{key: [[], [["decide"]]] for key in ("/v1/decisions", "/v1/decisions/batch", "/v1/admission", "/v1/admission/mutate")},
+        "/v1/dry-run": [[], [["dry-run"]]],
+        **{key: [[], [["read"]]] for key in ("/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/facts", "/metrics", "/readyz")},
+        **{key: [[], [["log"]]] for key in ("/v1/log", "/v1/decisions/{decision_id}")},
+        "/livez": [],
+    }
+    for method, path, operation in operations(document):
+        assert path in {"/livez", "/readyz"} or {"200", "503"} <= operation["responses"].keys(), path
+        assert path == "/livez" or {"401", "403", "429"} <= operation["responses"].keys(), path
+        assert method == "get" or {"400", "408", "412", "413", "415", "422"} <= operation["responses"].keys(), path
+        for status, header in (("401", "WWW-Authenticate"), ("429", "Retry-After"), ("503", "Retry-After")):
+            assert status not in operation["responses"] or header in operation["responses"][status]["headers"], path

@@ -1,0 +1,84 @@
+"""What annotations on an engine's way state of it.
+
+Owns their names and the reading of them; the innermost one of a name counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.errors import Misfit, RequestInvalid, at, quoted
+from policy.jsontext import NotJson, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SET_ENV: Final = "runner-policy/set-env"
+MODEL_CONFIGS: Final = "runner-policy/model-configs"
+VLLM_VERSION: Final = "runner-policy/vllm-version"
+BEYOND_VERIFIED: Final = "runner-policy/beyond-verified"
+MAX_ANNOTATION: Final = 262_144
+MEMBERS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFIED}
+"""The annotations that state what a request's member does."""
+
+
+class Stated(Struct, frozen=True):
+    """What the annotations on an engine's way state."""
+
+    model_configs: str | None = None
+    vllm_version: str | None = None
+    beyond_verified: str | None = None
+
+    def members(self) -> dict[str, Any]:
+        """The members of a request that say the same.
+
+        Raises:
+            RequestInvalid: one cannot be read.
+        """
+        said = {"vllm_version": self.vllm_version, "beyond_verified": self.beyond_verified}
+        return said if self.model_configs is None else {**said, "model_configs": _model_configs(self.model_configs)}
+
+
+NOTHING: Final = Stated()
+
+
+def stated_on(way: Sequence[Any]) -> Stated:
+    """What is stated of an engine."""
+    return Stated(said_on(way, MODEL_CONFIGS), said_on(way, VLLM_VERSION), said_on(way, BEYOND_VERIFIED))
+
+
+def named(error: RequestInvalid) -> RequestInvalid:
+    """The same faults of the members that annotations state, each with the name of its annotation."""
+    names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
+    return RequestInvalid([Misfit(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names], error.problem)
+
+
+def said_on(way: Sequence[Any], name: str) -> str | None:
+    """What an annotation says, of the object, its pod template or what else is on the way; the innermost counts."""
+    every = (metadata_of(value).get("annotations") for value in reversed(way))
+    said = next((each[name] for each in every if isinstance(each, dict) and each.get(name) is not None), None)
+    return said if said is None or isinstance(said, str) else quoted(said)
+
+
+def metadata_of(value: Any) -> dict[str, Any]:
+    """An object's metadata, whatever stands there."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _model_configs(text: str) -> Any:
+    """The document of an annotation.
+
+    Raises:
+        RequestInvalid: it is too long, or no JSON.
+    """
+    pointer = at("/metadata/annotations", MODEL_CONFIGS)
+    if len(text) > MAX_ANNOTATION:
+        message = f"the annotation `{MODEL_CONFIGS}` is longer than the {MAX_ANNOTATION} characters that are read"
+        raise RequestInvalid([Misfit(pointer, message)])
+    try:
+        return read_json(text.encode(errors="replace"))
+    except NotJson as error:
+        raise RequestInvalid([Misfit(pointer, f"the annotation `{MODEL_CONFIGS}`: {error}")]) from error

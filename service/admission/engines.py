@@ -1,0 +1,162 @@
+"""An object → the engines in it that a review is to decide, each as the request that it is.
+
+Owns which objects, edits and engines are looked at. What in an object is an engine is ``policy.containers``' business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from policy.containers import pointer_of, requests_of
+from policy.errors import Misfit, RequestInvalid
+from policy.intake.manifests.registry import ADAPTERS
+from policy.policy import key_of
+from policy.request import Manifest, read_asked
+from service.admission.annotations import NOTHING, SET_ENV, Stated, metadata_of, named, said_on, stated_on
+from service.admission.review import STARTING
+
+if TYPE_CHECKING:
+    from policy.releases import Releases
+    from policy.request import Request
+    from service.admission.review import Review
+
+WITH_ENV: Final = frozenset(
+    {
+        *(("", kind) for kind in ("Pod", "PodTemplate", "ReplicationController")),
+        *(("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")),
+        *(("batch", "Job"), ("batch", "CronJob"), ("jobset.x-k8s.io", "JobSet"), ("argoproj.io", "Rollout")),
+        *(("leaderworkerset.x-k8s.io", "LeaderWorkerSet"), ("disaggregatedset.x-k8s.io", "DisaggregatedSet")),
+        *(("orchestration.aibrix.ai", "StormService"), ("orchestration.aibrix.ai", "RoleSet")),
+    }
+)
+"""The kinds whose engines are containers of Kubernetes, with a list ``env`` that nothing is merged into."""
+FIXED: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
+"""The kinds whose variables are immutable once they are there; the API server would refuse a patched update."""
+MENTIONS: Final = ("llm", "huggingface")
+"""What an object that starts vLLM says somewhere."""
+MAX_STATED: Final = 8
+
+
+class Options(Struct, frozen=True):
+    """What an operator chose.
+
+    ``deny`` denies what would not start, which otherwise is warned of. ``set_env`` says when the mutating call patches. ``fail`` says what
+    happens where nothing can be decided: the object is allowed with a warning, or denied with the reason.
+    """
+
+    deny: bool
+    set_env: Literal["off", "annotated", "always"]
+    fail: Literal["open", "closed"]
+
+
+class Engine(Struct, frozen=True):
+    """An engine of the object: the request that it is, or why it is none.
+
+    ``way`` has the values from the object down to the engine's own, each below the other. An object that cannot be read is one engine without a path.
+    """
+
+    path: str
+    request: Request | RequestInvalid
+    way: list[Any]
+    stated: Stated
+
+
+# each is another reading of the whole object
+TOO_MANY: Final = RequestInvalid([Misfit("", f"the object's templates have more than {MAX_STATED} different annotations; write one for all on the object")])
+
+
+def engines_to_decide(review: Review, releases: Releases, options: Options, *, mutating: bool) -> list[Engine]:
+    """The engines that the review is to decide: those that would be started, and in the mutating call those that may be patched."""
+    kind = review.group, review.kind
+    if review.object is None or review.operation not in STARTING or review.sub_resource or kind not in ADAPTERS or _is_going(review):
+        return []
+    is_update = review.operation == "UPDATE"
+    if mutating and (options.set_env == "off" or kind not in WITH_ENV or (is_update and kind in FIXED)):
+        return []
+    engines = _engines(review, review.object, releases)
+    if is_update and review.old_object is not None:
+        before = {_identity(engine, options, mutating=mutating) for engine in _engines(review, review.old_object, releases)}
+        engines = [engine for engine in engines if _identity(engine, options, mutating=mutating) not in before]
+    return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
+
+
+def _is_going(review: Review) -> bool:
+    """Whether the object is being deleted, and waits for its finalizers to be taken away."""
+    return any(isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None for each in (review.object, review.old_object))
+
+
+def _identity(engine: Engine, options: Options, *, mutating: bool) -> tuple[object, ...]:
+    """All that the answer on an engine depends on, without its place in the object."""
+    wanted = mutating and _is_wanted(engine, options)
+    request = engine.request
+    if isinstance(request, RequestInvalid):
+        return wanted, engine.stated, str(request)
+    assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
+    # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
+    return wanted, engine.stated, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
+
+
+def _is_wanted(engine: Engine, options: Options) -> bool:
+    """Whether the variable is to be set here."""
+    said = said_on(engine.way, SET_ENV)
+    return said == "true" if options.set_env == "annotated" else said != "false"
+
+
+def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[Engine]:
+    """The engines of an object, each with what the annotations on its way state."""
+    document = {**document, "apiVersion": f"{review.group}/{review.version}" if review.group else review.version, "kind": review.kind}
+    try:
+        found = _read(document, NOTHING, releases)
+    except RequestInvalid as error:
+        text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
+        return [Engine("", error, [document], NOTHING)] if any(word in text for word in MENTIONS) else []
+    requests: dict[Stated, list[Request | RequestInvalid] | RequestInvalid] = {NOTHING: [request for _, request in found]}
+    engines = []
+    for number, (path, _) in enumerate(found):
+        way = _way(document, path)
+        stated = stated_on(way)
+        if stated not in requests:
+            requests[stated] = _requests(document, stated, releases) if len(requests) <= MAX_STATED else TOO_MANY
+        request = requests[stated]
+        engines.append(Engine(path, request if isinstance(request, RequestInvalid) else request[number], way, stated))
+    return engines
+
+
+def _requests(document: dict[str, Any], stated: Stated, releases: Releases) -> list[Request | RequestInvalid] | RequestInvalid:
+    """The requests that the engines are under what annotations state, or what is wrong with those."""
+    try:
+        return [request for _, request in _read(document, stated, releases)]
+    except RequestInvalid as error:
+        return error
+
+
+def _read(document: dict[str, Any], stated: Stated, releases: Releases) -> list[tuple[str, Request | RequestInvalid]]:
+    """Each engine's path and request.
+
+    Raises:
+        RequestInvalid: the object cannot be read, or an annotation.
+    """
+    members = {"manifest": document, **stated.members()}
+    try:
+        asked = read_asked(members, releases)
+    except RequestInvalid as error:
+        raise named(error) from error  # of these members only what annotations state can be wrong: an object itself is read later
+    assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one
+    return requests_of(asked, releases)
+
+
+def _way(document: dict[str, Any], path: str) -> list[Any]:
+    """The values from the object down to what stands at a path; it ends early where the path leads into a text."""
+    way: list[Any] = [document]
+    for step in pointer_of("", path).split("/")[1:]:
+        here = way[-1]
+        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            way.append(here[int(step)])
+        elif isinstance(here, dict) and step in here:
+            way.append(here[step])
+        else:
+            break
+    return way

@@ -1,0 +1,81 @@
+"""A decision → the patch that makes an engine take the runner that was decided (RFC 6902).
+
+Owns the operations, and that none is made which would not help.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
+
+from policy.containers import pointer_of
+from policy.errors import PolicyError, RequestInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from policy.decision import Decision
+    from policy.request import Request
+    from service.admission.words import Verdict
+
+
+class Decide(Protocol):
+    """Decides a request. What is only ``tried`` is no decision on what stands in the object, and is recorded nowhere."""
+
+    def __call__(self, request: Request, *, tried: bool = False) -> Awaitable[Decision]:
+        """The decision.
+
+        Raises:
+            PolicyError: there is none.
+        """
+
+
+async def patch_of(verdict: Verdict, decide: Decide) -> list[dict[str, Any]]:
+    """The RFC 6902 operations that make an engine take the runner that was decided; none where they are made already or would not help.
+
+    An engine that would not start with the variable is left as it is: the validating call says so.
+    """
+    decision, request = verdict.decision, verdict.engine.request
+    if decision is None or not decision.set_env or not decision.starts or isinstance(request, RequestInvalid):
+        return []
+    container = verdict.engine.way[-1]
+    pointer = pointer_of("", verdict.engine.path)
+    operations = [operation for name, value in decision.set_env.items() for operation in _setting(container.get("env"), f"{pointer}/env", name, value)]
+    if not operations or not await _helps(request, decision, decide):
+        return []
+    name = container.get("name")
+    return ([{"op": "test", "path": f"{pointer}/name", "value": name}] if isinstance(name, str) else []) + operations
+
+
+async def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
+    """Whether the variable is all that was missing. A script that sets it by itself, to what nobody knows, sets it after Kubernetes did."""
+    assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
+    env = {**request.deployment.env, **decision.set_env}
+    try:
+        then = await decide(replace(request, deployment=replace(request.deployment, env=env)), tried=True)
+    except PolicyError:
+        return False
+    return then.runner == decision.runner and not then.set_env
+
+
+def _setting(env: list[Any] | None, pointer: str, name: str, value: str) -> list[dict[str, Any]]:
+    """The operations after which a list of variables has one of this name, with this value.
+
+    Of several entries of a name the last counts; it is replaced whole, with a ``valueFrom`` that it may have. The others are
+    removed from the last to the first, so that no place changes before it was used.
+    """
+    entry = {"name": name, "value": value}
+    if env is None:
+        return [{"op": "add", "path": pointer, "value": [entry]}]
+    places = [place for place, item in enumerate(env) if isinstance(item, dict) and item.get("name") == name]
+    if not places:
+        return [{"op": "add", "path": f"{pointer}/-", "value": entry}]
+    *others, last = places
+    if not others and env[last] == entry:
+        return []
+    operations: list[dict[str, Any]] = []
+    for place in (last, *reversed(others)):
+        operations.append({"op": "test", "path": f"{pointer}/{place}/name", "value": name})
+        operations.append({"op": "replace", "path": f"{pointer}/{place}", "value": entry} if place == last else {"op": "remove", "path": f"{pointer}/{place}"})
+    return operations

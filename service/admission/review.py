@@ -1,0 +1,141 @@
+"""The two documents of Kubernetes' admission: what the API server asks, and what it is answered (``k8s.io/api/admission/v1``).
+
+Owns their members, and every fault in a review. What stands in the object is ``engines``' business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.errors import Misfit, RequestInvalid, listed, quoted
+from policy.intake.manifests.reading import Node, Reading
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+STARTING: Final = ("CREATE", "UPDATE")
+OPERATIONS: Final = (*STARTING, "DELETE", "CONNECT")
+MAX_UID: Final = 128
+
+Result = Literal["allowed", "warned", "denied", "patched", "undecided", "ignored"]
+
+
+class Review(Struct, frozen=True):
+    """What the API server asks: an operation on an object of a kind. ``name`` is empty where the server is yet to generate one."""
+
+    uid: str
+    operation: str
+    group: str
+    version: str
+    kind: str
+    sub_resource: str
+    namespace: str
+    name: str
+    username: str
+    dry_run: bool
+    object: dict[str, Any] | None
+    old_object: dict[str, Any] | None
+
+
+class Status(Struct, frozen=True):
+    """Why an object is denied."""
+
+    message: str
+    code: int = 403
+    reason: str = "Forbidden"
+
+
+class Response(Struct, frozen=True, rename="camel"):
+    """An ``AdmissionResponse``; as JSON, ``patch`` is base64."""
+
+    uid: str
+    allowed: bool
+    status: Status | UnsetType = UNSET
+    patch: bytes | UnsetType = UNSET
+    patch_type: Literal["JSONPatch"] | UnsetType = UNSET
+    audit_annotations: dict[str, str] | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
+
+
+class AdmissionReview(Struct, frozen=True, rename="camel"):
+    """The document of an answer."""
+
+    response: Response
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+
+class Reviewed(Struct, frozen=True):
+    """The answer to a review, and what happened; ``denied`` is every answer that does not allow."""
+
+    response: AdmissionReview
+    result: Result
+
+
+def read_review(document: Any) -> Review:
+    """What a review's document asks.
+
+    Raises:
+        RequestInvalid: with every fault.
+    """
+    if not isinstance(document, dict):
+        raise RequestInvalid([Misfit("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")])
+    faults: list[Misfit] = []
+    root = Node(Reading(faults), document)
+    for member, legal in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if document.get(member) != legal:
+            root.get(member).fault(f"{quoted(document.get(member))} is not read here; legal: {listed([legal])}")
+    request = root.get("request")
+    if not request.is_object():
+        if request.value is None:
+            request.fault("no `request`; a review asks with one")
+        raise RequestInvalid(faults)
+    operation = _needed(request, "operation")
+    if operation and operation not in OPERATIONS:
+        request.get("operation").fault(f"{quoted(operation)} is no operation; legal: {listed(OPERATIONS)}")
+    uid = _needed(request, "uid")
+    if len(uid) > MAX_UID:
+        request.get("uid").fault(f"{len(uid)} characters are more than the {MAX_UID} that are taken")
+    group, version, kind = (request.get("kind", member).text() for member in ("group", "version", "kind"))
+    if not kind:
+        request.get("kind").fault("no kind; a review names that of its object")
+    for name, least in (("requestKind", "kind"), ("resource", "resource"), ("requestResource", "resource")):
+        for member in ("group", "version", least):
+            request.get(name, member).text()
+    user = request.get("userInfo")
+    username, _ = user.get("username").text(), user.get("uid").text()
+    for texts in (user.get("groups"), *(extra for _, extra in user.get("extra").members())):
+        for item in texts.items():
+            item.text()
+    objects = request.get("object"), request.get("oldObject")
+    for item in (*objects, request.get("options")):
+        item.is_object()
+    if objects[0].value is None and operation in STARTING:
+        objects[0].fault(f"no `object`; {quoted(operation)} is asked about one")
+    sub_resources = request.get("subResource").text(), request.get("requestSubResource").text()
+    review = Review(
+        uid=uid,
+        operation=operation,
+        group=group or "",
+        version=version or "",
+        kind=kind or "",
+        sub_resource=sub_resources[0] or sub_resources[1] or "",
+        namespace=request.get("namespace").text() or "",
+        name=request.get("name").text() or "",
+        username=username or "",
+        dry_run=request.get("dryRun").flag(),
+        object=objects[0].value,
+        old_object=objects[1].value,
+    )
+    if faults:
+        raise RequestInvalid(faults)
+    return review
+
+
+def _needed(request: Node, member: str) -> str:
+    """The text of a member that each review has; empty after a fault."""
+    node = request.get(member)
+    if node.value is None or node.value == "":
+        node.fault(f"no `{member}`; every review has one")
+    return node.text() or ""

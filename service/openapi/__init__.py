@@ -1,0 +1,23 @@
+"""The OpenAPI document: every call, with schemas from the vocabulary and the answers' types, and examples that are true.
+
+Owns the putting together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.openapi.deciding import deciding
+from service.openapi.responses import SCHEMES
+from service.openapi.schemas import components
+from service.openapi.showing import showing
+
+if TYPE_CHECKING:
+    from service.served import Served
+
+
+def document(base: dict[str, Any], served: Served) -> dict[str, Any]:
+    """FastAPI's document of the showing calls, completed with the deciding ones."""
+    base["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
+    base["paths"] = {**deciding(served), **showing(base["paths"], served)}
+    return base

@@ -1,0 +1,88 @@
+"""The examples of the document: requests that are answered, and what this service answers them.
+
+Owns the examples. Those of answers are made when the document is, so that they are what this service really says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from policy.decision import encode
+from policy.request import read_request
+from service.admission.review import API_VERSION, KIND, AdmissionReview, Response
+from service.answers import today
+from service.log.record import Record, shown
+
+if TYPE_CHECKING:
+    from policy.decision import Decision
+    from service.answers import Answers
+
+QWEN: Final[dict[str, Any]] = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": False}}
+NIXL: Final = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+CONFIG: Final = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+CONFIGS: Final = {"Qwen/Qwen3-8B": CONFIG}
+ARGS: Final = ["serve", "Qwen/Qwen3-8B", "-tp", "2", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+DEPLOYMENT: Final = {"vllm_version": "0.23.0", "deployment": {"args": ARGS, "model_configs": CONFIGS}}
+POD: Final = {"containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm"], "args": ARGS}]}
+MANIFEST: Final = {"manifest": {"apiVersion": "v1", "kind": "Pod", "spec": POD}, "model_configs": CONFIGS}
+EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "kv-connector": {"summary": "a dense Qwen3 with a KV connector", "value": {"vllm_version": "0.23.0", "facts": {**QWEN, "kv_transfer_config": NIXL}}},
+    "default": {"summary": "a dense Qwen3, decided by the default release", "value": {"facts": QWEN}},
+    "refused": {
+        "summary": "the variable asks for V2, which lacks a feature",
+        "value": {"vllm_version": "0.24.0", "facts": {**QWEN, "parallel_config": {"enable_dbo": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}},
+    },
+    "upstream": {"summary": "what vLLM by itself would do", "value": {"facts": {**QWEN, "kv_transfer_config": NIXL}, "layers": ["upstream"]}},
+    "deployment": {"summary": "a deployment as it is written", "value": DEPLOYMENT},
+    "manifest": {"summary": "a Kubernetes object", "value": MANIFEST},
+}
+BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-connector"]["value"]]}
+LINES_EXAMPLE: Final = "".join(msgspec.json.encode(item).decode() + "\n" for item in BATCH_EXAMPLE["items"])
+CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
+UID: Final = "705ab4f5-6393-11e8-b7cc-42010a800002"
+ANNOTATIONS: Final = {"runner-policy/set-env": "true", "runner-policy/model-configs": msgspec.json.encode(CONFIGS).decode()}
+REVIEW_EXAMPLE: Final = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "request": {
+        "uid": UID,
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": "qwen3",
+        "namespace": "llm",
+        "operation": "CREATE",
+        "userInfo": {"username": "jane@example.com", "groups": ["system:authenticated"]},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "qwen3", "annotations": ANNOTATIONS}, "spec": POD},
+        "oldObject": None,
+        "dryRun": False,
+    },
+}
+RULE_EXAMPLE: Final = "kv-connector-fallback"
+SET: Final = "spec.containers[0]: vLLM by itself takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0"
+PATCH: Final = [
+    {"op": "test", "path": "/spec/containers/0/name", "value": "vllm"},
+    {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},
+]
+METRICS_EXAMPLE: Final = "# HELP runner_policy_workers processes that answer\n# TYPE runner_policy_workers gauge\nrunner_policy_workers 1.0\n"
+
+
+def decided(answers: Answers, document: dict[str, Any]) -> Decision:
+    """What a request's document is answered."""
+    return answers.policy.decide(read_request(document, answers.policy.releases), today())
+
+
+def record_example(answers: Answers) -> Record:
+    """The record of a decision, as the log shows it."""
+    request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
+    noted = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000
+    return msgspec.json.decode(shown(noted, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
+
+
+def reviewed_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
+    """What the answer to ``REVIEW_EXAMPLE`` looks like."""
+    found = decided(answers, EXAMPLES["kv-connector"]["value"])
+    audit = {"runner": "spec.containers[0]=v1", "decision-id": f"spec.containers[0]={found.decision_id}", "revision": answers.policy.revision}
+    said: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
+    return msgspec.json.decode(encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **said))), type=dict[str, Any])

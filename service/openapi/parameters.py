@@ -1,0 +1,85 @@
+"""What may stand in the address of a call that shows.
+
+Owns the parameters as the document has them; they are read by the routes, and those of the log by ``service.log.reading``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.precedence import Outcome, Runner
+from policy.releases import MAX_VERSION, series
+
+if TYPE_CHECKING:
+    from policy.releases import Releases
+
+NULL: Final = "null"
+WORD: Final = "^[a-z0-9]+(-[a-z0-9]+)*$"
+SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
+ID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+TEXT: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": r"^[^\u0000]+$"}
+MOMENT: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^[0-9]{1,5}[smhd]$", "description": "a time ago", "examples": ["30m", "12h", "7d"]},
+        {"type": "string", "pattern": ID, "description": "a `decision_id`"},
+        {
+            "type": "string",
+            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{3})?)?(Z|[+-]0[0-9]:00)?)?$",
+            "description": "a moment (ISO 8601), in UTC where it says no other",
+            "examples": ["2026-11-21T12:00:00Z"],
+        },
+    ]
+}
+LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "runner": (f"the runner that was decided; `{NULL}` where none was", {"enum": [*map(str, Runner), NULL]}),
+    "outcome": (f"by what kind of step; `{NULL}` where no runner was", {"enum": [*map(str, Outcome), NULL]}),
+    "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
+    "requested_by": ("who asked: the name of a token, or an address", {**TEXT, "examples": ["controller", "127.0.0.1"]}),
+    "path": ("the call, with its first slash or without", {**TEXT, "examples": ["v1/decisions", "v1/decisions/batch", "v1/admission"]}),
+    "revision": ("the revision of the rules that decided", TEXT),
+    "starts": ("whether vLLM would start", {"type": "boolean"}),
+    "rule": ("a rule that stands in the reasons, by its id", {"type": "string", "pattern": WORD, "examples": ["kv-connector-fallback"]}),
+    "since": ("the first moment, or the first record", MOMENT),
+    "until": ("the moment, or the record, before which", MOMENT),
+    "limit": ("how many records are shown at most", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+}
+
+
+def in_query(name: str, description: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A parameter after the question mark."""
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema, **more}
+
+
+def in_path(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter in the path."""
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": schema}
+
+
+def version(releases: Releases) -> dict[str, Any]:
+    """The version of a release: of those that the rules know, or beside them."""
+    minors = sorted({series(release) for release in releases.known})
+    known = "|".join(rf"{major}\.{minor}" for major, minor in minors)
+    schema = {"type": "string", "maxLength": MAX_VERSION, "pattern": rf"^v?({known})(\.[0-9]{{1,4}})?{SUFFIX}$", "examples": [releases.default]}
+    return in_query("vllm_version", "only what this vLLM release has, any PEP 440 version of a series that the rules know", schema)
+
+
+def of(path: str, releases: Releases) -> list[dict[str, Any]]:
+    """The parameters of a call."""
+    rule = in_path("rule_id", "the id of a rule", {"type": "string", "pattern": WORD, "examples": ["kv-connector-fallback"]})
+    verbose = in_query("verbose", "say what is loaded, and what came of the last try to load another", {"type": "string"}, allowEmptyValue=True)
+    known_tag = {
+        "name": "if-none-match",
+        "in": "header",
+        "required": False,
+        "description": "the `ETag` that is known already",
+        "schema": {"type": "string"},
+    }
+    found = {
+        "/v1/policy": [known_tag],
+        "/v1/rules": [version(releases)],
+        "/v1/rules/{rule_id}": [rule, version(releases)],
+        "/readyz": [verbose],
+        "/v1/log": [in_query(name, description, schema) for name, (description, schema) in LOG.items()],
+        "/v1/decisions/{decision_id}": [in_path("decision_id", "the id in the decision", {"type": "string", "format": "uuid"})],
+    }
+    return found.get(path, [])

@@ -1,0 +1,51 @@
+"""What a call can be answered beside its answer: problems by their status, and the headers that come with them.
+
+Owns which problems a call can have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from service.openapi.schemas import ref
+from service.problems import KINDS, MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from service.served import Served
+
+BEARER: Final = "bearer"
+READS_BODY: Final = ("malformed", "too-slow", "revision-mismatch", "too-large", "unsupported-encoding", "invalid-request")
+DECIDES: Final = ("unknown-release", "model-config-needed", "unsupported-model", "log-unavailable", "engine-failed")
+ASKS_WHO: Final = ("unauthorized", "forbidden", "too-many-requests")
+FULL: Final = "not-ready"
+"""A process that holds as many connections as it may answers so, but for ``service.access.OPEN_PATHS``."""
+HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "401": {"WWW-Authenticate": {"description": "how to ask (RFC 6750)", "required": True, "schema": {"const": "Bearer"}}},
+    "429": {"Retry-After": {"description": "after how many seconds to ask again", "required": True, "schema": {"type": "integer", "minimum": 1}}},
+    "503": {"Retry-After": {"description": "after how many seconds to ask again", "required": True, "schema": {"type": "integer", "minimum": 1}}},
+}
+SCHEMES: Final = {BEARER: {"type": "http", "scheme": "bearer", "description": "a token of `runner-policy token new`, where the service is told to want one"}}
+
+
+def security(served: Served, scope: str | None, *, always: bool = True) -> dict[str, Any]:
+    """Whether a call needs a token, and of which scope: not where nobody does, nor with ``always`` false, where only a part of it does."""
+    if scope is None:
+        return {"security": []}
+    wanted = {BEARER: [scope]}
+    return {"security": [wanted] if always and served.access.tokens is not None else [{}, wanted]}
+
+
+def problems(*kinds: str) -> dict[str, Any]:
+    """The responses of kinds of problem, by status."""
+    by_status: dict[str, list[str]] = {}
+    for kind in kinds:
+        by_status.setdefault(str(KINDS[kind][0]), []).append(kind)
+    schema = ref("Problem")
+    return {
+        status: {
+            "description": "; ".join(f"`{kind}`: {KINDS[kind][1]}" for kind in names),
+            "content": {MEDIA_TYPE: {"schema": schema}},
+            **({"headers": HEADERS[status]} if status in HEADERS else {}),
+        }
+        for status, names in sorted(by_status.items())
+    }

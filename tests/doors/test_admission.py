@@ -1,0 +1,168 @@
+"""Reviews of Kubernetes' admission through a real server, as an API server sends them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    import httpx
+
+    from .conftest import Server
+
+Document = dict[str, Any]
+FOLDER = Path(__file__).parent.parent / "core/admission"
+REVIEWS: dict[str, Document] = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+VALIDATE, MUTATE = "/v1/admission", "/v1/admission/mutate"
+VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+TO_V1 = {"name": VARIABLE, "value": "0"}
+SET = f"spec.template.spec.containers[0]: vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
+DBO = "spec.template.spec.containers[0]: vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
+TOKEN = "rp_of-an-api-server"
+
+
+def review(name: str, **request: Any) -> Document:
+    document = copy.deepcopy(REVIEWS[name])
+    document["request"].update(request)
+    return document
+
+
+def answered(client: httpx.Client, document: Document, path: str = VALIDATE) -> Document:
+    """The response to a review, with its patch as a document."""
+    found = client.post(path, json=document)
+    assert (found.status_code, found.headers["content-type"]) == (200, "application/json"), found.text
+    whole: Document = found.json()
+    assert (whole["apiVersion"], whole["kind"], whole["response"]["uid"]) == ("admission.k8s.io/v1", "AdmissionReview", document["request"]["uid"])
+    response: Document = whole["response"]
+    if "patch" in response:
+        response["patch"] = json.loads(base64.b64decode(response["patch"], validate=True))
+    return response
+
+
+def counted(client: httpx.Client) -> dict[str, float]:
+    """The reviews that were counted, by call and result."""
+    lines = (line.rpartition(" ") for line in client.get("/metrics").text.splitlines() if line.startswith("runner_policy_admission_reviews_total{"))
+    return {labels.partition("{")[2].rstrip("}"): float(number) for labels, _, number in lines if float(number)}
+
+
+def logged(client: httpx.Client) -> list[tuple[str, str]]:
+    """The call and the runner of each decision in the log, the oldest first; a log that was just opened may take a moment."""
+    ends = time.monotonic() + 20
+    while (found := client.get("/v1/log")).status_code == 503 and time.monotonic() < ends:
+        time.sleep(0.1)
+    return [(item["path"], item["result"]["runner"]) for item in reversed(found.json()["items"])]
+
+
+SAID: list[tuple[str, bool, list[str]]] = [
+    ("deployment-create", True, [SET]),
+    ("deployment-update", True, [DBO]),
+    ("deployment-delete", True, []),
+    ("deployment-scale", True, []),
+    ("kafka-topic", True, []),
+    ("pod-of-replicaset", True, [SET.replace("template.spec.", "")]),
+]
+
+
+@pytest.mark.parametrize(("name", "allowed", "warnings"), SAID)
+def test_the_validating_call_warns_and_denies_nothing_unless_it_is_told_to(client: httpx.Client, name: str, allowed: bool, warnings: list[str]) -> None:  # noqa: FBT001
+    response = answered(client, REVIEWS[name])
+    assert (response["allowed"], response.get("warnings", []), "patch" in response) == (allowed, warnings, False)
+
+
+@pytest.mark.parametrize("name", sorted(REVIEWS))
+@pytest.mark.parametrize("path", [VALIDATE, MUTATE])
+def test_every_recorded_review_is_answered(client: httpx.Client, path: str, name: str) -> None:
+    response = answered(client, REVIEWS[name], path)
+    assert (response["allowed"], response.keys() <= {"uid", "allowed", "warnings", "patch", "patchType", "auditAnnotations"}) == (True, True)
+
+
+def test_the_patched_object_is_decided_as_wanted_and_not_patched_again(client: httpx.Client) -> None:
+    document = review("pod-of-replicaset")
+    before = document["request"]["object"]["spec"]["containers"][0]["env"]
+    response = answered(client, document, MUTATE)
+    assert (response["patchType"], response["patch"][-1]) == ("JSONPatch", {"op": "add", "path": "/spec/containers/0/env/-", "value": TO_V1})
+    document["request"]["object"]["spec"]["containers"][0]["env"] = [*before, TO_V1]
+    assert answered(client, document, MUTATE).keys() == {"uid", "allowed"}
+    assert "warnings" not in answered(client, document)
+    annotations = document["request"]["object"]["metadata"]["annotations"]
+    models = json.loads(annotations["runner-policy/model-configs"])
+    (item,) = client.post("/v1/decisions", json={"manifest": document["request"]["object"], "model_configs": models}).json()["items"]
+    assert (item["decision"]["runner"], item["decision"]["starts"], item["decision"]["set_env"]) == ("v1", True, {})
+
+
+def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    variables = {"RUNNER_POLICY_ADMISSION_DENY": "true", "RUNNER_POLICY_ADMISSION_SET_ENV": "always", "RUNNER_POLICY_ADMISSION_FAIL": "closed"}
+    with serve(**variables) as server, server.client() as client:
+        refused = answered(client, REVIEWS["deployment-update"])
+        assert (refused["allowed"], refused["status"]["code"], refused["status"]["message"].startswith(DBO)) == (False, 403, True)
+        unknown = answered(client, REVIEWS["deployment-dry-run"])
+        assert (unknown["allowed"], "not decided: the config.json of" in unknown["status"]["message"]) == (False, True)
+        assert answered(client, REVIEWS["deployment-create"], MUTATE)["patch"][-1]["value"] == TO_V1
+    with serve(RUNNER_POLICY_ADMISSION_SET_ENV="off") as server, server.client() as client:
+        assert answered(client, REVIEWS["pod-of-replicaset"], MUTATE).keys() == {"uid", "allowed"}
+
+
+def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
+        answered(client, review("pod-of-replicaset", dryRun=True))
+        answered(client, review("pod-of-replicaset", dryRun=True), MUTATE)
+        assert logged(client) == []
+        assert counted(client) == {'call="mutate",result="patched"': 1, 'call="validate",result="warned"': 1}
+        answered(client, REVIEWS["pod-of-replicaset"], MUTATE)  # is decided once for the record, and once more to see whether the patch helps
+        answered(client, REVIEWS["pod-of-replicaset"])
+        answered(client, REVIEWS["kafka-topic"])
+        assert logged(client) == [("v1/admission/mutate", "v1"), ("v1/admission", "v1")]
+        assert counted(client)['call="validate",result="ignored"'] == 1
+
+
+def test_the_audit_log_is_told_the_decision_that_is_logged(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
+        told = answered(client, REVIEWS["deployment-create"])["auditAnnotations"]
+        (item,) = client.get("/v1/log").json()["items"]
+        assert told == {
+            "runner": "spec.template.spec.containers[0]=v1",
+            "decision-id": f"spec.template.spec.containers[0]={item['decision_id']}",
+            "revision": item["revision"],
+        }
+
+
+def test_an_api_server_needs_a_token_unless_it_is_said_that_it_does_not(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.yaml"
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    tokens.write_text(f"tokens:\n  - name: api-server\n    sha256: {digest}\n    scopes: [decide]\n")
+    with serve("--tokens", str(tokens)) as server, server.client() as client:
+        for path in (VALIDATE, MUTATE):
+            assert client.post(path, json=REVIEWS["kafka-topic"]).status_code == 401
+            assert client.post(path, json=REVIEWS["kafka-topic"], headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    with serve("--tokens", str(tokens), RUNNER_POLICY_ADMISSION_OPEN="true") as server, server.client() as client:
+        assert [client.post(path, json=REVIEWS["kafka-topic"]).status_code for path in (VALIDATE, MUTATE)] == [200, 200]
+        assert client.post("/v1/decisions", json={"facts": {}}).status_code == 401
+
+
+@pytest.mark.parametrize("path", [VALIDATE, MUTATE])
+def test_a_review_may_be_larger_than_other_bodies(serve: Callable[..., AbstractContextManager[Server]], path: str) -> None:
+    large = review("kafka-topic")
+    large["request"]["object"]["metadata"]["annotations"] = {"note": "x" * (1 << 17)}
+    with serve(RUNNER_POLICY_MAX_BODY="65536", RUNNER_POLICY_MAX_REVIEW="262144") as server, server.client() as client:
+        assert client.post("/v1/decisions", json=large).status_code == 413
+        assert answered(client, large, path)["allowed"]
+        large["request"]["object"]["metadata"]["annotations"]["note"] *= 3
+        assert client.post(path, json=large).status_code == 413
+
+
+@pytest.mark.parametrize("path", [VALIDATE, MUTATE])
+def test_what_is_no_review_is_a_problem_so_that_the_api_server_takes_the_call_as_failed(client: httpx.Client, path: str) -> None:
+    found = client.post(path, json={"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {"uid": 7}})
+    assert (found.status_code, found.headers["content-type"]) == (422, "application/problem+json")
+    assert [fault["pointer"] for fault in found.json()["errors"]] == ["/apiVersion", "/request/operation", "/request/uid", "/request/kind"]
+    assert client.post(path, content=b"{").status_code == 400

@@ -1,0 +1,86 @@
+"""Real requests, bent in many ways, over connections that are kept: no answer is missing, ill-formed or a fault of ours."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mutations import Bending, Connection, Report, Sent, originals, posted, resolves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from .conftest import Server
+
+SEEDS, EACH = (1, 2), 2500
+LOG = Sent("GET", "/v1/log")
+USUAL = posted("/v1/decisions", {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}})
+
+
+def opened(server: Server) -> Connection:
+    """A connection, once the log can be asked."""
+    connection, ends = Connection(server.port), time.monotonic() + 20
+    while connection.asked(LOG).status != 200 and time.monotonic() < ends:
+        time.sleep(0.1)
+    return connection
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_bent_request_gets_a_well_formed_answer_and_so_does_the_next_one(server: Server, seed: int) -> None:
+    report, connection = Report(), opened(server)
+    for number, sent in enumerate(islice(Bending(seed).requests(), EACH)):
+        report.note(sent, connection.asked(sent))
+        if number % 10 == 9:
+            assert connection.asked(USUAL).status == 200
+    connection.close()
+    assert report.wrong == []
+    assert {200, 400, 404, 405, 412, 415, 422} <= report.statuses.keys()
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_a_bent_request_that_is_allowed_to_ask_gets_a_well_formed_answer_from_a_server_that_logs_all(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    report = Report()
+    with serve(RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_ADMISSION_FAIL="closed", RUNNER_POLICY_ADMISSION_SET_ENV="always") as server:
+        connection = opened(server)
+        for sent in islice(Bending(3).requests(), 500):
+            report.note(sent, connection.asked(sent))
+        connection.close()
+    assert report.wrong == []
+
+
+def test_the_same_seed_bends_the_same_way() -> None:
+    first, second, third = (list(islice(Bending(seed).requests(), 200)) for seed in (7, 7, 8))
+    assert (first == second, first == third) == (True, False)
+
+
+def test_what_is_bent_is_answered_before(server: Server) -> None:
+    connection = Connection(server.port)
+    posts = [sent for sent in originals() if sent.method == "POST"]
+    statuses = [connection.asked(sent).status for sent in posts[::5]]
+    connection.close()
+    assert (len(posts) > 500, set(statuses) <= {200, 422}, statuses.count(200) > 0.8 * len(statuses)) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "document", "expected"),
+    [
+        ("", 1, True),
+        ("/a", {"a": 1}, True),
+        ("/a/b", {}, True),
+        ("/a~1b/0", {"a/b": [1]}, True),
+        ("/a/1", {"a": [1]}, False),
+        ("/a/b", {"a": 1}, False),
+        ("a", {"a": 1}, False),
+    ],
+)
+def test_a_pointer_leads_somewhere_or_nowhere(pointer: str, document: Any, *, expected: bool) -> None:
+    assert resolves(pointer, document) is expected
+
+
+def test_a_request_says_its_length() -> None:
+    assert Sent("GET", "/", ((b"a", b"b"),), b"xy").wire() == b"GET / HTTP/1.1\r\nhost: localhost\r\na: b\r\ncontent-length: 2\r\n\r\nxy"

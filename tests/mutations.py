@@ -1,0 +1,421 @@
+"""Real requests, bent: any number of them, the same ones from the same seed; and what is wrong with an answer to one.
+
+`python tests/mutations.py PORT --count 1000000 --seed 7` sends as many to a server of this machine; its last line says what came of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import socket
+import sys
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException, HTTPResponse
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from service.openapi.examples import BATCH_EXAMPLE, CANDIDATE_EXAMPLE, EXAMPLES, LINES_EXAMPLE, REVIEW_EXAMPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent
+JSON, YAML, NDJSON = b"application/json", b"application/yaml", b"application/x-ndjson"
+DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = "/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate"
+BOUNDARY: Final = b"----of-a-form"
+SHOWN: Final = ("/v1/policy", "/v1/rules", "/v1/rules/kv-connector-fallback", "/v1/releases", "/v1/facts", "/v1/log", "/livez", "/readyz", "/metrics")
+QUERIES: Final = (
+    "?vllm_version=0.24.0",
+    "?limit=3",
+    "?since=1h&until=now",
+    "?runner=v1&starts=true",
+    "?verbose",
+    "?rule=kv-connector-fallback",
+    "?outcome=%00",
+)
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND", "post", "BREW")
+LINES: Final = 40
+SECONDS: Final = 60.0
+PROBLEM: Final = ["type", "title", "status", "detail", "errors"]
+TYPES: Final = {"application/json", "application/problem+json", "text/plain", "application/x-ndjson", "text/html"}
+CANDIDATES: Final = 0.004
+"""The share of dry runs with candidate rules: each is a process of its own."""
+NUMBERS: Final = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40, 0.1, -0.0, 1e-320, 1e308)
+TEXTS: Final = (
+    "",
+    " ",
+    "\x00",
+    "\ufeff",
+    "é",
+    "e\u0301",
+    "\u202e",
+    "\u2028",
+    "😀",
+    "\uffff",
+    "null",
+    "true",
+    "1",
+    "-tp",
+    "$(X)",
+    "${X}",
+    "../..",
+    "~0~1/",
+    "{}",
+    "a" * 9000,
+)
+RAW: Final = (
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"01",
+    b'"\\ud800"',
+    b'"\\u0000"',
+    b"'",
+    b"[" * 2000,
+    b'{"a":' * 2000,
+    b"/**/",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\x00",
+    b"1" * 5000,
+)
+VALUES: Final[tuple[Any, ...]] = (None, True, False, [], {}, [[]], [None], {"": None}, *NUMBERS, *TEXTS)
+HEADERS: Final = (
+    *(
+        (b"content-type", value)
+        for value in (JSON, YAML, NDJSON, b"text/plain", b"", b"application/json; charset=utf-16", b"multipart/form-data", b"\xff", b";;;")
+    ),
+    *((b"accept", value) for value in (b"text/plain", b"*/*;q=0", b"text/plain;q=nan", b",,;q", b"\x80", b"application/json;q=1e9, text/plain")),
+    *((b"content-encoding", value) for value in (b"gzip", b"identity", b"", b"\xe9")),
+    *((b"if-match", value) for value in (b"*", b'"x"', b"", b"\xff, *")),
+    *((b"authorization", value) for value in (b"Bearer x", b"Bearer", b"Basic eDp4", b"\xfe")),
+    *((b"traceparent", value) for value in (b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-0-0-0", b"\xff")),
+    *((name, b"x" * 500) for name in (b"x-request-id", b"cookie", b"user-agent", b"if-none-match", b"x-forwarded-for", b"x-http-method-override")),
+    (b"connection", b"close"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request: its length is said as it is, so that one is never taken for a part of another."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+    def wire(self) -> bytes:
+        """The bytes."""
+        lines = [b"%b: %b" % header for header in ((b"host", b"localhost"), *self.headers, (b"content-length", b"%d" % len(self.body)))]
+        return b"\r\n".join([f"{self.method} {self.path} HTTP/1.1".encode("latin-1"), *lines, b"", self.body])
+
+    def header(self, name: bytes) -> bytes:
+        """The value of a header, the last of several."""
+        return next((value for key, value in reversed(self.headers) if key == name), b"")
+
+
+def posted(path: str, document: Any, kind: bytes = JSON) -> Sent:
+    body = yaml.safe_dump(document, allow_unicode=True).encode() if kind == YAML else json.dumps(document).encode()
+    return Sent("POST", path, ((b"content-type", kind),), body)
+
+
+def form(**parts: str) -> bytes:
+    """A multipart form."""
+    lines = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'.encode() for name, text in parts.items()]
+    return b"".join(b"--%b\r\n%b" % (BOUNDARY, line) for line in lines) + b"--%b--\r\n" % BOUNDARY
+
+
+def originals() -> list[Sent]:
+    """The requests that are bent: the document's examples, recorded ones, reviews, manifests, calls that show."""
+    asked: list[Any] = [example["value"] for example in EXAMPLES.values()]
+    for path in sorted((ROOT / "recordings").glob("*.jsonl.gz")):
+        with gzip.open(path, "rt") as lines:
+            asked += [json.loads(line)["request"] for line in islice(lines, LINES)]
+    manifests = [each for path in sorted((ROOT / "intake/manifests/fixtures").glob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each]
+    reviews = [REVIEW_EXAMPLE, *(json.loads(path.read_text()) for path in sorted((ROOT / "core/admission").glob("*.json")))]
+    found = [posted(path, document) for document in asked for path in (DECIDE, DRY_RUN)]
+    found += [posted(DECIDE, document, YAML) for document in asked[::7]]
+    found += [posted(BATCH, BATCH_EXAMPLE), *(posted(BATCH, {"items": asked[start : start + 3]}) for start in range(0, len(asked), 29))]
+    found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), LINES_EXAMPLE.encode())] * 8
+    found += [posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)]
+    found += [posted(DECIDE, {"manifest": manifest}) for manifest in manifests] * 3
+    found += [posted(path, review) for review in reviews for path in (VALIDATE, MUTATE)] * 6
+    found += [Sent("POST", DRY_RUN, ((b"content-type", b"multipart/form-data; boundary=" + BOUNDARY),), form(deployment=json.dumps(asked[0])))] * 8
+    return found + [Sent("GET", path + query) for path in SHOWN for query in ("", *QUERIES)]
+
+
+def candidates() -> list[Sent]:
+    """Dry runs with candidate rules."""
+    return [posted(DRY_RUN, CANDIDATE_EXAMPLE), posted(DRY_RUN, {**CANDIDATE_EXAMPLE, "rules": ["id: x\n"]})]
+
+
+class Bending:
+    """Bends requests by chance."""
+
+    def __init__(self, seed: int) -> None:
+        self.by = random.Random(seed)  # no secret
+        self.originals, self.candidates = originals(), candidates()
+
+    def requests(self) -> Iterator[Sent]:
+        """Requests without end."""
+        ways = (self.document, self.document, self.document, self.bytes, self.headers, self.address)
+        while True:
+            sent = self.by.choice(self.candidates if self.by.random() < CANDIDATES else self.originals)
+            for _ in range(self.by.choice((1, 1, 1, 2, 3))):
+                sent = self.by.choice(ways)(sent)
+            yield sent
+
+    def document(self, sent: Sent) -> Sent:
+        """Another value, key, order, number or nesting somewhere in the document."""
+        kind = sent.header(b"content-type")
+        try:
+            document = json.loads(sent.body) if kind == JSON else yaml.safe_load(sent.body) if kind == YAML else None
+        except (ValueError, yaml.YAMLError, RecursionError):
+            return self.bytes(sent)
+        if not isinstance(document, dict | list):
+            return self.bytes(sent)
+        holders = [holder for holder in _holders(document) if holder]
+        if not holders:
+            return self.bytes(sent)
+        holder: Any = self.by.choice(holders)
+        key: Any = self.by.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+        other = self.by.choice(holders)
+        match self.by.randrange(8):
+            case 0:
+                del holder[key]
+            case 1:
+                holder[key] = [holder[key]]
+            case 2 if isinstance(holder, dict):
+                holder[self.by.choice((*TEXTS, f"{key}s", str(key).upper(), f" {key}"))] = holder.pop(key)
+            case 3 if isinstance(holder, list):
+                holder.extend([holder[key]] * self.by.choice((1, 10, 1000)))
+            case 4:
+                holder[key] = json.loads(json.dumps(self.by.choice(list(other.values()) if isinstance(other, dict) else other)))
+            case 5:
+                depth = self.by.choice((3, 40, 150))
+                holder[key] = json.loads('{"a":[' * depth + "1" + "]}" * depth)
+            case 6 if isinstance(holder[key], str) and holder[key]:
+                place = self.by.randrange(len(holder[key]))
+                holder[key] = holder[key][:place] + self.by.choice(TEXTS) + holder[key][place + self.by.randrange(2) :]
+            case _:
+                holder[key] = self.by.choice(VALUES)
+        if kind == YAML:
+            return replace(sent, body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
+        return replace(sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
+
+    def bytes(self, sent: Sent) -> Sent:
+        """Bytes changed, put in, taken out, doubled or cut off."""
+        body, by = sent.body, self.by
+        place, end = sorted((by.randint(0, len(body)), by.randint(0, len(body))))
+        end = min(end, place + 40)
+        made = by.choice(
+            (
+                body[:place],
+                body[:place] + by.randbytes(by.randint(1, 4)) + body[place + 1 :],
+                body[:place] + by.choice(RAW) + body[place:],
+                body[:place] + body[end:],
+                body[:end] + body[place:end] + body[end:],
+                body[:place] + b'"' + body[place:],
+                body.replace(b"{", b'{"a":1,"a":2,', 1),
+                body.decode("utf-8", "replace").encode("utf-16"),
+                b"",
+            )
+        )
+        return replace(sent, body=made)
+
+    def headers(self, sent: Sent) -> Sent:
+        """A header more, or in the place of one."""
+        name, value = self.by.choice(HEADERS)
+        kept = sent.headers if self.by.random() < 0.2 else tuple(header for header in sent.headers if header[0] != name)
+        return replace(sent, headers=(*kept, (name, value)))
+
+    def address(self, sent: Sent) -> Sent:
+        """Another method or path."""
+        by, path = self.by, sent.path
+        if by.random() < 0.4:
+            return replace(sent, method=by.choice(METHODS))
+        place = by.randint(1, len(path))
+        made = by.choice(
+            (
+                path + "/",
+                path + by.choice(QUERIES),
+                path.upper(),
+                path[:place],
+                path[:place] + by.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000)) + path[place:],
+                f"/v1/decisions/{by.randbytes(16).hex()}",
+                "/v1/decisions/01a1fead-3b52-7415-a7da-62eefab0cd39",
+                by.choice(SHOWN),
+                by.choice((DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE)),
+            )
+        )
+        return replace(sent, path=made)
+
+
+def _holders(document: Any) -> Iterator[dict[str, Any] | list[Any]]:
+    if isinstance(document, dict | list):
+        yield document
+        for value in document.values() if isinstance(document, dict) else document:
+            yield from _holders(value)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came back; status 0 where nothing did."""
+
+    status: int
+    kind: str
+    body: bytes
+    closes: bool
+
+
+@dataclass(slots=True)
+class Connection:
+    """One connection that is kept, and opened again where the server said that it closes it."""
+
+    port: int
+    kept: socket.socket | None = field(default=None)
+
+    def asked(self, sent: Sent) -> Answer:
+        """The answer to a request."""
+        if self.kept is None:
+            self.kept = socket.create_connection(("127.0.0.1", self.port), SECONDS)
+        try:
+            self.kept.sendall(sent.wire())
+            response = HTTPResponse(self.kept, method=sent.method)
+            response.begin()
+            answer = Answer(response.status, response.headers.get_content_type(), response.read(), response.will_close)
+        except (OSError, HTTPException):
+            self.close()
+            return Answer(0, "", b"", closes=True)
+        if answer.closes:
+            self.close()
+        return answer
+
+    def close(self) -> None:
+        """Let it go."""
+        if self.kept is not None:
+            self.kept.close()
+            self.kept = None
+
+
+def faults(sent: Sent, answer: Answer) -> list[str]:
+    """What is wrong with an answer."""
+    if answer.status == 0:
+        return ["no answer"]
+    if answer.status >= 500:
+        return [f"status {answer.status}"]
+    if answer.status == 400 and answer.kind == "text/plain" and answer.closes:
+        return []  # the server could not read the head; nothing of ours has seen it
+    if sent.method == "HEAD" or answer.status == 304:
+        return [] if not answer.body else ["a body where there is none"]
+    if answer.kind not in TYPES:
+        return [f"an answer of type {answer.kind!r}"]
+    try:
+        documents = _documents(answer)
+    except ValueError as error:
+        return [f"no {answer.kind}: {error}"]
+    found = [] if (answer.kind == "application/problem+json") == (answer.status >= 400) else [f"{answer.kind} with status {answer.status}"]
+    for document in documents:
+        if answer.status >= 400 and document.get("status") != answer.status:
+            found.append(f"a problem of status {document.get('status')} with status {answer.status}")
+        for problem in _problems(document):
+            found += _wrong(problem, sent)
+    return found
+
+
+def _documents(answer: Answer) -> list[Any]:
+    if answer.kind == "application/x-ndjson":
+        return [json.loads(line) for line in answer.body.splitlines()]
+    if "json" in answer.kind:
+        return [json.loads(answer.body)]
+    answer.body.decode()
+    return []
+
+
+def _problems(document: Any) -> Iterator[dict[str, Any]]:
+    """The problems in an answer: itself, or those of its items."""
+    if isinstance(document, dict):
+        if str(document.get("type")).startswith("urn:runner-policy:problem:") or ("errors" in document and "detail" in document):
+            yield document
+        for item in document.get("items") or ():
+            yield from _problems(item)
+            if isinstance(item, dict) and "path" in item:
+                yield from _problems(item.get("problem"))
+
+
+def _wrong(problem: dict[str, Any], sent: Sent) -> list[str]:
+    if list(problem) != PROBLEM or not problem["errors"] or not all(isinstance(problem[name], str) for name in ("type", "title", "detail")):
+        return [f"no problem of RFC 9457: {json.dumps(problem)[:200]}"]
+    kind = sent.header(b"content-type").partition(b";")[0].strip().lower()
+    try:
+        document = json.loads(sent.body) if kind not in {YAML, NDJSON, b"multipart/form-data"} else None
+    except (ValueError, RecursionError):
+        document = None
+    if problem["type"].endswith(":model-config-needed"):
+        return []  # it says where in a request the configuration would stand; a bare manifest is none
+    return [f"the pointer {fault['pointer']!r} leads nowhere" for fault in problem["errors"] if not resolves(fault["pointer"], document)]
+
+
+def resolves(pointer: str, document: Any) -> bool:
+    """Whether a JSON pointer leads to a place of the document, or to one that could be there: not through a text or beyond a list's end."""
+    if pointer and not pointer.startswith("/"):
+        return False
+    here = document
+    for step in pointer.split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901  # the same step, as it is meant
+        if here is None:
+            return True
+        if isinstance(here, dict):
+            here = here.get(step)
+        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return False
+    return True
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of a run: how many answers of each status, and what was wrong with which request."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    wrong: list[tuple[list[str], bytes, bytes]] = field(default_factory=list)
+
+    def note(self, sent: Sent, answer: Answer) -> None:
+        """Note one answer."""
+        self.statuses[answer.status] += 1
+        if found := faults(sent, answer):
+            self.wrong.append((found, sent.wire()[:4000], answer.body[:1000]))
+
+
+def run(port: int, count: int, seed: int) -> Report:
+    """Send so many requests over one connection after the other."""
+    report, connection = Report(), Connection(port)
+    for sent in islice(Bending(seed).requests(), count):
+        report.note(sent, connection.asked(sent))
+    connection.close()
+    return report
+
+
+def main() -> int:
+    """Run from a shell: 1 where anything was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("port", type=int)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    report = run(given.port, given.count, given.seed)
+    for found, request, answer in report.wrong[:20]:
+        sys.stdout.write(f"{'; '.join(found)}\n  {request!r}\n  {answer!r}\n")
+    sys.stdout.write(f"{json.dumps({'sent': given.count, 'wrong': len(report.wrong), 'statuses': dict(sorted(report.statuses.items()))})}\n")
+    return 1 if report.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
