@@ -6,6 +6,7 @@ standard input, faults on standard output.
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from policy.errors import Fault, PolicyError, RulesInvalid, quoted
 from policy.folder import Sources
 from policy.policy import Policy
 
-COMMAND: Final = (sys.executable, "-m", "policy.acceptance")
+COMMAND: Final = (sys.executable, "-P", "-m", "policy.acceptance")
 MEMORY: Final = 2 << 30
+NICE: Final = 10
+"""How much less of a busy processor it asks for than those who answer meanwhile."""
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -43,22 +46,33 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
     return [str(fault) for fault in faults]
 
 
+class Unfinished(PolicyError):
+    """The check did not come to its end."""
+
+
 def asked(sources: Sources, default_release: str | None, seconds: float) -> list[str]:
-    """The same, from a process that ends after ``seconds``; what breaks it is a fault."""
+    """The same, from a process that ends after ``seconds``.
+
+    Raises:
+        Unfinished: it was ended, or something broke it.
+    """
     job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
     try:
         run = subprocess.run(COMMAND, input=job, capture_output=True, timeout=seconds, check=False)  # noqa: S603  # our own module, by our own interpreter
-    except subprocess.TimeoutExpired:
-        return [f"checking the rules took more than {seconds:g} s"]
+    except subprocess.TimeoutExpired as error:
+        raise Unfinished(f"checking the rules took more than {seconds:g} s") from error
+    except OSError as error:
+        raise Unfinished(f"the rules could not be checked: {error}") from error
     if run.returncode:
         said = run.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return [f"checking the rules ended with {run.returncode}: {' '.join(said) or 'no word of why'}"]
+        raise Unfinished(f"checking the rules ended with {run.returncode}: {' '.join(said) or 'no word of why'}")
     found: list[str] = msgspec.json.decode(run.stdout)
     return found
 
 
 def main() -> None:
     """Answer the job on standard input within its bounds."""
+    os.nice(NICE)
     rules, cases, default_release, seconds = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[dict[str, str], dict[str, str], str | None, int])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MEMORY: Final = 1 << 30
 MAX_RULES: Final = 100
-COMMAND: Final = (sys.executable, "-m", "policy.candidate")
+COMMAND: Final = (sys.executable, "-P", "-m", "policy.candidate")
 
 
 class Job(Struct, frozen=True):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
+import os
 import re
 import secrets
 from collections import OrderedDict
@@ -36,7 +38,7 @@ OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 PREFIX: Final = "rp_"
-MAX_TOKEN: Final = 256
+SECRET: Final = re.compile(rf"{PREFIX}[\w-]+")
 MAX_CALLERS: Final = 10_000
 DENIED: Final = "runner_policy_access_denied"
 
@@ -86,23 +88,77 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     Raises:
         TokensInvalid: it cannot be read, or something in it is wrong; every fault is named, and no digest repeated.
     """
+    return _tokens(_text(path), path)
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TokensInvalid(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        said = error.strerror if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        raise TokensInvalid(f"{path}: cannot be read: {said}") from error
+
+
+def _tokens(text: str, path: Path) -> tuple[Token, ...]:
     reader = Reader(str(path))
     try:
         tokens = _read(read_yaml(text, str(path)), reader)
     except RulesInvalid as error:
-        raise TokensInvalid(str(error)) from error
+        raise _invalid(error) from None
     if reader.faults:
-        raise TokensInvalid(str(RulesInvalid(reader.faults)))
+        raise _invalid(RulesInvalid(reader.faults))
     return tokens
+
+
+def _invalid(error: RulesInvalid) -> TokensInvalid:
+    """The faults; a token that somebody wrote into the file as it is stands in none of them."""
+    return TokensInvalid(SECRET.sub(f"{PREFIX}…", str(error)))
+
+
+class TokenFile:
+    """The file of tokens as the processes of one service read it, again whenever it changes.
+
+    What was good last lies in ``folder`` as well, for a process that starts while the file is broken.
+    """
+
+    def __init__(self, path: Path, folder: Path | None) -> None:
+        self.path = path
+        self._kept = folder / "tokens.yaml" if folder is not None else None
+
+    def read(self) -> tuple[Token, ...]:
+        """The tokens.
+
+        Raises:
+            TokensInvalid: the file cannot be used.
+        """
+        text = _text(self.path)
+        tokens = _tokens(text, self.path)
+        if self._kept is not None:
+            part = self._kept.with_suffix(f".{os.getpid()}")
+            part.write_text(text, "utf-8")
+            part.replace(self._kept)
+        return tokens
+
+    def first(self) -> tuple[Token, ...]:
+        """The tokens to begin with: where the file is broken those that were good last.
+
+        Raises:
+            TokensInvalid: there are none.
+        """
+        try:
+            return self.read()
+        except TokensInvalid:
+            if self._kept is None or not self._kept.exists():
+                raise
+            return read_tokens(self._kept)
 
 
 def _read(document: Node, reader: Reader) -> tuple[Token, ...]:
     found: dict[bytes, Token] = {}
-    for node in reader.items(reader.fields(document, "file of tokens", ("tokens",)).get("tokens"), "tokens"):
+    entries = reader.fields(document, "file of tokens", ("tokens",)).get("tokens")
+    if entries is not None and entries.value == []:
+        return ()  # the last one was taken out: nobody may ask
+    for node in reader.items(entries, "tokens"):
         token = _token(node, reader)
         if token is not None and token.digest in found:
             reader.fault(node, f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own")
@@ -139,12 +195,11 @@ def _day(text: str | None) -> date | None:
 class Access:
     """Lets callers in, or not."""
 
-    def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics, *, admission_open: bool = False) -> None:
+    def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics) -> None:
         """Without tokens everybody may ask everything; ``rate`` is how many requests a second a caller may make, 0 for any number."""
         self._rate = rate
         self.tokens = tokens
         self._metrics = metrics
-        self._admission_open = admission_open
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     @property
@@ -173,7 +228,7 @@ class Access:
         kind, _, text = header.partition(b" ")
         if kind.lower() != b"bearer" or not text.strip():
             raise self._refused("no-token", "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`")
-        digest = hashlib.sha256(text.strip()[:MAX_TOKEN]).digest()
+        digest = hashlib.sha256(text.strip()).digest()
         found = None
         for token in self.tokens or ():
             if hmac.compare_digest(token.digest, digest):
@@ -193,7 +248,7 @@ class Access:
             self._buckets.popitem(last=False)
         if left < 1:
             self._buckets[name] = (left, now)
-            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} requests a second; wait a second")
+            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} requests a second; wait {math.ceil((1 - left) / self._rate)} s")
         self._buckets[name] = (left - 1, now)
 
     def _refused(self, reason: str, kind: str, detail: str) -> Refused:

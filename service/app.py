@@ -1,15 +1,13 @@
 """The application: FastAPI with the hot calls before its middleware.
 
-Owns the putting together: settings and rules in, an ASGI application out; and what a process does by itself
-while it serves: loading what is published, leaving its numbers, ending what is too slow.
+Owns the putting together: settings and rules in, an ASGI application out, and what is open for as long as it serves.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import socket
+import sys
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
@@ -18,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from fastapi import FastAPI
-from starlette.routing import Route
+from starlette.routing import Match, Mount, Route
 
 from policy.errors import PolicyError
-from service.access import Access, read_tokens, scope_of
+from service.access import Access, TokenFile, scope_of
 from service.calls import Batch, Decisions, DryRun, send_problem
 from service.docs import add_docs
 from service.metrics import Metrics
@@ -33,6 +31,8 @@ from service.reviews import MUTATE, VALIDATE, Admission
 from service.routes import add_handlers, router
 from service.served import Served
 from service.settings import Settings
+from service.tracing import set_up
+from service.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
@@ -40,15 +40,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from policy.intake.hub import Hub
+    from service.answers import Answers
     from service.log.writing import Log
     from service.reload import Published
 
-log = logging.getLogger("runner_policy")
+SWITCH: Final = 0.001
+"""Seconds after which a thread that builds changed rules lets the one go on that answers."""
 CALLS: Final = {"/v1/decisions": Decisions, "/v1/decisions/batch": Batch, "/v1/dry-run": DryRun, VALIDATE: Admission, MUTATE: Admission}
-TICK: Final = 0.25
-"""Seconds between two looks at what others left."""
-TICKS: Final = 4
-"""Looks between two sweeps and snapshots."""
 
 
 class Application(FastAPI):
@@ -58,7 +56,10 @@ class Application(FastAPI):
     """
 
     calls: dict[str, ASGIApp]
+    showing: ASGIApp
     served: Served
+    file: TokenFile | None
+    described: Answers | None = None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # a coroutine less to run
         """Answer a hot call directly, everything else by FastAPI."""
@@ -67,7 +68,7 @@ class Application(FastAPI):
                 call = self.calls.get(scope["path"])
                 if call is not None:
                     return call(scope, receive, send)
-            return self.show(scope, receive, send)
+            return self.showing(scope, receive, send)
         return super().__call__(scope, receive, send)
 
     async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,11 +92,19 @@ class Application(FastAPI):
         else:
             await super().__call__(scope, receive, noted)
         finally:
-            self.served.done(scope, status, began, getattr(scope.get("route"), "path", "other"))
+            self.served.done(scope, status, began, self.counted_as(scope))
+
+    def counted_as(self, scope: Scope) -> str:
+        """The path as the call has it that it is one of, so that nobody can make up new ones."""
+        plain = {"type": "http", "method": scope["method"], "path": scope["path"]}
+        known = (route for route in (*router.routes, *self.routes) if isinstance(route, Route | Mount))
+        return next((route.path for route in known if route.matches(plain)[0] is not Match.NONE), "other")
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, the hot calls included."""
-        if self.openapi_schema is None:
+        """The OpenAPI document, the hot calls included; its examples are of the rules that are loaded."""
+        if self.openapi_schema is None or self.described is not self.served.answers:
+            self.described = self.served.answers
+            self.openapi_schema = None
             self.openapi_schema = document(super().openapi(), self.served)
         return self.openapi_schema
 
@@ -117,8 +126,9 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     metrics = Metrics(settings.run)
     labels = _labels(settings, program)
     recorder = Recorder(metrics, None, required=settings.log_required, stdout_labels=labels if settings.log_stdout else None)
-    tokens = read_tokens(settings.tokens) if settings.tokens is not None else None
-    served = Served(settings, published, Models(_hub(settings)), recorder, Access(tokens, settings.rate, metrics), program)
+    file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
+    access = Access(file.first() if file is not None else None, settings.rate, metrics)
+    served = Served(settings, published, Models(_hub(settings)), recorder, access, program)
     app = Application(
         title="Runner Policy",
         summary="Which vLLM model runner a deployment gets, and why",
@@ -127,12 +137,14 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         redoc_url=None,
         openapi_url="/openapi.json",
         lifespan=_lifespan,
+        redirect_slashes=False,
     )
-    app.served = served
+    app.served, app.file = served, file
     app.state.served = served
     app.state.store = None
     app.calls = {path: call(served, path) for path, call in CALLS.items()}
     app.router.routes.extend(Route(path, call, methods=["POST"]) for path, call in app.calls.items())
+    app.showing = app.show
     app.include_router(router)
     add_docs(app)
     add_handlers(app)
@@ -158,15 +170,23 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
     """The log is open and the process looks after itself for as long as it serves; at the end everything noted is safe."""
     served = app.served
     settings = served.settings
+    sys.setswitchinterval(SWITCH)
+    tracing = set_up(lambda: served.answers.policy.revision)
+    if tracing is not None:
+        app.calls = {path: tracing.traced(call, path) for path, call in app.calls.items()}
+        app.showing = tracing.traced(app.show)
     kept = served.recorder.log = _log(app)
-    looking = asyncio.create_task(_looking(served))
+    upkeep = asyncio.create_task(Upkeep(served, app.file).run())
     try:
         yield
     finally:
-        looking.cancel()
+        upkeep.cancel()
         if kept is not None:
             await kept.close(settings.stop_time)
-        served.metrics.leave()
+        await served.recorder.close()
+        if tracing is not None:
+            await asyncio.to_thread(tracing.stop, settings.stop_time)
+        served.metrics.snapshot()
 
 
 def _log(app: Application) -> Log | None:
@@ -185,57 +205,3 @@ def _log(app: Application) -> Log | None:
     size, patience, required = settings.log_spill_size, settings.log_time, settings.log_required
     kept = Kept(url, spill, size, patience, required, keep_seconds, settings.log_keep_size, _labels(settings, app.served.version))
     return Log(kept, settings.log_queue)
-
-
-async def _looking(served: Served) -> None:
-    """Whatever is published is loaded, slow bodies are ended, the process's numbers are left for the others."""
-    settings = served.settings
-    reader = Reader(settings.run) if settings.run is not None else None
-    parent = os.getppid()
-    tokens = _modified(settings)
-    tick = 0
-    while True:
-        await asyncio.sleep(TICK)
-        tick += 1
-        published = reader.newest() if reader is not None else None
-        if published is not None and published != served.published:
-            await _load(served, published)
-        if tick % TICKS == 0:
-            served.slow.sweep()
-            served.metrics.leave()
-            if settings.tokens is not None and (found := _modified(settings)) != tokens:
-                tokens = found
-                _read_tokens_again(served)
-            if settings.workers > 1 and os.getppid() != parent:
-                log.error("the parent process is gone; this worker ends")
-                os.kill(os.getpid(), 15)
-
-
-async def _load(served: Served, published: Published) -> None:
-    if published.revision == served.answers.policy.revision:
-        served.told_of(published)
-        return
-    try:
-        answers = await asyncio.to_thread(served.made, published, served.answers)
-    except PolicyError as error:
-        log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
-        return
-    served.swap(published, answers)
-
-
-def _modified(settings: Settings) -> int:
-    try:
-        return settings.tokens.stat().st_mtime_ns if settings.tokens is not None else 0
-    except OSError:
-        return 0
-
-
-def _read_tokens_again(served: Served) -> None:
-    """The tokens of the file hold from now on; a file that cannot be used leaves the ones before."""
-    assert served.settings.tokens is not None
-    try:
-        served.access.tokens = read_tokens(served.settings.tokens)
-    except PolicyError as error:
-        log.error("the file of tokens was refused; the ones before hold", extra={"error": str(error)})  # noqa: TRY400  # as above
-    else:
-        log.info("tokens loaded", extra={"tokens": len(served.access.tokens or ())})

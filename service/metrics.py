@@ -8,11 +8,14 @@ processes, so it only writes them out here.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import time
 from bisect import bisect_left
 from collections import defaultdict
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -33,23 +36,31 @@ BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.0
 """Upper bounds of the durations that are counted together, in seconds."""
 BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 HOT: Final = "/v1/decisions"
-FILE: Final = re.compile(r"metrics-\d+\.json")
+OK: Final = 200
+FILE: Final = re.compile(r"metrics-[\d-]+\.json")
+FRESH: Final = 10.0
+"""Seconds after which a process that left no numbers is none that answers."""
 
 
 class Family(Struct, frozen=True):
-    """A metric: its kind (``counter``, ``gauge``), what it says, its labels, and how the numbers of several processes become one."""
+    """A metric: its kind (``counter``, ``gauge``), what it says, its labels, and how the numbers of several processes become one.
+
+    Where ``values`` has all that each label may be, the series are there from the start: ``increase()`` would
+    miss one that is born at 1.
+    """
 
     kind: str
     meaning: str
     labels: tuple[str, ...] = ()
     merge: str = "sum"
+    values: tuple[tuple[str, ...], ...] | None = None
 
 
 FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_decisions": Family("counter", "decisions that were answered", ("runner", "outcome", "vllm_version")),
     "runner_policy_requests": Family("counter", "requests that were answered, by call and status", ("path", "status")),
     "runner_policy_rule_matches": Family("counter", "decisions in whose reasons a rule stands", ("rule",)),
-    "runner_policy_reloads": Family("counter", "changed rules that were looked at", ("result",)),
+    "runner_policy_reloads": Family("counter", "changed rules that were looked at", ("result",), "max", (("accepted", "rejected"),)),
     "runner_policy_last_reload_successful": Family("gauge", "whether the newest rules are the loaded ones", merge="min"),
     "runner_policy_last_reload_success_timestamp_seconds": Family("gauge", "when rules were last loaded", merge="min"),
     "runner_policy_info": Family("gauge", "1; the revision of the rules and the version of the program are labels", ("version", "revision"), "max"),
@@ -62,8 +73,15 @@ FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_log_spill_bytes": Family("gauge", "bytes of decisions on the local disk", merge="max"),
     "runner_policy_log_dropped": Family("counter", "decisions that are in no log"),
     "runner_policy_log_store_up": Family("gauge", "whether the log's store took the last decisions", merge="min"),
-    "runner_policy_admission_reviews": Family("counter", "admission reviews that were answered", ("call", "result")),
-    "runner_policy_access_denied": Family("counter", "requests that were turned away", ("reason",)),
+    "runner_policy_admission_reviews": Family(
+        "counter",
+        "admission reviews that were answered",
+        ("call", "result"),
+        values=(("validate", "mutate"), ("allowed", "warned", "denied", "patched", "undecided", "ignored")),
+    ),
+    "runner_policy_access_denied": Family(
+        "counter", "requests that were turned away", ("reason",), values=(("no-token", "unknown-token", "scope", "rate", "connections"),)
+    ),
 }
 DURATION: Final = "runner_policy_decision_duration_seconds"
 DURATION_MEANING: Final = "how long an answer of /v1/decisions took, from its first byte read"
@@ -92,10 +110,15 @@ class Decided(Struct, eq=False, weakref=True):
 
 
 class Metrics:
-    """The numbers of this process, and with ``folder`` those of all that share it."""
+    """The numbers of this process, and with ``folder`` those of all that share it.
+
+    They are added to and gathered in one thread, that of the event loop, so that none is lost between the two.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+        self._file = folder / f"metrics-{os.getpid()}-{time.time_ns()}.json" if folder is not None else None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop that adds to the numbers, once there is one."""
         self._counted: dict[tuple[str, Labels], float] = {}
         self._decisions: dict[tuple[int, int, str], Decided] = {}
         self._all: WeakSet[Decided] = WeakSet()  # those too that only an answer that is kept still adds to
@@ -104,7 +127,7 @@ class Metrics:
         self.took: list[int] = []
         """How many nanoseconds each answer of the hot call took, of late."""
         self._durations = [0] * (len(BOUNDS) + 1)
-        self._nanoseconds = 0
+        self._nanoseconds = self._hot = 0
         self.sources: list[Callable[[], Iterable[Sample]]] = []
         """What gives samples as they are just now."""
 
@@ -120,61 +143,77 @@ class Metrics:
         counted = self._decisions.get(key)
         if counted is None:
             if len(self._decisions) >= KEPT_RULINGS:
-                self._fold()
-                self._decisions.clear()
+                self.let_go()
             self._decisions[key] = counted = Decided(ruling, final, release, policy.ruleset(release).rules)
             self._all.add(counted)
         counted.number += 1
         return counted
 
+    def done(self, path: str, status: int) -> None:
+        """Count a request that was answered; those that ``took`` has are counted there."""
+        if status != OK or path != HOT:
+            self.answered[path, status] += 1
+
+    def let_go(self) -> None:
+        """Keep no rulings: they would keep the rules that they are of."""
+        self._fold()
+        self._decisions.clear()
+
     def _fold(self) -> None:
         """Give the decisions their labels, and the durations their places."""
         took, self.took = self.took, []
-        self.answered[HOT, 200] += len(took)
+        self._hot += len(took)
         self._nanoseconds += sum(took)
         for nanoseconds in took:
             self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
         for counted in list(self._all):
             ruling, number = counted.ruling, counted.number
+            if not number:
+                continue
             counted.number = 0
             self.count("runner_policy_decisions", ruling.effect.runner or "none", ruling.effect.outcome or "none", counted.release, by=number)
             for place in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
                 self.count("runner_policy_rule_matches", counted.rules[place].rule.id, by=number)
 
     def snapshot(self) -> Snapshot:
-        """The numbers as they are."""
+        """The numbers as they are; where there is a folder they are left there as well."""
         self._fold()
         samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
         samples += [("runner_policy_requests", (path, str(status)), number) for (path, status), number in self.answered.items()]
+        samples.append(("runner_policy_requests", (HOT, str(OK)), self._hot))
         samples.append(("runner_policy_workers", (), 1))
         for source in self.sources:
             samples.extend(source())
-        return Snapshot(os.getpid(), samples, list(self._durations), self._nanoseconds / 1e9)
-
-    def leave(self) -> None:
-        """Leave the numbers for the other processes to read."""
-        if self._folder is not None:
-            path = self._folder / f"metrics-{os.getpid()}.json"
+        found = Snapshot(os.getpid(), samples, list(self._durations), self._nanoseconds / 1e9)
+        if self._file is not None:
             with suppress(OSError):
-                path.with_suffix(".tmp").write_bytes(msgspec.json.encode(self.snapshot()))
-                path.with_suffix(".tmp").replace(path)
+                self._file.with_suffix(".tmp").write_bytes(msgspec.json.encode(found))
+                self._file.with_suffix(".tmp").replace(self._file)
+        return found
 
     def text(self) -> bytes:
-        """The numbers of all processes, in Prometheus' text format."""
+        """The numbers of all processes, in Prometheus' text format; to be called from another thread than the loop's.
+
+        What is said of this process is left for the others as well: one that is asked next says no less.
+        """
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only where somebody asks
 
-        own = self.snapshot()
+        own = self.snapshot() if self.loop is None else asyncio.run_coroutine_threadsafe(self._snapshot(), self.loop).result()
         registry = CollectorRegistry()
         registry.register(_Collector([own, *self._others()]))
         return generate_latest(registry)
 
+    async def _snapshot(self) -> Snapshot:
+        return self.snapshot()
+
     def _others(self) -> Iterator[Snapshot]:
         """What other processes left; of one that has ended only what adds up."""
-        for path in sorted(self._folder.iterdir()) if self._folder is not None else ():
-            if FILE.fullmatch(path.name) and path.name != f"metrics-{os.getpid()}.json":
+        for path in sorted(self._file.parent.iterdir()) if self._file is not None else ():
+            if FILE.fullmatch(path.name) and path != self._file:
                 with suppress(OSError, msgspec.DecodeError):
                     found = msgspec.json.decode(path.read_bytes(), type=Snapshot)
-                    yield found if _lives(found.pid) else _ended(found)
+                    answers = _lives(found.pid) and time.time() - path.stat().st_mtime < FRESH
+                    yield found if answers else _ended(found)
 
 
 KEPT_RULINGS: Final = 4096
@@ -212,10 +251,9 @@ class _Collector:
         for name, family in FAMILIES.items():
             kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
             metric: Any = kind(name, family.meaning, labels=family.labels)
-            for labels, values in sorted(found[name].items()):
+            nothing = product(*family.values or ()) if family.kind == "counter" and (family.values or not family.labels) else ()
+            for labels, values in sorted({**{labels: [0.0] for labels in nothing}, **found[name]}.items()):
                 metric.add_metric(labels, merge[family.merge](values))
-            if not family.labels and not found[name] and family.kind == "counter":
-                metric.add_metric((), 0)
             yield metric
         total, buckets = 0, []
         for place, bound in enumerate((*map(str, BOUNDS), "+Inf")):

@@ -20,13 +20,11 @@ from msgspec.structs import replace
 from policy.acceptance import asked
 from policy.catalogue import revision_of
 from policy.errors import PolicyError, RulesInvalid
-from policy.folder import read_folder
+from policy.folder import Sources, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from policy.folder import Sources
 
 log = logging.getLogger("runner_policy")
 FILE: Final = "rules.json"
@@ -34,9 +32,11 @@ CHECK_TIME: Final = 60.0
 """Seconds that a check may take."""
 SETTLE: Final = 100
 """Milliseconds without a change, after which a folder is read: files are written one by one."""
-WAIT: Final = 1.0
-"""Seconds between two looks whether the service ends."""
+WAIT: Final = 500
+"""Milliseconds between two looks whether the service ends, or the folder's path leads elsewhere."""
 MAX_FAULTS: Final = 50
+SHOWN: Final = 20
+"""Faults that a line of the log has at most."""
 
 
 class Published(Struct, frozen=True):
@@ -84,12 +84,15 @@ class Origin(Protocol):
             PolicyError: they cannot be had.
         """
 
+    def accepted(self) -> None:
+        """The rules that were read last have passed."""
+
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item whenever the rules may have changed, until ``stop``."""
 
 
 class Folder:
-    """Rules in a folder, watched; a change of its symbolic links, as Kubernetes makes them, is one too."""
+    """Rules in a folder, watched; a change of symbolic links, in it, as Kubernetes makes them, or to it, is one too."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -107,17 +110,35 @@ class Folder:
         """
         return read_folder(self._folder)
 
+    def accepted(self) -> None:
+        """Nothing is to be done."""
+
     def changes(self, stop: threading.Event) -> Iterator[None]:
-        """One item whenever something in the folder changed, until ``stop``."""
+        """One item whenever something in the folder changed, until ``stop``, and one whenever the watch begins."""
         from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
 
         while not stop.is_set():
+            place = self._place()
+            began = True
             try:
-                for _ in watch(self._folder, watch_filter=None, debounce=SETTLE * 5, step=SETTLE, rust_timeout=int(WAIT * 1000), stop_event=stop):
-                    yield
+                for changed in watch(
+                    self._folder, watch_filter=None, debounce=SETTLE * 5, step=SETTLE, rust_timeout=WAIT, yield_on_timeout=True, stop_event=stop
+                ):
+                    if changed or began:
+                        yield
+                    began = False
+                    if self._place() != place:  # what is watched is no longer what the path leads to
+                        break
             except (OSError, RuntimeError):  # the folder is gone, or its file system cannot be watched
-                stop.wait(WAIT)
+                stop.wait(WAIT / 1000)
                 yield
+
+    def _place(self) -> tuple[int, int] | None:
+        try:
+            found = self._folder.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
 
 def first(origin: Origin) -> tuple[Published, Sources]:
@@ -136,12 +157,12 @@ class Reload:
 
     def __init__(self, origin: Origin, folder: Path, published: Published, sources: Sources, default_release: str | None) -> None:
         """``folder`` is the one that all processes of the service share."""
+        self.published: Published
         self._origin, self._folder, self._default_release = origin, folder, default_release
-        self.published = published
-        self._last = sources
+        self._last, self._faults = sources, list[str]()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
-        self._write()
+        self._publish(published)
 
     def start(self) -> None:
         """Begin to look."""
@@ -153,50 +174,56 @@ class Reload:
 
     def _run(self) -> None:
         for _ in self._origin.changes(self._stop):
-            if not self._stop.is_set():
+            if self._stop.is_set():
+                return
+            try:
                 self.look()
+            except Exception as error:  # whatever it is, the next look may be better
+                log.exception("rules could not be looked at")
+                self._last = Sources()
+                with suppress(OSError):
+                    self._rejected([f"{type(error).__name__}: {error}"])
 
     def look(self) -> None:
         """Read the rules, and where they are others than at the last look, check them and publish what came of it."""
         try:
             sources = self._origin.read()
+            began = monotonic()
+            if sources != self._last:
+                self._faults = asked(sources, self._default_release, CHECK_TIME)
+                self._last = sources
         except RulesInvalid as error:
             self._rejected([str(fault) for fault in error.faults])
-            return
         except PolicyError as error:
             self._rejected([str(error)])
-            return
-        if sources == self._last and self.published.successful:
-            return
-        began = monotonic()
-        faults = asked(sources, self._default_release, CHECK_TIME)
-        self._last = sources
-        if faults:
-            self._rejected(faults)
-            return
+        else:
+            if self._faults:
+                self._rejected(self._faults)
+            elif sources is self._last or not self.published.successful:  # checked just now, or back after a fault
+                self._accepted(sources, monotonic() - began)
+
+    def _accepted(self, sources: Sources, seconds: float) -> None:
         revision, now = revision_of(sources.rules), _now()
-        same = revision == self.published.revision
-        self.published = replace(
-            self.published,
-            revision=revision,
-            rules=sources.rules,
-            source=self._origin.name,
-            loaded_at=self.published.loaded_at if same else now,
-            tried_at=now,
-            faults=[],
-            accepted=self.published.accepted + 1,
-        )
-        self._write()
-        log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(monotonic() - began, 3)})
+        loaded_at = self.published.loaded_at if revision == self.published.revision else now
+        accepted, rejected = self.published.accepted + 1, self.published.rejected
+        self._publish(Published(revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected))
+        self._origin.accepted()
+        log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(seconds, 3)})
 
     def _rejected(self, faults: list[str]) -> None:
-        self.published = replace(self.published, tried_at=_now(), faults=faults[:MAX_FAULTS], rejected=self.published.rejected + 1)
-        self._write()
+        """What is wrong is told; the same as at the last try is no news, and counts once."""
+        before, faults = self.published, faults[:MAX_FAULTS]
+        news = faults != before.faults
+        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + news))
+        if news:
+            log.error("rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]})
 
-    def _write(self) -> None:
-        path = self._folder / FILE
-        path.with_suffix(".tmp").write_bytes(msgspec.json.encode(self.published))
-        path.with_suffix(".tmp").replace(path)
+    def _publish(self, published: Published) -> None:
+        if not self._stop.is_set():
+            path = self._folder / FILE
+            path.with_suffix(".tmp").write_bytes(msgspec.json.encode(published))
+            path.with_suffix(".tmp").replace(path)
+            self.published = published
 
 
 class Reader:
@@ -204,12 +231,13 @@ class Reader:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
-        self._seen = 0
+        self._seen = (0, 0)
 
     def newest(self) -> Published | None:
         """What was published since the last look, or ``None``."""
         with suppress(OSError, msgspec.DecodeError):
-            seen = self._path.stat().st_mtime_ns
+            stat = self._path.stat()
+            seen = (stat.st_mtime_ns, stat.st_ino)  # two in short order have the same time
             if seen != self._seen:
                 found = msgspec.json.decode(self._path.read_bytes(), type=Published)
                 self._seen = seen

@@ -32,9 +32,15 @@ class Plain(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        beside = "".join(f" {name}={value}" for name, value in vars(record).items() if name not in ALWAYS)
+        beside = "".join(f" {name}={_plain(value)}" for name, value in vars(record).items() if name not in ALWAYS)
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
         return f"{record.levelname}:     {record.getMessage()}{beside}{trace}"
+
+
+def _plain(value: Any) -> str:
+    """A value in a line: what a caller sent cannot end it, nor look like something else."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text and "=" not in text else json.dumps(value, ensure_ascii=not text.isprintable(), default=str)
 
 
 def configuration(form: str | None) -> dict[str, Any]:
@@ -46,5 +52,5 @@ def configuration(form: str | None) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {"own": {"()": f"{__name__}.{'Json' if form == 'json' else 'Plain'}"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "own", "stream": "ext://sys.stderr"}},
-        "loggers": {"uvicorn": own, "uvicorn.error": {"level": "INFO"}, "runner_policy": own},
+        "loggers": {"uvicorn": own, "uvicorn.error": {"level": "INFO"}, "runner_policy": own, "opentelemetry": own},
     }

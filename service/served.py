@@ -7,7 +7,7 @@ answers once, so it is decided by one revision entirely.
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from datetime import datetime
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from policy.catalogue import load
 from policy.folder import Sources
 from policy.policy import Policy
 from service.answers import Answers, today
+from service.listening import Connection
 from service.problems import Refused
 from service.slowness import Slowness
 
@@ -65,14 +66,8 @@ class Served:
         """From the next request on these are the answers."""
         before = self.answers.policy.revision
         self.answers, self.published = answers, published
-        if answers.policy.revision != before:
-            log.info("rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source})
-
-    def told_of(self, published: Published) -> None:
-        """Another try was made, and the rules are the same as before."""
-        self.published = published
-        if not published.successful:
-            log.error("rules refused; the loaded ones stay", extra={"revision": self.answers.policy.revision, "faults": published.faults[:20]})
+        self.metrics.let_go()
+        log.info("rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source})
 
     def answers_for(self, headers: Mapping[bytes, bytes]) -> Answers:
         """The answers for a request with these headers.
@@ -90,7 +85,7 @@ class Served:
 
     def done(self, scope: Scope, status: int, began: int, path: str | None = None) -> None:
         """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
-        self.metrics.answered[path or scope["path"], status] += 1
+        self.metrics.done(path or scope["path"], status)
         if self.tells:
             headers = dict(scope["headers"])
             members: dict[str, Any] = {
@@ -116,6 +111,9 @@ class Served:
     def _samples(self) -> Iterable[Sample]:
         policy, published = self.answers.policy, self.published
         yield "runner_policy_info", (self.version, policy.revision), 1
+        yield "runner_policy_reloads", ("accepted",), published.accepted
+        yield "runner_policy_reloads", ("rejected",), published.rejected
+        yield "runner_policy_access_denied", ("connections",), Connection.turned_away
         yield "runner_policy_last_reload_successful", (), float(published.successful)
         yield "runner_policy_last_reload_success_timestamp_seconds", (), datetime.fromisoformat(published.loaded_at).timestamp()
         yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(today()) for rule in policy.catalogue.rules)
@@ -132,8 +130,3 @@ class Served:
         yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
         yield "runner_policy_log_store_up", (), float(counts.store_up)
         yield "runner_policy_log_spill_bytes", (), counts.spill_bytes
-
-
-def now() -> str:
-    """This moment, in UTC to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

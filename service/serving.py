@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import json
 import logging.config
+import math
 import os
 import signal
 import socket
 import ssl
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 import uvicorn
 from pydantic import SecretStr, ValidationError
+from uvicorn.config import STARTUP_FAILURE
 
 from policy.console import INVALID, USAGE, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
 from policy.releases import NoVersion, UnknownRelease
-from service.access import TokensInvalid
+from service.access import TokensInvalid, read_tokens
 from service.app import create_app
+from service.listening import Connection, load, tls_context
 from service.reload import Folder, OriginFailed, Reload, first
 from service.reporting import configuration
 from service.settings import Settings
@@ -35,85 +38,105 @@ if TYPE_CHECKING:
     from policy.folder import Sources
     from service.reload import Origin, Published
 
+FAILED: Final = 1
+"""The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
+STUCK: Final = 15
+"""Seconds without a sign of life after which a worker is replaced: starting several on a busy machine takes some.
+
+A worker that dies while it is asked for one is missed as late, and so is a signal to end: uvicorn waits for the answer.
+"""
+
 
 def run(flags: dict[str, Any]) -> None:
     """Serve with these settings, by their names, until told to end; what keeps it from starting is said, and the command ends."""
-    settings = _settings(flags)
-    faults = list(_unfit(settings))
+    settings, faults = _settings(flags)
+    faults += _unfit(settings, {fault.partition(":")[0] for fault in faults})
     if faults:
         for fault in faults:
             err.print(fault, markup=False)
         raise typer.Exit(USAGE)
+    signal.signal(signal.SIGTERM, _end)
     origin = _origin(settings)
     with TemporaryDirectory(prefix="runner-policy-") as place:
         settings = settings.model_copy(update={"run": Path(place)})
         published, sources, application = _checked(settings, origin)
+        origin.accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
                 os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
         reload = Reload(origin, Path(place), published, sources, settings.default_release)
+        logging.config.dictConfig(configuration(settings.log_format))
         if settings.reload:
             reload.start()
-        logging.config.dictConfig(configuration(settings.log_format))
-        signal.signal(signal.SIGTERM, _end)
-        target: Any = application if settings.workers == 1 else "service.app:create_app"
         try:
-            uvicorn.run(
-                target,
-                factory=settings.workers > 1,
-                host=settings.host,
-                port=settings.port,
-                workers=settings.workers,
-                loop="uvloop",
-                http="httptools",
-                interface="asgi3",
-                ws="none",
-                lifespan="on",
-                access_log=False,
-                server_header=False,
-                log_config=configuration(settings.log_format),
-                limit_concurrency=settings.max_connections,
-                timeout_graceful_shutdown=round(settings.stop_time),
-                ssl_certfile=settings.tls_cert,
-                ssl_keyfile=settings.tls_key,
-                ssl_ca_certs=str(settings.tls_client_ca) if settings.tls_client_ca is not None else None,
-                ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca is not None else ssl.CERT_NONE,
-            )
+            _serve(settings, application if settings.workers == 1 else "service.app:create_app")
         finally:
             reload.stop()
 
 
-def _settings(flags: dict[str, Any]) -> Settings:
+def _serve(settings: Settings, target: Any) -> None:
+    has_tls = settings.tls_cert is not None
     try:
-        return Settings(**flags)
+        uvicorn.run(
+            target,
+            factory=settings.workers > 1,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            loop="uvloop",
+            http=Connection,
+            interface="asgi3",
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            server_header=False,
+            log_config=configuration(settings.log_format),
+            limit_concurrency=settings.max_connections,
+            timeout_graceful_shutdown=math.ceil(settings.stop_time),
+            timeout_worker_healthcheck=STUCK,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+            ssl_ca_certs=settings.tls_client_ca,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca is not None else ssl.CERT_NONE,
+            ssl_context_factory=tls_context if has_tls else None,
+        )
+    except SystemExit as error:
+        if error.code == STARTUP_FAILURE:  # it has said why; 3 would be the rules
+            raise typer.Exit(FAILED) from error
+        raise
+
+
+def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
+    """The settings, and what is wrong with those that do not fit, a line each; in their place stand the defaults."""
+    try:
+        return Settings(**flags), []
     except ValidationError as error:
-        for fault in error.errors():
-            if not fault["loc"]:
-                err.print(str(fault["msg"]).removeprefix("Value error, "), markup=False)
-                continue
-            name = str(fault["loc"][0])
-            shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else f"--{name.replace('_', '-')}"
-            beside = "" if name == "log" else f", not `{fault['input']}`"
-            err.print(f"{shown}: {fault['msg']}{beside}", markup=False)
-        raise typer.Exit(USAGE) from error
+        wrong = {str(fault["loc"][0]): fault for fault in error.errors()}
+    said = []
+    for name, fault in wrong.items():
+        beside = "" if name == "log" else f", not `{fault['input']}`"
+        shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else _flag(name)
+        said.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{beside}")
+    defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in wrong}
+    return Settings(**{**flags, **defaults}), said
 
 
-def _unfit(settings: Settings) -> Iterator[str]:
-    """What is wrong with settings that fit by themselves, a line each."""
-    if not settings.is_local and settings.tokens is None and settings.tls_client_ca is None and not settings.open:
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
+    """What is wrong with settings that fit by themselves, a line each; ``wrong`` has the flags and variables that do not."""
+
+    def stated(name: str) -> bool:
+        return wrong.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
+
+    if not settings.is_local and settings.tokens is None and settings.tls_client_ca is None and not settings.open and stated("open") and stated("tokens"):
         yield (
             f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
             "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --open"
         )
-    for name in ("tls_cert", "tls_key", "tls_client_ca", "tokens", "rules_git_signers"):
-        path: Path | None = getattr(settings, name)
-        if path is not None and not os.access(path, os.R_OK):
-            yield f"--{name.replace('_', '-')}: {path} cannot be read"
-    if settings.tls_cert is not None and settings.tls_key is not None and os.access(settings.tls_cert, os.R_OK) and os.access(settings.tls_key, os.R_OK):
-        try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.tls_cert, settings.tls_key)
-        except (ssl.SSLError, OSError) as error:
-            yield f"--tls-cert: {settings.tls_cert} with {settings.tls_key} is no certificate with its key: {error}"
+    yield from _unfit_files(settings)
     url = settings.log_url()
     if url is not None:
         from service.log.store import NoStore, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
@@ -124,9 +147,53 @@ def _unfit(settings: Settings) -> Iterator[str]:
             yield f"--log: {error}"
     elif settings.log_required:
         yield "RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"
-    taken = _taken(settings.host, settings.port)
+    if settings.hub:
+        from policy.intake.hub import Hub  # noqa: PLC0415  # only where it is switched on
+
+        try:
+            Hub(settings.hub_time)
+        except PolicyError as error:
+            yield f"--hub: {error}"
+    port = settings.port if stated("port") else 0
+    taken = _taken(settings.host, port)
     if taken:
-        yield f"{settings.host}:{settings.port} cannot be listened on: {taken}; choose another with --host or --port"
+        yield f"{settings.host}:{port} cannot be listened on: {taken}; choose another with --host or --port"
+
+
+def _unfit_files(settings: Settings) -> Iterator[str]:
+    """What is wrong with files that settings name."""
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        yield "--tls-cert and --tls-key belong together; give both"
+    if settings.tls_client_ca is not None and settings.tls_cert is None:
+        yield "--tls-client-ca needs --tls-cert and --tls-key"
+    unreadable = set()
+    for name in ("tls_cert", "tls_key", "tls_client_ca"):
+        path: Path | None = getattr(settings, name)
+        if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
+            unreadable.add(name)
+            yield f"{_flag(name)}: {path} cannot be read"
+    if settings.tls_cert is not None and settings.tls_key is not None and unreadable.isdisjoint({"tls_cert", "tls_key"}):
+        try:
+            load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings.tls_cert, settings.tls_key, None)
+        except (ssl.SSLError, OSError) as error:
+            yield f"--tls-cert: {settings.tls_cert} with {settings.tls_key} is no certificate with its key: {error}"
+    if settings.tls_client_ca is not None and "tls_client_ca" not in unreadable:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(settings.tls_client_ca)
+        except (ssl.SSLError, OSError) as error:
+            yield f"--tls-client-ca: {settings.tls_client_ca} has no certificates: {error}"
+    if settings.tokens is not None:
+        try:
+            read_tokens(settings.tokens)
+        except TokensInvalid as error:
+            yield f"--tokens: {error}"
+    if settings.rules_git_signers is not None:
+        from service.signers import SignersInvalid, read_signers  # noqa: PLC0415  # only where commits are to be signed
+
+        try:
+            read_signers(settings.rules_git_signers)
+        except SignersInvalid as error:
+            yield f"RUNNER_POLICY_RULES_GIT_SIGNERS: {error}"
 
 
 def _origin(settings: Settings) -> Origin:
@@ -149,8 +216,8 @@ def _checked(settings: Settings, origin: Origin) -> tuple[Published, Sources, An
         err.print(str(error), markup=False)
         raise typer.Exit(INVALID) from error
     except PolicyError as error:
-        kinds = {"--tokens": TokensInvalid, "--default-release": UnknownRelease | NoVersion, "--rules-git": OriginFailed}
-        flag = next((flag for flag, kind in kinds.items() if isinstance(error, kind)), "--hub")
+        kinds = {"--default-release": UnknownRelease | NoVersion, "--rules-git": OriginFailed}
+        flag = next((flag for flag, kind in kinds.items() if isinstance(error, kind)), "serve")
         err.print(f"{flag}: {error}", markup=False)
         raise typer.Exit(USAGE) from error
 

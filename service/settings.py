@@ -5,17 +5,20 @@ Owns the names, types, bounds and defaults of the settings.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from ipaddress import ip_address
 from pathlib import Path  # noqa: TC003  # pydantic reads the annotations
-from typing import Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
 from platformdirs import user_state_path
-from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policy.folder import default_folder
 
 OFF: Final = "off"
+NONE: Final = "none"
 
 
 class Settings(BaseSettings):
@@ -53,19 +56,19 @@ class Settings(BaseSettings):
     log_required: bool = Field(False, description="answer only when the decision is recorded, in the store or on the disk")
     log_dry_runs: bool = Field(False, description="log dry runs too")
     log_stdout: bool = Field(False, description="print each decision's record as a line of JSON")
-    log_labels: dict[str, str] = Field({}, description="labels of every record, as JSON")
+    log_labels: Annotated[dict[str, str], NoDecode] = Field({}, description="labels of every record, as JSON")
     log_queue: int = Field(10_000, ge=100, le=1_000_000, description="how many decisions may wait to be recorded")
     log_time: float = Field(5.0, gt=0, le=600, description="how long the log's store may take for a write")
     log_spill: Path | None = Field(None, description="the folder for records that the store does not take; by default beside the local log")
     log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes may lie there")
-    log_keep_days: float | None = Field(30, gt=0, description="how long records are kept")
-    log_keep_size: int | None = Field(8 << 30, ge=1 << 20, description="how many bytes of records are kept, about")
+    log_keep_days: float | None = Field(30, gt=0, description="how long records are kept; `none` for as long as there is room")
+    log_keep_size: int | None = Field(8 << 30, ge=1 << 20, description="how many bytes of records are kept, about; `none` for any number")
     access_log: bool = Field(False, description="log each request")
     log_format: Literal["text", "json"] | None = Field(None, description="how the service's own log is written; by default for people on a terminal, else JSON")
     admission_deny: bool = Field(False, description="deny what vLLM would not start; without, warn of it")
     admission_set_env: Literal["off", "annotated", "always"] = Field("annotated", description="which objects the mutating call sets the variable in")
     admission_fail: Literal["open", "closed"] = Field("open", description="what becomes of an object that cannot be decided")
-    admission_time: float = Field(5.0, gt=0, le=30, description="how long a container of a review may wait for its models")
+    admission_time: float = Field(5.0, gt=0, le=30, description="how long a review may wait for its models")
     max_review: int = Field(8 << 20, ge=1 << 16, le=1 << 30, description="the largest review")
     admission_open: bool = Field(False, description="the API server needs no token for its reviews")
     run: Path | None = Field(None, description="the folder that the processes of one service share; `serve` makes one")
@@ -75,14 +78,19 @@ class Settings(BaseSettings):
     )
     hub_time: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
 
-    @model_validator(mode="after")
-    def _fitting(self) -> Self:
-        """Settings that need each other are there together."""
-        if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key belong together; give both")
-        if self.tls_client_ca is not None and self.tls_cert is None:
-            raise ValueError("tls_client_ca needs tls_cert and tls_key")
-        return self
+    @field_validator("log_labels", mode="before")
+    @classmethod
+    def _labels(cls, value: Any) -> Any:
+        """What is written in a variable is JSON."""
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise ValueError('no JSON object such as `{"cluster": "eu-1"}`') from error
+
+    @field_validator("log_keep_days", "log_keep_size", mode="before")
+    @classmethod
+    def _unbounded(cls, value: Any) -> Any:
+        return None if value == NONE else value
 
     @property
     def is_local(self) -> bool:
@@ -97,8 +105,8 @@ class Settings(BaseSettings):
         return text or f"sqlite:///{state_folder() / 'decisions.db'}"
 
     def spill_folder(self) -> Path:
-        """Where records lie that the store does not take."""
-        return self.log_spill or state_folder() / "spill"
+        """Where records lie that the store does not take; another log's are never among them, unless that is said."""
+        return self.log_spill or state_folder() / "spill" / hashlib.sha256((self.log_url() or OFF).encode()).hexdigest()[:16]
 
 
 def state_folder() -> Path:

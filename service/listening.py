@@ -1,0 +1,163 @@
+"""What stands between the network and the calls: the certificate, and how many connections there are.
+
+Owns the TLS context, which takes up a certificate that was renewed, the refusal of connections that are too
+many, and the end of those on which no request comes. What a request may take is ``slowness``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from policy.decision import encode
+from service.access import OPEN_PATHS
+from service.problems import HEADERS, MEDIA_TYPE, Refused, problem_of
+
+if TYPE_CHECKING:
+    import asyncio
+    import os
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+    from uvicorn import Config
+
+log = logging.getLogger("runner_policy")
+PATIENCE: Final = 10.0
+"""Seconds for a certificate that is just being written, where a process starts."""
+TOO_MANY: Final = 503
+
+Files = tuple[tuple[int, int, int] | None, ...]
+
+
+class Connection(HttpToolsProtocol):
+    """A connection; one too many is answered 503 and closed, unless it asks whether the process lives."""
+
+    known: ClassVar[set[Any]] = set()
+    """The open ones of this process."""
+    turned_away: ClassVar[int] = 0
+
+    def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
+        super().__init__(config, *arguments, **more)
+        self.bound, self.limit_concurrency = self.limit_concurrency, None  # uvicorn's own answer is no problem, and meets the probes too
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Serve it, or turn it away."""
+        super().connection_made(transport)
+        Connection.known = self.connections
+        if self.bound is not None and len(self.connections) > self.bound:
+            Connection.turned_away += 1
+            self.app = _turned_away(self.app)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no request is being answered, and none has just been."""
+        return (self.cycle is None or self.cycle.response_complete) and self.timeout_keep_alive_task is None
+
+
+def _turned_away(app: ASGIApp) -> ASGIApp:
+    problem = problem_of(Refused("not-ready", "too many connections; close what is not needed, and try again"))
+    body = encode(problem)
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body)), (b"connection", b"close"), *HEADERS[TOO_MANY]]
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in OPEN_PATHS:
+            await app(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": TOO_MANY, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return refuse
+
+
+class Silence:
+    """The connections on which no request comes, nor the rest of one's headers; they are closed after a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._since: dict[Any, float] = {}
+
+    def sweep(self) -> None:
+        """Close what has been silent for too long; to be called about every second."""
+        now = time.monotonic()
+        self._since = {each: self._since.get(each, now) for each in Connection.known if each.is_silent}
+        for each, since in self._since.items():
+            if now - since > self._seconds:
+                each.transport.close()
+
+
+def state_of(*paths: Path | None) -> Files:
+    """By what one sees that files are others than before."""
+    return tuple(map(_state, paths))
+
+
+def _state(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        found: os.stat_result | None = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
+
+
+class Certificate:
+    """The certificate that a process shows, and the authorities whose clients it takes."""
+
+    serving: ClassVar[Certificate | None] = None
+    """That of this process, where it serves TLS."""
+
+    def __init__(self, context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
+        self._context, self._cert, self._key, self._authorities = context, cert, key, authorities
+        self._seen = self._files()
+
+    def _files(self) -> Files:
+        return state_of(self._cert, self._key, self._authorities)
+
+    def renew(self) -> None:
+        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once.
+
+        An authority that is no longer in its file is trusted until the process ends.
+        """
+        found = self._files()
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # a key that does not fit would leave the context without one
+            for context in (trial, self._context):
+                load(context, self._cert, self._key, self._authorities)
+        except (ssl.SSLError, OSError) as error:
+            log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+        else:
+            log.info("certificate loaded", extra={"certificate": str(self._cert)})
+
+
+def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
+    """The context has the certificate and trusts the authorities; nobody is asked for a key's password.
+
+    Raises:
+        ssl.SSLError, OSError: a file is not what it should be.
+    """
+    context.load_cert_chain(cert, key, lambda: "")
+    if authorities is not None:
+        context.load_verify_locations(authorities)
+
+
+def tls_context(config: Config, made: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """The context as uvicorn makes it, from TLS 1.2 on; a certificate that is just being written is waited for."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            context = made()
+            break
+        except (ssl.SSLError, OSError):
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.2)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    assert config.ssl_certfile is not None  # INVARIANT: `serving` names both, as paths
+    Certificate.serving = Certificate(context, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # as above
+    return context

@@ -1,0 +1,214 @@
+"""The service as its operators run it: processes, files and certificates that are real, each seen from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from doors.conftest import BIN, PATIENCE, ROOT, environment
+
+from service.access import entry_of, new_token
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator
+
+RULE = "house/kv-connector-fallback.yaml"
+TITLE = "title: KV connectors stay on V1"
+QWEN: dict[str, Any] = {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}
+JSON = {"content-type": "application/json"}
+
+
+def until(found: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``found`` gives for the arguments, as soon as that is true."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            value = found(*arguments)
+        except httpx.TransportError:
+            value = None
+        if value:
+            return value
+        assert time.monotonic() < ends, "it does not come about"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that is ready."""
+
+    process: Popen[bytes]
+    url: str
+    log: Path
+    trust: ssl.SSLContext | bool = False
+    token: str | None = None
+    opened: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def client(self, token: str | None = None, **more: Any) -> httpx.Client:
+        """A client with a connection of its own."""
+        token = token or self.token
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        found = httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False, verify=more.pop("verify", self.trust), headers=headers, **more)
+        self.opened.append(found)
+        return found
+
+    def get(self, path: str) -> Any:
+        """The document that a call shows."""
+        with self.client() as client:
+            return client.get(path).json()
+
+    def state(self) -> Any:
+        return self.get("/readyz?verbose")
+
+    def revision(self) -> str:
+        return str(self.get("/v1/policy")["revision"])
+
+    def metrics(self) -> dict[str, float]:
+        """Each series' number."""
+        with self.client() as client:
+            lines = client.get("/metrics").raise_for_status().text.splitlines()
+        return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+
+    def said(self) -> list[dict[str, Any]]:
+        """The lines of its log that are whole."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+
+    def says(self, message: str) -> list[dict[str, Any]]:
+        """The lines with this message."""
+        return [line for line in self.said() if line.get("message") == message]
+
+    def workers(self) -> list[int]:
+        """The processes that answer and live, as they said themselves."""
+        started = [int(found) for found in re.findall(r"Started server process \[(\d+)\]", self.log.read_text())]
+        return [pid for pid in started if lives(pid)]
+
+    def client_of_each(self, pids: list[int]) -> dict[int, httpx.Client]:
+        """A client with a connection to each worker: the others are halted while it connects."""
+        found = {}
+        for pid in pids:
+            others = [other for other in pids if other != pid]
+            for other in others:
+                os.kill(other, signal.SIGSTOP)
+            try:
+                until(lambda halted: all(state_of_process(other) == "T" for other in halted), others)
+                found[pid] = self.client()
+                found[pid].get("/livez").raise_for_status()
+            finally:
+                for other in others:
+                    os.kill(other, signal.SIGCONT)
+        return found
+
+
+def state_of_process(pid: int) -> str:
+    """Linux' letter for what a process does; nothing where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def lives(pid: int) -> bool:
+    return state_of_process(pid) not in {"", "Z", "X"}
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, token: str | None = None, **variables: Any) -> Iterator[Service]:
+    """A service for as long as the block lasts, ended afterwards; a ``VARIABLE`` is one of its settings."""
+    log = folder / "serve.log"
+    settings = {f"RUNNER_POLICY_{name}": value for name, value in {"PORT": "0", "LOG": "off", **variables}.items() if name.isupper()}
+    others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
+    command = [str(BIN / "runner-policy"), "serve", *arguments]
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    env = environment(XDG_STATE_HOME=str(folder), TMPDIR=str(temporary), **settings, **others)
+    with log.open("wb") as file, Popen(command, cwd=ROOT, env=env, stdout=file, stderr=file) as process:
+        service = None
+        try:
+
+            def listens() -> str | None:
+                assert process.poll() is None, log.read_text()
+                found = re.findall(r"running on (https?://[^ ]+:\d+)", log.read_text())
+                return found[-1].replace("0.0.0.0", "127.0.0.1") if found else None
+
+            service = Service(process, until(listens), log, tls or False, token)
+            workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
+            until(lambda: log.read_text().count("Application startup complete") >= workers)
+            yield service
+        finally:
+            for client in service.opened if service is not None else ():
+                client.close()
+            if process.poll() is None:
+                process.terminate()
+            process.wait(PATIENCE)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Callable[..., Any]:
+    """Starts a service in a folder of its own."""
+
+    def start(*arguments: str, **more: Any) -> Any:
+        return started(tmp_path, *arguments, **more)
+
+    return start
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped rules to change."""
+    return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    """Change a file as an editor does: a new one is moved to its place."""
+    text = file.read_text()
+    assert old in text
+    other = file.with_name(f".{file.name}.swp")
+    other.write_text(text.replace(old, new))
+    other.replace(file)
+
+
+def retitled(folder: Path, title: str) -> None:
+    """Another revision of the rules, which decides alike."""
+    file = folder / RULE
+    edit(file, re.search(r"^title: .*$", file.read_text(), re.MULTILINE)[0], f"title: {title}")  # type: ignore[index]  # every rule has one
+
+
+@dataclass
+class Tokens:
+    """A file of tokens, and the tokens themselves by their names."""
+
+    path: Path
+    texts: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, *scopes: str, until: str | None = None) -> str:
+        self.texts[name] = new_token()
+        self.entries[name] = entry_of(name, self.texts[name], scopes, until)
+        self.write()
+        return self.texts[name]
+
+    def write(self) -> None:
+        other = self.path.with_suffix(".part")
+        other.write_text("tokens:\n" + "".join(self.entries.values()))
+        other.replace(self.path)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    """An empty file of tokens."""
+    return Tokens(tmp_path / "tokens.yaml")

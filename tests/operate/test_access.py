@@ -1,0 +1,253 @@
+"""Who may ask what: tokens and their scopes, call by call, and that no token is ever seen."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doors.conftest import BIN
+
+from .conftest import QWEN, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .conftest import Service, Tokens
+
+SCOPES = ("decide", "dry-run", "read", "log")
+UNKNOWN_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {"uid": "1", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": POD},
+}
+CALLS: dict[tuple[str, str], str | None] = {
+    ("POST", "/v1/decisions"): "decide",
+    ("POST", "/v1/decisions/batch"): "decide",
+    ("POST", "/v1/admission"): "decide",
+    ("POST", "/v1/admission/mutate"): "decide",
+    ("POST", "/v1/dry-run"): "dry-run",
+    ("GET", "/v1/policy"): "read",
+    ("GET", "/v1/rules"): "read",
+    ("GET", "/v1/rules/kv-connector-fallback"): "read",
+    ("GET", "/v1/rules/unknown"): "read",
+    ("GET", "/v1/releases"): "read",
+    ("GET", "/v1/facts"): "read",
+    ("GET", "/metrics"): "read",
+    ("GET", "/docs"): "read",
+    ("GET", "/docs/static/swagger-ui.css"): "read",
+    ("GET", "/openapi.json"): "read",
+    ("GET", "/readyz?verbose"): "read",
+    ("GET", "/"): "read",
+    ("GET", "/unknown"): "read",
+    ("POST", "/unknown"): "read",
+    ("GET", "/v1/decisions"): "read",
+    ("DELETE", "/v1/policy"): "read",
+    ("OPTIONS", "/v1/decisions"): "read",
+    ("GET", "/v1/log"): "log",
+    ("GET", f"/v1/decisions/{UNKNOWN_ID}"): "log",
+    ("GET", "/v1/decisions/batch"): "log",
+    ("GET", "/v1/%6cog"): "log",
+    ("GET", "/livez"): None,
+    ("GET", "/readyz"): None,
+}
+BODIES: dict[str, Any] = {
+    "/v1/decisions": QWEN,
+    "/v1/decisions/batch": {"items": [QWEN]},
+    "/v1/dry-run": QWEN,
+    "/v1/admission": REVIEW,
+    "/v1/admission/mutate": REVIEW,
+}
+MALFORMED = {
+    "nothing": None,
+    "another scheme": "Basic {token}",
+    "no scheme": "{token}",
+    "no token": "Bearer",
+    "a comma": "Bearer,{token}",
+}
+UNKNOWN = {
+    "unknown": "Bearer rp_unknown",
+    "expired": "Bearer {old}",
+    "longer": "Bearer {token}x",
+    "shorter": "Bearer {short}",
+    "twice": "Bearer {token} {token}",
+}
+
+
+@pytest.fixture
+def all_tokens(tokens: Tokens) -> Tokens:
+    for scope in SCOPES:
+        tokens.add(scope, scope)
+    tokens.add("all", *SCOPES)
+    tokens.add("old", *SCOPES, until="2020-01-01")
+    return tokens
+
+
+def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_else(serve: Callable[..., Any], all_tokens: Tokens) -> None:
+    texts = all_tokens.texts
+    headers = {name: f"Bearer {texts[name]}" for name in (*SCOPES, "all")} | {"any case": f"bEARER   {texts['all']}"}
+    for name, form in {**MALFORMED, **UNKNOWN}.items():
+        headers[name] = form.format(token=texts["all"], old=texts["old"], short=texts["all"][:-1]) if form else ""
+    found: dict[tuple[str, str, str], str] = {}
+    expected: dict[tuple[str, str, str], str] = {}
+    with serve("--tokens", str(all_tokens.path), LOG="") as service, service.client() as client:
+        for (method, path), scope in CALLS.items():
+            for name, header in headers.items():
+                sent = {"authorization": header} if header else {}
+                response = client.request(method, path, json=BODIES.get(path) if method == "POST" else None, headers=sent)
+                found[method, path, name] = kind(response.status_code, response.headers)
+                legal = scope is None or name in {scope, "all", "any case"}
+                expected[method, path, name] = "let in" if legal else "forbidden" if name in SCOPES else "unauthorized"
+    assert found == expected
+    assert len(found) == len(CALLS) * len(headers)
+
+
+def kind(status: int, headers: Any) -> str:
+    if status == 401:
+        return "unauthorized" if headers["www-authenticate"] == "Bearer" else "without www-authenticate"
+    return "forbidden" if status == 403 else "let in"
+
+
+def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(serve: Callable[..., Any], all_tokens: Tokens) -> None:
+    with serve("--tokens", str(all_tokens.path), token=all_tokens.texts["read"]) as service, service.client() as client:
+        problems = [
+            client.post("/v1/decisions", json=QWEN, headers=headers).json()
+            for headers in ({"authorization": "Basic x"}, {"authorization": "Bearer rp_unknown"}, {})
+        ]
+        said = [(problem["status"], problem["type"].rpartition(":")[2], problem["detail"]) for problem in problems]
+        denied = {name: number for name, number in service.metrics().items() if "access_denied" in name}
+        requests = {name: number for name, number in service.metrics().items() if name.startswith("runner_policy_requests_total") and "decisions" in name}
+    assert said == [
+        (401, "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`"),
+        (401, "unauthorized", "the token is not known here, or no longer good"),
+        (403, "forbidden", "the token of `read` may not do this; it needs the scope `decide`"),
+    ]
+    counted = {"no-token": 1.0, "unknown-token": 1.0, "scope": 1.0, "rate": 0.0, "connections": 0.0}
+    assert denied == {f'runner_policy_access_denied_total{{reason="{reason}"}}': number for reason, number in counted.items()}
+    assert requests == {
+        'runner_policy_requests_total{path="/v1/decisions",status="200"}': 0.0,
+        'runner_policy_requests_total{path="/v1/decisions",status="401"}': 2.0,
+        'runner_policy_requests_total{path="/v1/decisions",status="403"}': 1.0,
+    }
+
+
+def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(serve: Callable[..., Any], all_tokens: Tokens) -> None:
+    with serve("--tokens", str(all_tokens.path), ADMISSION_OPEN="true", RATE="1") as service, service.client() as client:
+        reviews = {client.post(path, json=REVIEW).status_code for path in ("/v1/admission", "/v1/admission/mutate") for _ in range(10)}
+        others = {client.post(path, json=BODIES[path]).status_code for path in ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run")}
+    assert (reviews, others) == ({200}, {401})
+
+
+def test_a_decision_is_logged_by_the_name_of_its_token(serve: Callable[..., Any], all_tokens: Tokens) -> None:
+    with serve("--tokens", str(all_tokens.path), token=all_tokens.texts["all"], LOG="") as service:
+        with service.client(all_tokens.texts["decide"]) as client:
+            decision = client.post("/v1/decisions", json=QWEN).json()
+        records = until(lambda: service.get("/v1/log").get("items"))
+    assert [(record["decision_id"], record["requested_by"]) for record in records] == [(decision["decision_id"], "decide")]
+
+
+# no token is ever seen
+
+
+def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(serve: Callable[..., Any], all_tokens: Tokens, tmp_path: Path) -> None:
+    sent = {**all_tokens.texts, "stranger": "rp_AStrangersSecretThatNobodyKnows0123456789"}
+    answers = []
+    run = ("--tokens", str(all_tokens.path), "--workers", "2")
+    with serve(*run, LOG="", LOG_FORMAT="text", ACCESS_LOG="true", RATE="300", LOG_STDOUT="true") as service, service.client() as client:
+        for token in sent.values():
+            for header in (f"Bearer {token}", token):
+                for method, path in CALLS:
+                    response = client.request(method, path, json=BODIES.get(path) if method == "POST" else None, headers={"authorization": header})
+                    answers.append(response.content + repr(response.headers.raw).encode())
+        bad = [b"{", b"\xff", b"[" * 5000, b'{"facts": {"odd": 1}}']
+        answers += [client.post("/v1/decisions", content=body, headers={"authorization": f"Bearer {sent['all']}"}).content for body in bad]
+        text = sent["all"]
+        mistaken = f"tokens:\n  - {text}\n  - name: {text}\n    sha256: {text}\n    scopes: [{text}]\n    until: {text}\n    {text}: 1\n"
+        all_tokens.path.write_text(mistaken)
+        until(lambda: "the ones before hold" in service.log.read_text())
+        commands = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path))
+        all_tokens.path.unlink()
+        seen = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    seen += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    everything = b"".join([*answers, *seen, commands])
+    assert [name for name, token in sent.items() if token.encode() in everything] == []
+    assert len(seen) > 5
+
+
+def readable(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+# the file changes
+
+
+def statuses(service: Service, *texts: str) -> list[int]:
+    found = []
+    for text in texts:
+        with service.client(text) as client:
+            found.append(client.get("/v1/policy").status_code)
+    return found
+
+
+def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_before(serve: Callable[..., Any], tokens: Tokens) -> None:
+    old = tokens.add("controller-1", "read")
+    with serve("--tokens", str(tokens.path)) as service:
+        new = tokens.add("controller-2", "read")
+        until(lambda: statuses(service, old, new) == [200, 200])
+        del tokens.entries["controller-1"]
+        tokens.write()
+        until(lambda: statuses(service, old, new) == [401, 200])
+        for text, says in {
+            "tokens: [": "not YAML",
+            "": "tokens",
+            None: "cannot be read",
+        }.items():
+            before = len(service.says("the file of tokens was refused; the ones before hold"))
+            tokens.path.unlink(missing_ok=True) if text is None else tokens.path.write_text(text)
+            until(lambda before: len(service.says("the file of tokens was refused; the ones before hold")) > before, before)
+            assert says in service.says("the file of tokens was refused; the ones before hold")[-1]["error"]
+            assert statuses(service, old, new) == [401, 200]
+        third = tokens.add("controller-3", "read")
+        until(lambda: statuses(service, old, new, third) == [401, 200, 200])
+        tokens.path.write_text("tokens: []\n")
+        until(lambda: statuses(service, new, third) == [401, 401])
+
+
+# how often
+
+
+def test_the_rate_is_the_caller_s_own(serve: Callable[..., Any], tokens: Tokens) -> None:
+    eager, calm = tokens.add("eager", "decide", "read"), tokens.add("calm", "decide")
+    with serve("--tokens", str(tokens.path), RATE="0.2", token=calm) as service, service.client(eager) as client:
+        answers = [client.post("/v1/decisions", json=QWEN) for _ in range(3)]
+        probes = {client.get(path).status_code for path in ("/livez", "/readyz") for _ in range(5)}
+        with service.client(calm) as other:
+            assert other.post("/v1/decisions", json=QWEN).status_code == 200
+    assert [answer.status_code for answer in answers] == [200, 429, 429]
+    assert (answers[1].headers["retry-after"].isdigit(), answers[1].json()["detail"]) == (True, "more than 0.2 requests a second; wait 5 s")
+    assert probes == {200}
+
+
+def test_without_tokens_the_rate_is_that_of_an_address(serve: Callable[..., Any]) -> None:
+    with serve(RATE="5") as service, service.client() as client:
+        codes = [client.post("/v1/decisions", json=QWEN).status_code for _ in range(12)]
+        other = client.post("/v1/decisions", json=QWEN, headers={"x-forwarded-for": "192.0.2.7"}).status_code
+        until(lambda: client.get("/v1/policy").status_code == 200)
+    assert (codes[:5], 429 in codes, set(codes) <= {200, 429}, other) == ([200] * 5, True, True, 200)
+
+
+def test_the_command_makes_an_entry_that_lets_its_token_in(serve: Callable[..., Any], tokens: Tokens) -> None:
+    command = [str(BIN / "runner-policy"), "token", "new", "ci", "--scope", "read", "--until", "2999-12-31"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    text = done.stderr.split()[-1]
+    tokens.path.write_text(f"tokens:\n{done.stdout}")
+    with serve("--tokens", str(tokens.path)) as service:
+        assert statuses(service, text, text[:-1]) == [200, 401]
+    assert text not in done.stdout

@@ -1,0 +1,364 @@
+"""Rules from a git remote: a branch's newest commit, signed where that is asked for, and what was had last where the remote is away."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from dulwich.objects import Blob, Commit, ObjectID, Tree
+from dulwich.refs import Ref
+from dulwich.repo import Repo
+
+from service import gitrules
+from service.reload import OriginFailed
+from service.settings import Settings
+from service.signers import NotSigned, verify
+
+from .conftest import RULE, TITLE, started, until
+from .test_life import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .conftest import Service
+
+HAS_GIT = shutil.which("git") is not None
+HAS_KEYGEN = shutil.which("ssh-keygen") is not None
+SECRET = "hunter22-secret"
+AUTHOR = b"A Committer <committer@example.org>"
+
+
+class Remote:
+    """A repository whose branch has rules."""
+
+    def __init__(self, folder: Path, rules: Path) -> None:
+        self.path = folder / "remote.git"
+        self.repository = Repo.init_bare(str(self.path), mkdir=True)
+        self.repository.refs.set_symbolic_ref(Ref(b"HEAD"), Ref(b"refs/heads/main"))
+        self.files = {f"rules/{path.relative_to(rules).as_posix()}": path.read_bytes() for path in rules.rglob("*.yaml")}
+        self.files["README.md"] = b"beside the rules\n"
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.path}"
+
+    def commit(self, title: str | None = None, *, parent: ObjectID | None = None, branch: str = "main", key: Path | None = None, broken: bool = False) -> str:
+        """Commit the rules with another title; the first twelve digits of the commit."""
+        files = dict(self.files)
+        name = f"rules/{RULE}"
+        if title is not None:
+            files[name] = files[name].replace(TITLE.encode(), f"title: {'[' if broken else ''}{title}".encode())
+        made = Commit()
+        made.tree = self._tree(files)
+        made.parents = [parent] if parent is not None else []
+        made.author = made.committer = AUTHOR
+        made.author_time = made.commit_time = 1_790_000_000
+        made.author_timezone = made.commit_timezone = 0
+        made.encoding = b"UTF-8"
+        made.message = f"rules: {title}\n".encode()
+        if key is not None:
+            made.gpgsig = signature(made.as_raw_string(), key)
+        self.repository.object_store.add_object(made)
+        self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = made.id
+        return made.id.decode()[:12]
+
+    def _tree(self, files: dict[str, bytes]) -> ObjectID:
+        tree = Tree()
+        folders: dict[str, dict[str, bytes]] = {}
+        for name, data in files.items():
+            first, _, rest = name.partition("/")
+            if rest:
+                folders.setdefault(first, {})[rest] = data
+            else:
+                blob = Blob.from_string(data)
+                self.repository.object_store.add_object(blob)
+                tree.add(first.encode(), 0o100644, blob.id)
+        for name, inside in folders.items():
+            tree.add(name.encode(), 0o040000, self._tree(inside))
+        self.repository.object_store.add_object(tree)
+        return tree.id
+
+
+def signature(payload: bytes, key: Path, namespace: str = "git") -> bytes:
+    """What `git commit -S` puts into a commit."""
+    done = subprocess.run(["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", key], input=payload, capture_output=True, check=True)
+    return done.stdout.rstrip(b"\n")
+
+
+def key_of(folder: Path, name: str, kind: str = "ed25519") -> Path:
+    path = folder / name
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", name, "-f", path], check=True)
+    return path
+
+
+@pytest.fixture
+def remote(tmp_path: Path, root: Path) -> Remote:
+    return Remote(tmp_path, root / "rules")
+
+
+def title(service: Service) -> str:
+    return str(service.get("/v1/rules/kv-connector-fallback")["title"])
+
+
+def error(service: Service) -> str:
+    return str((service.state()["rules"]["last_error"] or [""])[0])
+
+
+GIT: dict[str, Any] = {"RULES_GIT_EVERY": "1"}
+MAIN = Ref(b"refs/heads/main")
+
+
+def test_a_branch_is_cloned_followed_through_a_forced_push_and_kept_when_it_is_gone(serve: Callable[..., Any], remote: Remote) -> None:
+    first = remote.commit("First")
+    remote.commit("Elsewhere", branch="other")
+    with serve("--rules-git", remote.url, "--workers", "2", **GIT) as service:
+        assert (title(service), service.get("/v1/policy")["source"]) == ("First", f"{remote.url} main:rules at {first}")
+        head = remote.repository.refs[MAIN]
+        second = remote.commit("Second", parent=head)
+        until(lambda: service.get("/v1/policy")["source"].endswith(second))
+        remote.commit("Forced")
+        until(lambda: len(service.says("rules loaded")) == 4)
+        good = service.revision()
+        remote.commit("Broken", broken=True)
+        until(lambda: RULE in error(service))
+        assert (title(service), service.revision()) == ("Forced", good)
+        del remote.repository.refs[MAIN]
+        until(lambda: "the remote has no branch `main`" in error(service))
+        remote.path.rename(remote.path.with_name("away.git"))
+        until(lambda: "see RUNNER_POLICY_RULES_GIT" in error(service))
+        assert (service.revision(), service.metrics()["runner_policy_last_reload_successful"]) == (good, 0)
+        remote.path.with_name("away.git").rename(remote.path)
+        remote.commit("Back")
+        until(lambda: title(service) == "Back")
+        assert error(service) == ""
+        assert not service.says("rules could not be looked at")
+
+
+def test_another_branch_and_folder_are_pulled_where_that_is_said(serve: Callable[..., Any], remote: Remote) -> None:
+    remote.commit("On main")
+    remote.files = {name.removeprefix("rules/"): data for name, data in remote.files.items()}
+    remote.commit(branch="at/root")
+    with serve("--rules-git", remote.url, RULES_GIT_BRANCH="at/root", RULES_GIT_PATH=".") as service:
+        assert title(service) == "KV connectors stay on V1"
+
+
+def test_a_remote_that_is_away_at_the_start_is_replaced_by_what_passed_last(tmp_path: Path, remote: Remote) -> None:
+    remote.commit("Good")
+    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
+        remote.commit("Broken", broken=True)
+        until(lambda: error(service))
+    remote.path.rename(remote.path.with_name("away.git"))
+    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
+        assert title(service) == "Good"
+        assert "the remote is away; its rules of last time are taken" in service.log.read_text()
+        remote.path.with_name("away.git").rename(remote.path)
+        remote.commit("Back")
+        until(lambda: title(service) == "Back")
+
+
+def test_rules_that_are_not_there_and_broken_ones_keep_it_from_starting(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote.commit("Good")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    commit = remote.repository.refs[MAIN].decode()[:12]
+    says = f"--rules-git: the commit {commit} has no rules in `policy`; see RUNNER_POLICY_RULES_GIT_PATH"
+    assert refused("--rules-git", remote.url, RULES_GIT_PATH="policy") == (2, [says])
+    assert refused("--rules-git", remote.url, RULES_GIT_BRANCH="none") == (2, ["--rules-git: the remote has no branch `none`"])
+    remote.commit("Broken", broken=True)
+    code, lines = refused("--rules-git", remote.url)
+    assert (code, lines[0].startswith(f"{RULE}:")) == (3, True), lines
+
+
+# signed commits
+
+
+@pytest.mark.skipif(not HAS_KEYGEN, reason="needs ssh-keygen")
+def test_only_commits_that_an_allowed_signer_signed_are_taken(serve: Callable[..., Any], remote: Remote, tmp_path: Path) -> None:
+    keys = {name: key_of(tmp_path, name) for name in ("allowed", "stranger", "expired", "later")}
+    keys["rsa"] = key_of(tmp_path, "rsa", "rsa")
+    keys["ecdsa"] = key_of(tmp_path, "ecdsa", "ecdsa")
+    public = {name: " ".join(path.with_suffix(".pub").read_text().split()[:2]) for name, path in keys.items()}
+    signers = tmp_path / "signers"
+    signers.write_text(
+        f"# who may\n\n*@example.org {public['allowed']} with a comment\n"
+        f'a@example.org valid-before="20200101" {public["expired"]}\n'
+        f'a@example.org valid-after="29990101Z" {public["later"]}\n'
+        f'a@example.org namespaces="git,file" {public["rsa"]}\n'
+        f"a@example.org {public['ecdsa']}\n"
+        f'a@example.org namespaces="file" {public["stranger"]}\n'
+    )
+    for name, says in {
+        "allowed": "",
+        "rsa": "",
+        "stranger": "who signed it is no allowed signer",
+        "expired": "who signed it is no allowed signer",
+        "later": "who signed it is no allowed signer",
+        "ecdsa": "its signature is no good: Public key algorithm not supported: ecdsa-sha2-nistp256.",
+    }.items():
+        assert (name, verdict(made(remote, key=keys[name]), signers)) == (name, says)
+    changes: dict[str, Callable[[Commit], None]] = {
+        "its signature is no good: ": lambda commit: setattr(commit, "message", b"rules: others\n"),
+        "its signature is no good:": lambda commit: setattr(commit, "gpgsig", signature(commit.raw_without_sig(), keys["allowed"], "file")),
+        "its signature": lambda commit: setattr(commit, "gpgsig", b"-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----"),
+        "its signature ": lambda commit: setattr(commit, "gpgsig", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----"),
+        "its signature cannot be read: ": lambda commit: setattr(commit, "gpgsig", b"signed, me"),
+        "it is not signed": lambda commit: setattr(commit, "gpgsig", None),
+    }
+    for says, change in changes.items():
+        commit = made(remote, key=keys["allowed"])
+        change(commit)
+        found = verdict(commit, signers)
+        assert found[: len(says)] == says, found
+    remote.commit("Unsigned")
+    code, lines = refused("--rules-git", remote.url, RULES_GIT_SIGNERS=str(signers), RULES_GIT_EVERY="1")
+    assert (code, lines[0].endswith("is not taken: it is not signed")) == (2, True)
+    remote.commit("Signed", key=keys["allowed"])
+    with serve("--rules-git", remote.url, RULES_GIT_SIGNERS=str(signers), **GIT) as service:
+        assert title(service) == "Signed"
+        for key in (None, keys["stranger"]):
+            brief = remote.commit("Refused", key=key)
+            until(lambda brief: f"the commit {brief} is not taken: " in error(service), brief)
+            assert title(service) == "Signed"
+        text = signers.read_text()
+        signers.write_text("broken\n")
+        remote.commit("By rsa", key=keys["rsa"])
+        until(lambda: "signers:1: no allowed signer: " in error(service))
+        signers.write_text(text)
+        until(lambda: title(service) == "By rsa")
+        assert not service.says("rules could not be looked at")
+
+
+def made(remote: Remote, **how: Any) -> Commit:
+    remote.commit("Any", branch="any", **how)
+    found = remote.repository[remote.repository.refs[Ref(b"refs/heads/any")]]
+    assert isinstance(found, Commit)
+    return found
+
+
+def verdict(commit: Commit, signers: Path) -> str:
+    """Why a commit is not taken; nothing where it is."""
+    try:
+        verify(commit, signers)
+    except NotSigned as error:
+        return str(error)
+    return ""
+
+
+# over HTTP, with a password
+
+
+class Backend(BaseHTTPRequestHandler):
+    """``git http-backend`` for one who knows the password."""
+
+    root: ClassVar[Path]
+    asked: ClassVar[list[str]]
+    protocol_version = "HTTP/1.0"
+
+    def do_GET(self) -> None:
+        wanted = "Basic " + base64.b64encode(f"reader:{SECRET}".encode()).decode()
+        if self.headers.get("authorization") != wanted:
+            self.send_response(401)
+            self.send_header("www-authenticate", "Basic")
+            self.end_headers()
+            return
+        self.asked.append(self.path)
+        path, _, query = self.path.partition("?")
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        variables = {
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("content-type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("content-encoding", ""),
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+        }
+        done = subprocess.run(["git", "http-backend"], input=body, env={**os.environ, **variables}, capture_output=True, check=True)
+        head, _, answer = done.stdout.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        self.send_response(int(headers.pop("Status", "200 OK").split()[0]))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_POST = do_GET  # noqa: N815  # the library's names
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
+    handler = type("Handler", (Backend,), {"root": folder, "asked": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server.server_port, handler.asked  # type: ignore[attr-defined]  # it is made above
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # dulwich leaves an answer that refuses it to the collector
+@pytest.mark.skipif(not HAS_GIT, reason="needs git http-backend")
+def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, remote: Remote) -> None:
+    remote.commit("Over HTTP")
+    with served(tmp_path) as (port, asked):
+        url = f"http://reader:{SECRET}@127.0.0.1:{port}/remote.git"
+        with started(tmp_path, RULES_GIT=url, **GIT) as service:
+            source = service.get("/v1/policy")["source"]
+            assert (title(service), source.partition(" at ")[0]) == ("Over HTTP", f"http://127.0.0.1:{port}/remote.git main:rules")
+            remote.commit("Again", parent=remote.repository.refs[MAIN])
+            until(lambda: title(service) == "Again")
+            until(lambda: len(asked) > 6)
+            del remote.repository.refs[MAIN]
+            until(lambda: error(service))
+            remote.path.rename(remote.path.with_name("away.git"))
+            until(lambda: "see RUNNER_POLICY_RULES_GIT" in error(service))
+            with service.client() as client:
+                answers = b"".join(client.get(path).content for path in ("/v1/policy", "/readyz?verbose", "/metrics", "/openapi.json"))
+            commands = b"".join(read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
+            files = b"".join(read(path) for path in tmp_path.rglob("*") if path.is_file())
+        wrong = refused(RULES_GIT=f"http://reader:{SECRET}-no@127.0.0.1:{port}/remote.git")
+    away = refused(RULES_GIT=f"http://reader:{SECRET}@127.0.0.1:1/remote.git")
+    odd = refused(RULES_GIT=f"gopher://reader:{SECRET}@127.0.0.1:1/remote.git?token={SECRET}")
+    gc.collect()  # here, where its warning is expected
+    assert [found[0] for found in (wrong, away, odd)] == [2, 2, 2]
+    assert [found[1][0].startswith("--rules-git: ") for found in (wrong, away, odd)] == [True] * 3
+    everything = answers + commands + files + repr([wrong, away, odd]).encode()
+    assert SECRET.encode() not in everything
+    assert base64.b64encode(f"reader:{SECRET}".encode()) not in everything
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.gitrules.PATIENCE", 0.3)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"))
+        began = time.monotonic()
+        with pytest.raises(OriginFailed, match="timed out"):
+            remote.read()
+    assert time.monotonic() - began < 10

@@ -1,0 +1,213 @@
+"""The life of the service's processes: what keeps them from starting, who replaces whom, how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doors.conftest import BIN, PATIENCE, ROOT, changed, environment
+from typer.testing import CliRunner
+
+from policy.cli import app
+
+from .conftest import QWEN, lives, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def refused(*arguments: str, **variables: str) -> tuple[int, list[str]]:
+    """What `serve` says where it does not start, and its exit code; in this process, which takes a fraction of the time."""
+    settings = {f"RUNNER_POLICY_{name}": value for name, value in {"PORT": "0", "LOG": "off", **variables}.items()}
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        found = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(changed()), "COLUMNS": "200", **settings})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert isinstance(found.exception, SystemExit), found.exception
+    return found.exit_code, found.stderr.splitlines()
+
+
+# what keeps it from starting
+
+
+def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
+    tokens, cert = tmp_path / "tokens.yaml", tmp_path / "cert.pem"
+    tokens.write_text("tokens:\n  - name: A\n    sha256: x\n    scopes: [all]\n")
+    cert.write_text("no certificate")
+    signers = tmp_path / "signers"
+    signers.write_text("nobody\n")
+    found = refused(
+        *("--host", "192.0.2.1", "--port", "99999", "--workers", "0", "--tls-cert", str(cert), "--tls-key", str(tmp_path / "none"), "--tokens", str(tokens)),
+        LOG="mysql://user:hunter22@host/db",
+        BODY_TIME="soon",
+        LOG_LABELS="{",
+        RULES_GIT_SIGNERS=str(signers),
+        TLS_CLIENT_CA=str(cert),
+    )
+    assert found[0] == 2
+    begins = [
+        "--port: Input should be less than or equal to 65535, not `99999`",
+        "--workers: Input should be greater than or equal to 1, not `0`",
+        "RUNNER_POLICY_BODY_TIME: Input should be a valid number, unable to parse string as a number, not `soon`",
+        'RUNNER_POLICY_LOG_LABELS: no JSON object such as `{"cluster": "eu-1"}`, not `{`',
+        f"--tls-key: {tmp_path}/none cannot be read",
+        f"--tls-client-ca: {cert} has no certificates: ",
+        f"--tokens: {tokens}:2:11: `A` is no name; ",
+        f"{tokens}:3:13: no SHA-256 in 64 lower-case hexadecimal digits; ",
+        f"{tokens}:4:14: ",
+        f"RUNNER_POLICY_RULES_GIT_SIGNERS: {signers}:1: no allowed signer: ",
+        "--log: ",
+        "192.0.2.1:0 cannot be listened on: ",
+    ]
+    assert [line[: len(begin)] for line, begin in zip(found[1], begins, strict=False)] == begins, found[1]
+    assert len(found[1]) == len(begins)
+    assert "hunter22" not in "".join(found[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--host", "0.0.0.0"], "--host: 0.0.0.0 can be reached from other machines, and nobody would need a token; "),
+        (["--host", "::"], "--host: :: can be reached from other machines, and nobody would need a token; "),
+        (["--tls-key", "Makefile"], "--tls-cert and --tls-key belong together; give both"),
+        (["--tls-client-ca", "Makefile"], "--tls-client-ca needs --tls-cert and --tls-key"),
+        (["--tokens", "nowhere"], "--tokens: nowhere: cannot be read: No such file or directory"),
+        (["--tls-cert", "Makefile", "--tls-key", "Makefile"], "--tls-cert: Makefile with Makefile is no certificate with its key: "),
+        (["--default-release", "0.99"], "--default-release: `0.99` is no release that the rules know; "),
+        (["--rules-git", "file:///nowhere/rules.git"], "--rules-git: "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_setting_that_does_not_do_is_named(arguments: list[str], says: str) -> None:
+    code, lines = refused(*arguments)
+    assert (code, lines[0][: len(says)]) == (2, says), lines
+
+
+def test_a_log_that_is_required_and_off_is_refused() -> None:
+    assert refused(LOG_REQUIRED="true") == (2, ["RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"])
+
+
+def test_it_listens_beyond_this_machine_where_that_is_said(serve: Callable[..., Any]) -> None:
+    with serve("--host", "0.0.0.0", "--open") as service:
+        assert service.get("/readyz")["status"] == "ready"
+
+
+# workers
+
+
+def test_settings_reach_every_worker_as_they_were_given(serve: Callable[..., Any], tmp_path: Path) -> None:
+    labels = {"cluster": 'a "b" {c}', "site": "ü, eins"}
+    store = tmp_path / "a b#c.db"
+    values = {
+        "MAX_BATCH_ITEMS": "2",
+        "LOG_LABELS": json.dumps(labels),
+        "LOG": f"sqlite:///{store}",
+        "LOG_STDOUT": "yes",
+        "LOG_KEEP_DAYS": "none",
+        "ACCESS_LOG": "1",
+    }
+    with serve("--workers", "2", "--default-release", "0.24.0", **values) as service:
+        for client in service.client_of_each(service.workers()).values():
+            decision = client.post("/v1/decisions", json={**QWEN, "request_id": "é"}, headers={"x-request-id": "r-1"}).json()
+            assert decision["release"]["decided_as"] == "0.24.0"
+            assert client.post("/v1/decisions/batch", json={"items": [QWEN] * 3}).status_code == 422
+        records = until(lambda: [line for line in map(json.loads, service.log.read_text().splitlines()) if "labels" in line][1:])
+        requests = until(lambda: service.says("request")[3:])
+    assert {name: records[0]["labels"][name] for name in labels} == labels
+    assert {(line["path"], line["status"], line.get("request_id")) for line in requests if line["method"] == "POST"} == {
+        ("/v1/decisions", 200, "r-1"),
+        ("/v1/decisions/batch", 422, None),
+    }
+    assert store.exists()
+
+
+def test_workers_that_die_are_replaced_each_time(serve: Callable[..., Any]) -> None:
+    with serve("--workers", "2") as service:
+        for number in (3, 4):
+            os.kill(service.workers()[0], signal.SIGKILL)
+            until(lambda number: service.log.read_text().count("Application startup complete") == number, number)
+            assert service.get("/readyz")["status"] == "ready"
+        until(lambda: service.metrics()["runner_policy_workers"] == 2)
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert service.process.wait(PATIENCE) == 0
+
+
+def test_workers_end_when_their_parent_is_killed(serve: Callable[..., Any]) -> None:
+    with serve("--workers", "2", LOG="") as service:
+        pids = service.workers()
+        os.kill(service.process.pid, signal.SIGKILL)
+        until(lambda: not any(map(lives, pids)))
+        assert len(service.says("the parent process is gone; this worker ends")) == 2
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_request_under_way_is_finished_when_it_is_told_to_end(serve: Callable[..., Any], workers: str, tmp_path: Path) -> None:
+    body = b'{"facts": {}}'
+    with serve("--workers", workers) as service, socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection:
+        connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5])
+        until(lambda: service.client().get("/livez").text == "ok\n")
+        os.kill(service.process.pid, signal.SIGTERM)
+        until(lambda: "Shutting down" in service.log.read_text())
+        connection.sendall(body[5:])
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        assert service.process.wait(PATIENCE) == 0
+        assert "Traceback" not in service.log.read_text()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_request_that_never_ends_is_not_waited_for_longer_than_is_said(serve: Callable[..., Any]) -> None:
+    with serve(STOP_TIME="0.3") as service, socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection:
+        connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        until(lambda: service.client().get("/livez").text == "ok\n")
+        began = time.monotonic()
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert service.process.wait(PATIENCE) == 0
+        assert time.monotonic() - began < 10
+
+
+def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
+    for seconds in (0.7, 1.4):
+        with (tmp_path / "log").open("wb") as log:
+            env = environment(RUNNER_POLICY_PORT="0", RUNNER_POLICY_LOG="off", TMPDIR=str(tmp_path))
+            with subprocess.Popen([str(BIN / "runner-policy"), "serve", "--workers", "2"], cwd=ROOT, env=env, stdout=log, stderr=log) as process:
+                time.sleep(seconds)  # wherever it is then
+                process.terminate()
+                assert process.wait(PATIENCE) in {0, -signal.SIGTERM}
+        assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_it_listens_where_another_has_just_ended(serve: Callable[..., Any]) -> None:
+    with serve() as service:
+        port = service.port
+        service.get("/readyz")
+    with serve(PORT=str(port)) as service:
+        assert (service.port, service.get("/readyz")["status"]) == (port, "ready")
+
+
+# what it says
+
+
+def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[..., Any], tmp_path: Path) -> None:
+    odd = "/v1/%0Aerror:%20forged%1b%5b31m/\u00fc"
+    for form in ("json", "text"):
+        (tmp_path / "serve.log").unlink(missing_ok=True)
+        with serve(LOG_FORMAT=form, ACCESS_LOG="true") as service, service.client() as client:
+            client.get(odd, headers={"x-request-id": "a b=c"})
+            lines = until(lambda service: [line for line in service.log.read_text().splitlines() if "forged" in line], service)
+            everything = service.log.read_text()
+        if form == "json":
+            (found,) = map(json.loads, lines)
+            assert (found["path"], found["status"], found["level"], found["request_id"]) == ("/v1/\nerror: forged\x1b[31m/ü", 404, "info", "a b=c")
+            assert all(isinstance(json.loads(line), dict) for line in everything.splitlines())
+        else:
+            (line,) = lines
+            assert line.startswith("INFO:     request method=GET path=")
+            assert ("\x1b" in everything, any(each.startswith("error") for each in everything.splitlines())) == (False, False)

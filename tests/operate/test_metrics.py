@@ -1,0 +1,126 @@
+"""The numbers at /metrics: what was sent, whichever process was asked, whatever became of it since."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from .conftest import QWEN, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DECISIONS = 'runner_policy_requests_total{path="/v1/decisions",status="200"}'
+COUNT = "runner_policy_decision_duration_seconds_count"
+
+
+def decisions(metrics: dict[str, float]) -> float:
+    return sum(number for name, number in metrics.items() if name.startswith("runner_policy_decisions_total"))
+
+
+def test_the_series_that_are_known_are_there_before_anything_happened(serve: Callable[..., Any]) -> None:
+    with serve() as service:
+        metrics = service.metrics()
+    zero = {name for name, number in metrics.items() if number == 0 and "_bucket" not in name}
+    reasons = {f'runner_policy_access_denied_total{{reason="{reason}"}}' for reason in ("no-token", "unknown-token", "scope", "rate", "connections")}
+    reloads = {f'runner_policy_reloads_total{{result="{result}"}}' for result in ("accepted", "rejected")}
+    reviews = {
+        f'runner_policy_admission_reviews_total{{call="{call}",result="{result}"}}'
+        for call in ("validate", "mutate")
+        for result in ("allowed", "warned", "denied", "patched", "undecided", "ignored")
+    }
+    assert reasons | reloads | reviews | {DECISIONS, COUNT} <= zero
+    assert metrics["runner_policy_workers"] == 1
+
+
+def test_every_path_that_is_none_of_ours_is_counted_as_one(serve: Callable[..., Any]) -> None:
+    paths = [
+        "/v1/rules/any",
+        "/v1/rules/other",
+        "/v1/rules/a/b",
+        "/x",
+        "/y/z",
+        "//",
+        "/v1/decisions/x",
+        "/docs/static/a",
+        "/docs/static/b",
+        "/v1/%2e%2e/x",
+        "/V1/policy",
+    ]
+    with serve(ACCESS_LOG="true") as service, service.client() as client:
+        for path in paths:
+            assert client.get(path).status_code == 404
+        client.get("/v1/decisions")
+        client.delete("/v1/policy")
+        client.post("/v1/decisions", json=QWEN)
+        client.post("/v1/decisions", content=b"{")
+        client.post("/v1/decisions/batch", json={"items": []})
+        names = {name: number for name, number in service.metrics().items() if name.startswith("runner_policy_requests_total")}
+        families = list(text_string_to_metric_families(client.get("/metrics").text))
+    counted = {(re.search('path="([^"]*)"', name)[1], re.search('status="([^"]*)"', name)[1]): number for name, number in names.items()}  # type: ignore[index]  # each has both
+    assert counted == {
+        ("/v1/rules/{rule_id}", "404"): 2,
+        ("/docs/static", "404"): 2,
+        ("other", "404"): 7,
+        ("/v1/decisions", "405"): 1,
+        ("/v1/policy", "405"): 1,
+        ("/v1/decisions", "200"): 1,
+        ("/v1/decisions", "400"): 1,
+        ("/v1/decisions/batch", "200"): 1,
+    }
+    assert {family.name.startswith("runner_policy_") for family in families} == {True}
+
+
+def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serve: Callable[..., Any]) -> None:
+    with serve("--workers", "2") as service:
+        pids = service.workers()
+        clients = service.client_of_each(pids)
+        sent = 0
+        for number, client in enumerate(clients.values(), 1):
+            for _ in range(number * 10):
+                sent += client.post("/v1/decisions", json=QWEN).status_code == 200
+            client.post("/v1/decisions/batch", json={"items": [QWEN] * 5})
+        for client in clients.values():
+
+            def read(client: Any = client) -> dict[str, float]:
+                lines = client.get("/metrics").text.splitlines()
+                return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+
+            until(lambda read: read()[DECISIONS] == sent, read)
+            metrics = read()
+            assert (metrics[COUNT], decisions(metrics), metrics["runner_policy_workers"]) == (sent, sent + 10, 2)
+            assert metrics['runner_policy_requests_total{path="/v1/decisions/batch",status="200"}'] == 2
+        os.kill(pids[0], signal.SIGKILL)
+        until(lambda: service.log.read_text().count("Application startup complete") == 3)
+        until(lambda: service.metrics()["runner_policy_workers"] == 2)
+        metrics = service.metrics()
+        assert (metrics[DECISIONS], metrics[COUNT], decisions(metrics)) == (sent, sent, sent + 10)
+        with service.client() as client:
+            client.post("/v1/decisions", json=QWEN)
+        until(lambda: service.metrics()[DECISIONS] == sent + 1)
+
+
+def test_a_number_that_one_worker_said_is_never_smaller_when_another_is_asked(serve: Callable[..., Any]) -> None:
+    with serve("--workers", "2") as service:
+        one, other = service.client_of_each(service.workers()).values()
+        last = 0.0
+        for number in range(60):
+            (one, other)[number % 2].post("/v1/decisions", json=QWEN)
+            text = (one, other)[number // 2 % 2].get("/metrics").text
+            found = float(re.search(r'path="/v1/decisions",status="200"\} (\S+)', text)[1])  # type: ignore[index]  # it is there from the start
+            assert found >= last
+            last = found
+        until(lambda: service.metrics()[DECISIONS] == 60)
+
+
+@pytest.mark.parametrize("name", ["version", "revision"])
+def test_what_is_loaded_is_told(serve: Callable[..., Any], name: str) -> None:
+    with serve() as service:
+        revision = service.revision()
+        (info,) = (series for series in service.metrics() if series.startswith("runner_policy_info"))
+    assert f'{name}="{revision if name == "revision" else "0.1.0"}"' in info

@@ -1,0 +1,365 @@
+"""Rules that change while the service runs: taken up where they are good, told of where they are not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .conftest import JSON, QWEN, RULE, TITLE, edit, retitled, started, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Service, Tokens
+
+CASES = "house/kv-connector-fallback_test.yaml"
+KV = {"vllm_version": "0.23.0", "facts": {**QWEN["facts"], "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}}
+
+
+def decided(service: Service) -> str:
+    with service.client() as client:
+        return str(client.post("/v1/decisions", json=KV).json()["outcome"])
+
+
+def remove(folder: Path, rule: str) -> None:
+    for name in (f"{rule}.yaml", f"{rule}_test.yaml"):
+        next(folder.rglob(name)).unlink()
+
+
+# what is good
+
+
+def test_an_edit_a_removed_file_and_a_new_one_are_taken_up(serve: Callable[..., Any], folder: Path) -> None:
+    kept = {name: (folder / name).read_text() for name in (RULE, CASES)}
+    with serve("--rules", str(folder)) as service:
+        revisions = [service.revision()]
+        assert decided(service) == "fallback"
+        edit(folder / RULE, TITLE, "title: KV connectors are kept on V1")
+        until(lambda: service.revision() != revisions[-1])
+        assert service.get("/v1/rules/kv-connector-fallback")["title"] == "KV connectors are kept on V1"
+        revisions.append(service.revision())
+        remove(folder, "kv-connector-fallback")
+        until(lambda: decided(service) == "default")
+        revisions.append(service.revision())
+        for name, text in kept.items():
+            (folder / name).write_text(text)
+        until(lambda: decided(service) == "fallback" and service.revision() == revisions[0])
+        state, metrics = service.state(), service.metrics()
+    assert (len(set(revisions)), state["rules"]["last_error"]) == (3, None)
+    assert metrics['runner_policy_reloads_total{result="accepted"}'] == 3
+    loaded = service.says("rules loaded")
+    assert [(line["before"], line["revision"]) for line in loaded] == list(zip(revisions, [*revisions[1:], revisions[0]], strict=True))
+
+
+def test_files_that_are_written_one_by_one_end_as_one_revision(serve: Callable[..., Any], folder: Path, root: Path) -> None:
+    with serve("--rules", str(folder)) as service:
+        before = service.revision()
+        shutil.rmtree(folder)
+        until(lambda: not service.metrics()["runner_policy_last_reload_successful"])
+        assert service.revision() == before
+        folder.mkdir()
+        for path in sorted((root / "rules").rglob("*.yaml")):
+            to = folder / path.relative_to(root / "rules")
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text(path.read_text().replace(TITLE, "title: Written anew"))
+        until(lambda: service.revision() != before)
+        assert service.get("/v1/rules/kv-connector-fallback")["title"] == "Written anew"
+        until(lambda: service.metrics()["runner_policy_last_reload_successful"])
+
+
+def mounted(volume: Path, name: str, source: Path) -> None:
+    """What the kubelet does with a new version of a ConfigMap: a folder, then one rename of the link to it."""
+    shutil.copytree(source, volume / name)
+    link = volume / "..data_tmp"
+    link.symlink_to(name)
+    old = (volume / "..data").resolve() if (volume / "..data").exists() else None
+    link.rename(volume / "..data")
+    for inside in (volume / name).iterdir():
+        if not (volume / inside.name).is_symlink():
+            (volume / inside.name).symlink_to(f"..data/{inside.name}")
+    if old is not None:
+        shutil.rmtree(old)
+
+
+def test_a_configmap_is_taken_up_when_its_link_is_swapped(serve: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    mounted(volume, "..2026_01_01", folder)
+    with serve("--rules", str(volume)) as service:
+        for number in range(2):
+            before = service.revision()
+            retitled(folder, f"Version {number}")
+            mounted(volume, f"..2026_02_0{number}", folder)
+            until(lambda before: service.revision() != before, before)
+            assert service.get("/v1/rules/kv-connector-fallback")["title"] == f"Version {number}"
+        assert service.state()["rules"]["last_error"] is None
+
+
+def test_a_folder_is_taken_up_when_the_link_that_leads_to_it_is_swapped(serve: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+    link, other = tmp_path / "current", tmp_path / "other"
+    link.symlink_to(folder)
+    shutil.copytree(folder, other)
+    retitled(other, "Elsewhere")
+    with serve("--rules", str(link)) as service:
+        before = service.revision()
+        (tmp_path / "next").symlink_to(other)
+        (tmp_path / "next").rename(link)
+        until(lambda: service.revision() != before)
+        retitled(other, "Elsewhere again")  # what the link leads to now is what is watched
+        until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "Elsewhere again")
+
+
+def test_what_changed_while_it_started_is_taken_up(serve: Callable[..., Any], folder: Path) -> None:
+    done = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not done.wait(0.01):
+            number += 1
+            retitled(folder, f"Number {number}")
+        retitled(folder, "The last")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with serve("--rules", str(folder)) as service:
+            done.set()
+            thread.join()
+            until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "The last")
+    finally:
+        done.set()
+
+
+def test_rules_stay_where_they_are_not_to_be_looked_for(serve: Callable[..., Any], folder: Path) -> None:
+    with serve("--rules", str(folder), "--no-reload", "--workers", "2") as service:
+        before = service.revision()
+        retitled(folder, "Unseen")
+        os.kill(service.workers()[0], signal.SIGKILL)
+        until(lambda: service.log.read_text().count("Application startup complete") == 3)
+        assert {service.revision() for _ in range(20)} == {before}
+
+
+# what is not
+
+
+def broken(folder: Path, how: str) -> str:
+    """Break the rules; where the fault is to be seen."""
+    match how:
+        case "YAML":
+            edit(folder / RULE, TITLE, "title: [")
+            return f"{RULE}:"
+        case "unknown fact":
+            edit(folder / RULE, "kv_transfer_config: present", "kv_transfer_confg: present")
+            line = (folder / RULE).read_text().partition("kv_transfer_confg")[0].count("\n") + 1
+            return f"{RULE}:{line}:"
+        case "failing case":
+            edit(folder / CASES, ", kv_transfer_config: {}}", "}")
+            return f"{CASES}:8:1: the case `one that names no connector does too` fails at 0.23.0"
+        case "broken cases":
+            edit(folder / CASES, "cases:", "casse:")
+            return f"{CASES}:"
+        case "unused condition":
+            source = next((folder / "conditions").glob("*.yaml")) if (folder / "conditions").is_dir() else next(folder.rglob("conditions/*.yaml"))
+            other = source.with_name("nobodys.yaml")
+            other.write_text(source.read_text().replace(f"condition: {source.stem}", "condition: nobodys").replace(f"id: {source.stem}", "id: nobodys"))
+            return f"{other.relative_to(folder)}:"
+        case "no UTF-8":
+            (folder / "house/binary.yaml").write_bytes(b"\xff")
+            return "house/binary.yaml:1:1: cannot be read"
+        case _:
+            raise AssertionError(how)
+
+
+HOWS = ("YAML", "unknown fact", "failing case", "broken cases", "unused condition", "no UTF-8")
+
+
+def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(serve: Callable[..., Any], folder: Path, root: Path) -> None:
+    with serve("--rules", str(folder)) as service:
+        good = service.revision()
+        for how in HOWS:
+            place = broken(folder, how)
+            until(lambda place: any(place in fault for fault in service.state()["rules"]["last_error"] or ()), place)
+            policy, state, metrics = service.get("/v1/policy"), service.state(), service.metrics()
+            shown = [policy["last_reload_error"]["errors"], service.says("rules refused; the loaded ones stay")[-1]["faults"]]
+            assert [any(place in fault for fault in faults) for faults in shown] == [True] * 2, (how, place, shown)
+            assert (policy["revision"], state["revision"], state["status"]) == (good, good, "ready")
+            assert policy["last_reload_error"]["at"] == state["rules"]["last_tried_at"]
+            assert (metrics["runner_policy_last_reload_successful"], decided(service)) == (0, "fallback")
+            restore(folder, root / "rules")
+            until(lambda: service.metrics()["runner_policy_last_reload_successful"])
+            assert (service.revision(), service.get("/v1/policy")["last_reload_error"]) == (good, None)
+        assert service.metrics()['runner_policy_reloads_total{result="rejected"}'] == len(HOWS)
+        assert not service.says("rules could not be looked at")
+
+
+def restore(folder: Path, source: Path) -> None:
+    """The folder is as the source, each file at once."""
+    for path in folder.rglob("*.yaml"):
+        original = source / path.relative_to(folder)
+        if not original.exists():
+            path.unlink()
+        elif original.read_bytes() != path.read_bytes():
+            part = path.with_name(f".{path.name}")
+            part.write_bytes(original.read_bytes())
+            part.replace(path)
+
+
+def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(serve: Callable[..., Any], folder: Path) -> None:
+    with serve("--rules", str(folder)) as service:
+        good = service.revision()
+        remove(folder, "v2-by-default")
+        until(lambda: service.state()["rules"]["last_error"])
+        assert "nothing decides" in service.state()["rules"]["last_error"][0]
+        assert service.revision() == good
+
+
+# every worker
+
+
+def test_every_worker_takes_a_revision_up_soon(serve: Callable[..., Any], folder: Path) -> None:
+    with serve("--rules", str(folder), "--workers", "3") as service:
+        pids = service.workers()
+        assert len(pids) == 3
+        clients = service.client_of_each(pids)
+        for number in range(2):
+            before = {pid: client.get("/v1/policy").json()["revision"] for pid, client in clients.items()}
+            retitled(folder, f"Number {number}")
+            began = time.monotonic()
+            took: dict[int, float] = {}
+
+            def look(before: dict[int, str] = before, began: float = began, took: dict[int, float] = took) -> bool:
+                for pid, client in clients.items():
+                    if pid not in took and client.get("/v1/policy").json()["revision"] != before[pid]:
+                        took[pid] = time.monotonic() - began
+                return len(took) == 3
+
+            until(look)
+            print(f"\nreload {number} reached the workers after", *(f"{seconds:.2f} s" for seconds in sorted(took.values())))  # noqa: T201  # a measure, shown with -s
+            assert max(took.values()) < 10
+        revisions = {client.get("/v1/policy").json()["revision"] for client in clients.values()}
+        assert len(revisions) == 1
+        assert all(client.get("/metrics").text.count('runner_policy_reloads_total{result="accepted"} 2.0') == 1 for client in clients.values())
+
+
+def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_what_was_good_last(
+    serve: Callable[..., Any], folder: Path, tokens: Tokens
+) -> None:
+    first = tokens.add("first", "read")
+    with serve("--rules", str(folder), "--workers", "2", "--tokens", str(tokens.path), token=first) as service:
+        before = service.revision()
+        retitled(folder, "Published")
+        second = tokens.add("second", "read")
+        until(lambda: len(service.says("rules loaded")) == len(service.says("tokens loaded")) == 2)
+        good = service.revision()
+        edit(folder / RULE, "title: Published", "title: [")
+        tokens.path.write_text("tokens: [")
+        until(lambda: service.state()["rules"]["last_error"] and len(service.says("the file of tokens was refused; the ones before hold")) == 2)
+        victim, other = service.workers()
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: service.log.read_text().count("Application startup complete") == 3)
+        (fresh,) = set(service.workers()) - {other}
+        client = service.client_of_each([fresh, other])[fresh]
+        assert (client.get("/v1/policy").json()["revision"], good != before, service.process.poll()) == (good, True, None)
+        assert client.get("/v1/policy").json()["last_reload_error"]["errors"]
+        codes = [client.get("/v1/policy", headers={"authorization": f"Bearer {text}"}).status_code for text in (first, second, "rp_x")]
+        assert codes == [200, 200, 401]
+        edit(folder / RULE, "title: [", "title: Repaired")
+        until(lambda: client.get("/v1/policy").json()["revision"] not in {good, before})
+
+
+# one request, one revision
+
+
+def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Callable[..., Any], folder: Path) -> None:
+    with serve("--rules", str(folder)) as service, service.client() as client:
+        stop = threading.Event()
+        batches: list[set[str]] = []
+
+        def ask() -> None:
+            items = {"items": [{**KV, "request_id": str(number)} for number in range(3000)]}
+            with service.client() as other:
+                while not stop.is_set():
+                    found = other.post("/v1/decisions/batch", json=items).json()["items"]
+                    batches.append({item["policy"]["revision"] for item in found})
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        loaded: list[str] = [service.revision()]
+        sent: list[int] = []
+
+        def lines() -> Any:
+            for number in range(4):
+                yield json.dumps(KV).encode() + b"\n"
+                sent.append(number)
+                retitled(folder, f"Number {number}")
+                until(lambda: service.revision() != loaded[-1])
+                loaded.append(service.revision())
+
+        answer = client.post("/v1/decisions/batch", content=lines(), headers={"content-type": "application/x-ndjson"})
+        stop.set()
+        thread.join()
+    revisions = [json.loads(line)["policy"]["revision"] for line in answer.text.splitlines()]
+    assert (revisions, len(set(loaded))) == ([loaded[0]] * 4, 5)
+    assert {len(each) for each in batches} == {1}
+    assert set().union(*batches) <= set(loaded)
+    assert len(set().union(*batches)) > 1
+
+
+@pytest.mark.parametrize(
+    ("path", "type_"),
+    [
+        ("/v1/decisions", "application/json"),
+        ("/v1/decisions", "application/yaml"),
+        ("/v1/decisions/batch", "application/json"),
+        ("/v1/decisions/batch", "application/x-ndjson"),
+        ("/v1/dry-run", "application/json"),
+    ],
+)
+def test_a_decision_by_another_revision_than_is_asked_for_is_refused(plain: Service, path: str, type_: str) -> None:
+    loaded = plain.revision()
+    body = json.dumps({"items": [KV]} if (path, type_) == ("/v1/decisions/batch", "application/json") else KV)
+    tags = {
+        f'"{loaded}"': 200,
+        loaded: 200,
+        "*": 200,
+        f'"other", "{loaded}"': 200,
+        '"other"': 412,
+        f'W/"{loaded}"': 412,
+        "": 412,
+        loaded[:-1]: 412,
+    }
+    with plain.client() as client:
+        answers = {tag: client.post(path, content=body, headers={"content-type": type_, "if-match": tag}) for tag in tags}
+    assert {tag: answer.status_code for tag, answer in answers.items()} == tags
+    problem = answers['"other"'].json()
+    assert (problem["type"], problem["detail"]) == (
+        "urn:runner-policy:problem:revision-mismatch",
+        f"the loaded revision is {loaded}; ask for it, or leave `if-match` out",
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with started(tmp_path_factory.mktemp("plain")) as service:
+        yield service
+
+
+def test_what_is_decided_after_a_swap_is_asked_for_by_the_new_revision(serve: Callable[..., Any], folder: Path) -> None:
+    with serve("--rules", str(folder)) as service, service.client() as client:
+        old = service.revision()
+        for _ in range(4):  # kept answers of the rules before must not outlive them
+            assert client.post("/v1/decisions", json=KV).json()["outcome"] == "fallback"
+        remove(folder, "kv-connector-fallback")
+        until(lambda: service.revision() != old)
+        answers = [client.post("/v1/decisions", content=json.dumps(KV), headers={**JSON, "if-match": tag}) for tag in (old, service.revision())]
+        document = client.get("/openapi.json").text
+    assert [(answer.status_code, answer.json().get("outcome")) for answer in answers] == [(412, None), (200, "default")]
+    assert old not in document

@@ -1,0 +1,178 @@
+"""TLS: from 1.2 on, with certificates that are renewed while it runs, and with clients' certificates where they are wanted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import warnings
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from .conftest import QWEN, until
+from .test_life import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Service, Tokens
+
+
+class Authority:
+    """Makes certificates."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.cert = self.signed(name, self.key, is_authority=True)
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(self.cert.public_bytes(serialization.Encoding.PEM))
+
+    def signed(self, name: str, key: ec.EllipticCurvePrivateKey, *, is_authority: bool = False) -> x509.Certificate:
+        now = datetime.now(UTC)
+        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=2))
+        builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName(name)]), critical=False)
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+        if is_authority:
+            usage = x509.KeyUsage(
+                digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+                key_agreement=False, encipher_only=False, decipher_only=False,
+            )  # fmt: skip
+            builder = builder.add_extension(usage, critical=True)
+        return builder.sign(self.key, hashes.SHA256())
+
+    def issue(self, name: str, to: str = "") -> tuple[Path, Path]:
+        """A certificate and its key, as files."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        cert, path = self.folder / f"{to or name}.crt", self.folder / f"{to or name}.key"
+        text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        for file, data in ((cert, self.signed(name, key).public_bytes(serialization.Encoding.PEM)), (path, text)):
+            part = file.with_suffix(".part")
+            part.write_bytes(data)
+            part.replace(file)
+        return cert, path
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "authority")
+
+
+def trusting(*authorities: Authority, client: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    for each in authorities:
+        context.load_verify_locations(each.path)
+    if client is not None:
+        context.load_cert_chain(*client)
+    return context
+
+
+def shown(service: Service, context: ssl.SSLContext) -> int:
+    """The number of the certificate that a new connection is shown."""
+    with socket.create_connection(("127.0.0.1", service.port)) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+        data = connection.getpeercert(binary_form=True)
+    assert data is not None
+    return x509.load_der_x509_certificate(data).serial_number
+
+
+def test_only_tls_from_1_2_on_is_spoken(serve: Callable[..., Any], authority: Authority) -> None:
+    cert, key = authority.issue("service")
+    with serve("--tls-cert", str(cert), "--tls-key", str(key), tls=trusting(authority)) as service:
+        found = {}
+        for version in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = trusting(authority)
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # that is the point of it
+                context.minimum_version = context.maximum_version = version
+            try:
+                with service.client(verify=context) as client:
+                    found[version.name] = client.post("/v1/decisions", json=QWEN).status_code
+            except httpx.TransportError:
+                found[version.name] = 0
+        with pytest.raises(httpx.TransportError), httpx.Client(trust_env=False) as plain:
+            plain.get(f"http://127.0.0.1:{service.port}/livez")
+    assert found == {"TLSv1_1": 0, "TLSv1_2": 200, "TLSv1_3": 200}
+
+
+def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none(serve: Callable[..., Any], authority: Authority) -> None:
+    cert, key = authority.issue("service")
+    trust = trusting(authority)
+    with serve("--tls-cert", str(cert), "--tls-key", str(key), "--workers", "2", tls=trust) as service:
+        first = shown(service, trust)
+        with service.client() as kept:
+            assert kept.get("/livez").text == "ok\n"
+            authority.issue("service")
+            until(lambda: len(service.says("certificate loaded")) == 2)
+            second = {shown(service, trust) for _ in range(10)}
+            assert (len(second), first in second, kept.get("/livez").text) == (1, False, "ok\n")
+        good = key.read_bytes()
+        key.write_bytes(authority.issue("stranger")[1].read_bytes())
+        until(lambda: len(service.says("the certificate was refused; the one before stays")) == 2)
+        assert {shown(service, trust) for _ in range(10)} == second
+        os.kill(service.workers()[0], signal.SIGKILL)  # its successor waits until the key fits again
+        until(lambda: len(service.workers()) == 1)
+        key.write_bytes(good)
+        until(lambda: service.log.read_text().count("Application startup complete") == 3)
+        assert {shown(service, trust) for _ in range(10)} == second
+        assert service.process.poll() is None
+
+
+def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_token(
+    serve: Callable[..., Any], authority: Authority, tokens: Tokens, tmp_path: Path
+) -> None:
+    cert, key = authority.issue("service")
+    clients = Authority(tmp_path, "clients")
+    strangers = Authority(tmp_path, "strangers")
+    known, unknown = clients.issue("controller"), strangers.issue("stranger")
+    token = tokens.add("reader", "read")
+    arguments = ("--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(clients.path), "--tokens", str(tokens.path))
+    with serve(*arguments, tls=trusting(authority, client=known)) as service:
+        found: dict[str, int] = {}
+        for name, context in {
+            "none": trusting(authority),
+            "unknown": trusting(authority, client=unknown),
+            "known": trusting(authority, client=known),
+        }.items():
+            for asked, text in {"without": None, "with": token}.items():
+                try:
+                    with service.client(text, verify=context) as client:
+                        found[f"{name} {asked}"] = client.get("/v1/policy").status_code
+                except httpx.TransportError:
+                    found[f"{name} {asked}"] = 0
+        later = Authority(tmp_path, "later")
+        other = later.issue("newcomer")
+        clients.path.write_bytes(clients.path.read_bytes() + later.path.read_bytes())
+        until(lambda: service.client(token, verify=trusting(authority, client=other)).get("/v1/policy").status_code == 200)
+    assert found == {"none without": 0, "none with": 0, "unknown without": 0, "unknown with": 0, "known without": 401, "known with": 200}
+
+
+def test_authorities_of_clients_are_enough_to_listen_beyond_this_machine(serve: Callable[..., Any], authority: Authority) -> None:
+    cert, key = authority.issue("service")
+    trust = trusting(authority, client=authority.issue("controller"))
+    with serve("--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(authority.path), tls=trust) as service:
+        assert service.get("/v1/policy")["revision"]
+
+
+def test_a_key_that_wants_a_password_is_refused_and_nobody_is_asked_for_it(authority: Authority) -> None:
+    cert, key = authority.issue("service")
+    locked = key.with_name("locked.key")
+    done = subprocess.run(["openssl", "pkcs8", "-topk8", "-in", key, "-out", locked, "-passout", "pass:x"], capture_output=True, check=False)
+    assert done.returncode == 0
+    code, lines = refused("--tls-cert", str(cert), "--tls-key", str(locked))
+    assert (code, lines[0].startswith(f"--tls-cert: {cert} with {locked} is no certificate with its key: ")) == (2, True)
