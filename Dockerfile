@@ -18,6 +18,10 @@ LABEL org.opencontainers.image.title="Runner Policy" org.opencontainers.image.li
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin runner-policy
 COPY --from=build /app /app
 ENV PATH=/app/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RUNNER_POLICY_HOST=0.0.0.0 RUNNER_POLICY_RULES=/app/rules
+# The port is reached where somebody publishes it. With a file of tokens in RUNNER_POLICY_TOKENS callers need one.
+ENV RUNNER_POLICY_OPEN=true XDG_STATE_HOME=/var/lib
+RUN mkdir /var/lib/runner-policy && chown 10001 /var/lib/runner-policy
+VOLUME /var/lib/runner-policy
 WORKDIR /app
 USER 10001
 EXPOSE 8080

@@ -94,8 +94,14 @@ test-pythons: $(READY) ## the tests on every other of Python 3.11, 3.12 and 3.13
 		$(MAKE) --no-print-directory test VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
 	done
 
+reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (half an hour)
+	for check in "load" "reloads" "kill" "database" "disk" "slow"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
+
+schemathesis: $(READY) ## schemathesis, with many examples of each operation
+	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/doors/test_schemathesis.py $(ARGS)
+
 bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify planted
+.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify planted reliability schemathesis

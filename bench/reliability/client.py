@@ -1,0 +1,150 @@
+"""A client that sends at a rate, whatever becomes of the answers, and remembers what it was promised.
+
+Owns the pacing and the connections, which come back when they are lost. A latency counts from when a request
+was due, so that a server that stands still is not spared those that it kept from being sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, cast
+
+from httptools import HttpResponseParser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOST: Final = "127.0.0.1"
+TICK: Final = 0.002
+OK: Final = 200
+
+
+@dataclass(slots=True)
+class Heard:
+    """What came back: latencies of good answers in seconds, the others by their status or fault, and what ``look`` kept of the good ones."""
+
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+    faults: dict[str, int] = field(default_factory=dict)
+    late: int = 0
+
+    def fault(self, what: str) -> None:
+        """Count a fault."""
+        self.faults[what] = self.faults.get(what, 0) + 1
+
+    def percentile(self, share: float) -> float:
+        """A percentile of the latencies, in milliseconds."""
+        ordered = sorted(self.latencies)
+        return 1000 * ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.parser = HttpResponseParser(self)
+        self.transport: asyncio.Transport | None = None
+        self.due = 0.0
+        self.busy = False
+        self.body: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.client.idle.append(self)
+
+    def send(self, request: bytes, due: float) -> None:
+        assert self.transport is not None
+        self.busy, self.due, self.body = True, due, []
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def on_body(self, body: bytes) -> None:
+        self.body.append(body)
+
+    def on_message_complete(self) -> None:
+        heard = self.client.heard
+        status = self.parser.get_status_code()
+        if status == OK:
+            heard.latencies.append(perf_counter() - self.due)
+            if self.client.look is not None:
+                self.client.look(b"".join(self.body))
+        else:
+            heard.fault(str(status))
+        self.busy = False
+        self.parser = HttpResponseParser(self)
+        self.client.idle.append(self)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        if self.busy:
+            self.client.heard.fault("connection lost")
+        self.transport = None
+        with suppress(ValueError):
+            self.client.idle.remove(self)
+        self.client.lost()
+
+
+class Client:
+    """So many connections to a port, over which requests go at a rate."""
+
+    def __init__(self, port: int, requests: Iterator[bytes], connections: int = 32, look: Callable[[bytes], None] | None = None) -> None:
+        self.port, self.requests, self.wanted, self.look = port, requests, connections, look
+        self.heard = Heard()
+        self.idle: deque[_Connection] = deque()
+        self._open = 0
+        self._ended = False
+
+    def lost(self) -> None:
+        """A connection went; another is made."""
+        self._open -= 1
+        if not self._ended:
+            asyncio.get_running_loop().call_later(0.05, lambda: asyncio.ensure_future(self._connect()))
+
+    async def _connect(self) -> None:
+        if self._ended or self._open >= self.wanted:
+            return
+        self._open += 1
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: _Connection(self), HOST, self.port)
+        except OSError:
+            self.lost()
+
+    async def send(self, rate: float, seconds: float) -> None:
+        """Send at ``rate`` requests a second for so long."""
+        for _ in range(self.wanted - self._open):
+            await self._connect()
+        began, sent = perf_counter(), 0
+        while (now := perf_counter()) < began + seconds:
+            while sent < (now - began) * rate:
+                if not self.idle:
+                    self.heard.late += 1
+                    break
+                self.idle.popleft().send(next(self.requests), began + sent / rate)
+                sent += 1
+            await asyncio.sleep(TICK)
+
+    async def close(self) -> None:
+        """Wait a moment for what is under way, and close all connections."""
+        ends = perf_counter() + 5
+        while len(self.idle) < self._open and perf_counter() < ends:  # noqa: ASYNC110  # a client that is measured waits for nothing else
+            await asyncio.sleep(0.01)
+        self._ended = True
+        for connection in list(self.idle):
+            if connection.transport is not None:
+                connection.transport.close()
+        await asyncio.sleep(0.05)
+
+
+def post(port: int, body: bytes, path: str = "/v1/decisions") -> bytes:
+    """A request as it goes over the line."""
+    return b"POST %b HTTP/1.1\r\nHost: %b:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        path.encode(),
+        HOST.encode(),
+        port,
+        len(body),
+        body,
+    )

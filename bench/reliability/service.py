@@ -1,0 +1,120 @@
+"""The service as it is put to the test: started with settings of its own in a folder of its own, looked at, killed.
+
+Owns the process and what it uses; nothing listens beyond loopback, and every process is ended by its id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+from bench.servers import BIN, ROOT, free_port, resident
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 60.0
+
+
+@dataclass(slots=True)
+class Service:
+    """A process group that serves from ``folder``, whose ``rules`` may be edited."""
+
+    folder: Path
+    port: int
+    settings: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def rules(self) -> Path:
+        return self.folder / "rules"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "decisions.db"
+
+    def start(self) -> None:
+        """It is ready."""
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("RUNNER_POLICY_")},
+            "RUNNER_POLICY_PORT": str(self.port),
+            "RUNNER_POLICY_RULES": str(self.rules),
+            "RUNNER_POLICY_LOG": f"sqlite:///{self.log}",
+            "RUNNER_POLICY_LOG_SPILL": str(self.folder / "spill"),
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            **self.settings,
+        }
+        output = (self.folder / "output").open("ab")
+        self.process = subprocess.Popen([str(BIN / "runner-policy"), "serve"], cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True)
+        ends = time.monotonic() + PATIENCE
+        while time.monotonic() < ends:
+            with suppress(OSError):
+                self.get("/readyz")
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise RuntimeError((self.folder / "output").read_text()[-2000:])
+
+    def get(self, path: str) -> Any:
+        """The document at a path."""
+        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            data = answer.read()
+        return json.loads(data) if data[:1] in b"{[" else data.decode()
+
+    def stop(self) -> None:
+        """It ends as it should."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """All of its processes are gone at once."""
+        assert self.process is not None
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+    def processes(self) -> dict[int, str]:
+        """Every process of it, with its command line."""
+        assert self.process is not None
+        found = {}
+        for place in Path("/proc").iterdir():
+            if place.name.isdecimal():
+                with suppress(OSError, ValueError):
+                    fields = (place / "stat").read_text().rpartition(")")[2].split()
+                    if int(fields[2]) == self.process.pid and fields[0] != "Z":
+                        found[int(place.name)] = (place / "cmdline").read_text().replace("\0", " ").strip()
+        return found
+
+    def workers(self) -> list[int]:
+        """The processes that answer: the one itself where there is one, else its children that uvicorn spawned."""
+        assert self.process is not None
+        spawned = [pid for pid, command in self.processes().items() if "spawn_main" in command]
+        return spawned or [self.process.pid]
+
+    def resident(self) -> float:
+        """The resident memory of all its processes, in MB."""
+        return sum(resident(pid) for pid in self.processes()) / 1e6
+
+
+@contextmanager
+def service(folder: Path, **settings: str) -> Iterator[Service]:
+    """A service for as long as the block lasts; its rules are a copy of the shipped ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(ROOT / "rules", folder / "rules", dirs_exist_ok=True)
+    made = Service(folder, free_port(), {f"RUNNER_POLICY_{name.upper()}": value for name, value in settings.items()})
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()

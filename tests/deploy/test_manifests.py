@@ -1,0 +1,580 @@
+"""The manifests below deploy/: valid for every Kubernetes that matters, as confined as they claim, and in step with the service."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import celpy
+import kubernetes_validate
+import pytest
+import yaml
+from celpy.adapter import json_to_cel
+
+from policy.intake.manifests import read_manifest
+from policy.intake.manifests.registry import ADAPTERS
+from service.access import read_tokens
+from service.admission.engines import FIXED, WITH_ENV
+from service.settings import Settings
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DEPLOY: Final = ROOT / "deploy"
+KUSTOMIZE: Final = DEPLOY / "kustomize"
+VERSIONS: Final = ("1.29", "1.32", "1.35", "1.37")
+OVERLAYS: Final = ("base", "overlays/full", "overlays/single")
+NAMESPACE: Final = "runner-policy"
+PREFIX: Final = "RUNNER_POLICY_"
+GIB: Final = 1 << 30
+UNITS: Final = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": GIB}
+
+Document = dict[str, Any]
+
+
+@cache
+def documents() -> dict[str, Document]:
+    """Every document of every YAML file below deploy/kustomize, by its file and place."""
+    found = {}
+    for path in sorted(KUSTOMIZE.rglob("*.yaml")):
+        for place, document in enumerate(yaml.safe_load_all(path.read_text())):
+            found[f"{path.relative_to(KUSTOMIZE)}#{place}"] = document
+    return found
+
+
+@cache
+def patches() -> frozenset[str]:
+    """The files that are laid over a document and are none by themselves."""
+    return frozenset(
+        str((KUSTOMIZE / name.split("#")[0]).parent.joinpath(patch["path"]).relative_to(KUSTOMIZE))
+        for name, document in documents().items()
+        if document["kind"] in {"Kustomization", "Component"}
+        for patch in document.get("patches", ())
+        if "path" in patch
+    )
+
+
+def is_builtin(document: Document) -> bool:
+    return "." not in document["apiVersion"].split("/")[0] or document["apiVersion"].split("/")[0].endswith(".k8s.io")
+
+
+def wholes() -> dict[str, Document]:
+    """The documents that a cluster could take as they are."""
+    return {
+        name: document
+        for name, document in documents().items()
+        if name.split("#")[0] not in patches() and document["kind"] not in {"Kustomization", "Component"}
+    }
+
+
+@cache
+def rendered(overlay: str) -> tuple[Document, ...]:
+    """What kubectl makes of an overlay; ``house-rules`` is the base with that component."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not here, so nothing renders the overlays")
+    text = subprocess.run([kubectl, "kustomize", str(KUSTOMIZE / overlay)], check=True, capture_output=True, text=True, timeout=60).stdout
+    return tuple(yaml.safe_load_all(text))
+
+
+def of_kind(found: tuple[Document, ...], kind: str) -> list[Document]:
+    return [document for document in found if document["kind"] == kind]
+
+
+def one(found: tuple[Document, ...], kind: str, name: str = "runner-policy") -> Document:
+    [document] = [each for each in of_kind(found, kind) if each["metadata"]["name"] == name]
+    return document
+
+
+def quantity(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(\w*)", text).groups()  # type: ignore[union-attr]  # no match is a failed test too
+    return int(number) * UNITS.get(unit, 1)
+
+
+def settings_of(found: tuple[Document, ...]) -> dict[str, str]:
+    """The variables of the service's container, but for those from Secrets."""
+    [container] = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    [reference] = [source["configMapRef"]["name"] for source in container["envFrom"]]
+    data: dict[str, str] = one(found, "ConfigMap", reference)["data"]
+    return data | {variable["name"]: variable["value"] for variable in container.get("env", ()) if "value" in variable}
+
+
+# every document
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", [name for name, document in wholes().items() if is_builtin(document)])
+def test_every_document_is_valid(name: str, version: str) -> None:
+    kubernetes_validate.validate(wholes()[name], version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_render_is_valid(overlay: str, version: str) -> None:
+    for document in rendered(overlay):
+        if is_builtin(document):
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+MEMBERS: Final = {
+    "Issuer": ({"ca", "selfSigned"}, set()),
+    "Certificate": (
+        {"secretName", "issuerRef", "commonName", "duration", "renewBefore", "privateKey", "dnsNames", "usages", "isCA"},
+        {"secretName", "issuerRef", "privateKey"},
+    ),
+    "ServiceMonitor": ({"jobLabel", "selector", "endpoints"}, {"selector", "endpoints"}),
+    "PrometheusRule": ({"groups"}, {"groups"}),
+}
+"""What a custom resource's ``spec`` may have here, and what it must."""
+
+
+@pytest.mark.parametrize("name", [name for name, document in wholes().items() if not is_builtin(document)])
+def test_custom_resources_have_the_members_of_their_kind(name: str) -> None:
+    document = wholes()[name]
+    may, must = MEMBERS[document["kind"]]
+    assert document["apiVersion"] in {"cert-manager.io/v1", "monitoring.coreos.com/v1"}
+    assert set(document) == {"apiVersion", "kind", "metadata", "spec"}
+    assert must <= set(document["spec"]) <= may
+
+
+def test_issuers_and_secrets_of_certificates_are_there() -> None:
+    whole = tuple(wholes().values())
+    issuers = {issuer["metadata"]["name"]: issuer["spec"] for issuer in of_kind(whole, "Issuer")}
+    secrets = {certificate["spec"]["secretName"] for certificate in of_kind(whole, "Certificate")}
+    for certificate in of_kind(whole, "Certificate"):
+        assert certificate["spec"]["issuerRef"]["kind"] == "Issuer"
+        assert certificate["spec"]["issuerRef"]["name"] in issuers
+    assert {spec["ca"]["secretName"] for spec in issuers.values() if "ca" in spec} <= secrets
+
+
+@pytest.mark.parametrize("name", wholes())
+def test_everything_namespaced_lies_in_the_one_namespace(name: str) -> None:
+    document = wholes()[name]
+    if document["kind"] not in {"Namespace", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}:
+        assert document["metadata"]["namespace"] == NAMESPACE
+
+
+def test_no_secret_is_rendered() -> None:
+    """A Secret in the repository would be everybody's; the example is referred to by nothing."""
+    assert not [document for overlay in OVERLAYS for document in of_kind(rendered(overlay), "Secret")]
+    assert "secrets.example" not in "".join(path.read_text() for path in KUSTOMIZE.rglob("kustomization.yaml"))
+
+
+# the pod
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_pod_is_confined(overlay: str) -> None:
+    pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 10001
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in [*pod["containers"], *pod.get("initContainers", ())]:
+        assert container["securityContext"] == {
+            "runAsNonRoot": True,
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"cpu", "memory", "ephemeral-storage"} == set(container["resources"]["limits"]) == set(container["resources"]["requests"])
+        assert {container[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe")} == {"/readyz"}
+        assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+
+
+def test_the_user_is_the_images() -> None:
+    assert re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE) == ["10001"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_service_link_is_taken_for_a_setting(overlay: str) -> None:
+    """A Service called ``runner-policy`` sets RUNNER_POLICY_PORT=tcp://… in the pods of its namespace."""
+    assert one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_images_are_pinned(overlay: str) -> None:
+    for container in one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]:
+        assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", container["image"]), container["image"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_what_is_mounted_is_there_and_what_is_there_is_mounted(overlay: str) -> None:
+    pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert all("subPath" not in mount for mount in container["volumeMounts"])
+
+
+def test_the_house_rules_are_laid_over_the_images(tmp_path: Path) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not here, so nothing renders the overlays")
+    shutil.copytree(KUSTOMIZE, tmp_path / "kustomize")
+    overlay = tmp_path / "kustomize/overlays/house"
+    overlay.mkdir()
+    (overlay / "kustomization.yaml").write_text("resources: [../../base]\ncomponents: [../../components/house-rules]\n")
+    pod = one(rendered(str(overlay)), "Deployment")["spec"]["template"]["spec"]
+    assert {"name": "house-rules", "configMap": {"name": "runner-policy-house-rules"}} in pod["volumes"]
+    [container] = pod["containers"]
+    assert {"name": "house-rules", "mountPath": "/app/rules/house", "readOnly": True} in container["volumeMounts"]
+    assert len(container["volumeMounts"]) == 5
+    assert "RUNNER_POLICY_RULES=/app/rules" in (ROOT / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_ending_pod_has_the_time_that_it_needs(overlay: str) -> None:
+    pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    sleep = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pod["terminationGracePeriodSeconds"] >= sleep + float(settings_of(rendered(overlay))[f"{PREFIX}STOP_TIME"])
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_there_is_memory_for_every_dry_run_at_once(overlay: str) -> None:
+    """Each may take 1 GiB, and a container that has no more is ended as a whole."""
+    [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
+    settings = settings_of(rendered(overlay))
+    slots = int(settings[f"{PREFIX}CANDIDATE_SLOTS"]) * int(settings[f"{PREFIX}WORKERS"])
+    assert quantity(container["resources"]["limits"]["memory"]) >= slots * GIB + GIB // 4
+
+
+# settings
+
+
+@pytest.mark.parametrize("path", [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()], ids=lambda path: str(path.relative_to(DEPLOY)))
+def test_every_setting_that_is_named_exists(path: Path) -> None:
+    named = set(re.findall(rf"{PREFIX}[A-Z0-9_]*[A-Z0-9]", path.read_text()))
+    assert {name for name in named if name.removeprefix(PREFIX).lower() not in Settings.model_fields} == set()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_service_takes_the_settings(overlay: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings_of(rendered(overlay)).items():
+        monkeypatch.setenv(name, value)
+    settings = Settings()
+    assert settings.port == one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"]
+    assert settings.open is False
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_files_of_settings_lie_where_something_is_mounted(overlay: str) -> None:
+    settings = settings_of(rendered(overlay))
+    pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
+    mounts = {mount["mountPath"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for name in ("TLS_CERT", "TLS_KEY", "TOKENS"):
+        mount = mounts[str(Path(settings[PREFIX + name]).parent)]
+        assert mount["readOnly"] is True
+        assert "secret" in volumes[mount["name"]]
+    spill = Path(settings[f"{PREFIX}LOG_SPILL"])
+    [mount] = [mount for path, mount in mounts.items() if spill.is_relative_to(path)]
+    assert not mount.get("readOnly")
+    volume = volumes[mount["name"]]
+    size = int(settings[f"{PREFIX}LOG_SPILL_SIZE"])
+    if "emptyDir" in volume:
+        assert size < quantity(volume["emptyDir"]["sizeLimit"])
+    else:
+        claim = one(rendered(overlay), "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"])
+        assert size + int(settings[f"{PREFIX}LOG_KEEP_SIZE"]) < quantity(claim["spec"]["resources"]["requests"]["storage"])
+        assert Path(settings[f"{PREFIX}LOG"].removeprefix("sqlite:///")).is_relative_to(next(path for path in mounts if spill.is_relative_to(path)))
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_secrets_that_are_needed_are_described(overlay: str) -> None:
+    described = {secret["metadata"]["name"]: set(secret["stringData"]) for secret in of_kind(tuple(wholes().values()), "Secret")}
+    pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
+    assert {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume} <= set(described)
+    for variable in pod["containers"][0].get("env", ()):
+        reference = variable["valueFrom"]["secretKeyRef"]
+        assert reference["key"] in described[reference["name"]]
+    for monitor in of_kind(rendered(overlay), "ServiceMonitor"):
+        for endpoint in monitor["spec"]["endpoints"]:
+            for reference in (endpoint["authorization"]["credentials"], endpoint["tlsConfig"]["ca"]["secret"]):
+                assert reference["key"] in described[reference["name"]]
+    assert Path(settings_of(rendered(overlay))[f"{PREFIX}TOKENS"]).name in described["runner-policy-tokens"]
+
+
+def test_the_example_of_tokens_is_read(tmp_path: Path) -> None:
+    [secret] = [each for each in of_kind(tuple(wholes().values()), "Secret") if each["metadata"]["name"] == "runner-policy-tokens"]
+    (tmp_path / "tokens.yaml").write_text(secret["stringData"]["tokens.yaml"])
+    [token] = read_tokens(tmp_path / "tokens.yaml")
+    assert token.digest == bytes(32), "the example is nobody's token"
+
+
+# what fits together
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_selectors_find_the_pods(overlay: str) -> None:
+    found = rendered(overlay)
+    deployment = one(found, "Deployment")["spec"]
+    labels = deployment["template"]["metadata"]["labels"].items()
+    assert deployment["selector"]["matchLabels"].items() <= labels
+    assert one(found, "Service")["spec"]["selector"].items() <= labels
+    assert one(found, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items() <= labels
+    for policy in of_kind(found, "NetworkPolicy"):
+        assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels
+    for spread in deployment["template"]["spec"]["topologySpreadConstraints"]:
+        assert spread["labelSelector"]["matchLabels"].items() <= labels
+    for monitor in of_kind(found, "ServiceMonitor"):
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= one(found, "Service")["metadata"]["labels"].items()
+        assert monitor["spec"]["jobLabel"] in one(found, "Service")["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_ports_lead_to_the_container(overlay: str) -> None:
+    found = rendered(overlay)
+    [container] = one(found, "Deployment")["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    offered = {port["name"]: port for port in one(found, "Service")["spec"]["ports"]}
+    assert {port["targetPort"] for port in offered.values()} <= set(ports)
+    assert {container[probe]["httpGet"]["port"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")} <= set(ports)
+    for policy in of_kind(found, "NetworkPolicy"):
+        for rule in policy["spec"]["ingress"]:
+            assert {port["port"] for port in rule["ports"]} <= set(ports)
+            assert all(rule["from"]), "an empty `from` lets everybody in"
+    for monitor in of_kind(found, "ServiceMonitor"):
+        assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= set(offered)
+    for hook in hooks(found):
+        service = hook["clientConfig"]["service"]
+        assert (service["namespace"], service["name"]) == (NAMESPACE, one(found, "Service")["metadata"]["name"])
+        assert service["port"] in {port["port"] for port in offered.values()}
+
+
+def test_replicas_survive_a_drain_and_an_upgrade() -> None:
+    found = rendered("base")
+    deployment = one(found, "Deployment")["spec"]
+    scaler = one(found, "HorizontalPodAutoscaler")["spec"]
+    assert "replicas" not in deployment, "the autoscaler owns the number"
+    assert scaler["minReplicas"] >= 3
+    assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "runner-policy"}
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert one(found, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_one_replica_keeps_its_volume_to_itself() -> None:
+    found = rendered("overlays/single")
+    assert one(found, "Deployment")["spec"]["replicas"] == 1
+    assert one(found, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert of_kind(found, "HorizontalPodAutoscaler") == []
+    [policy] = of_kind(found, "NetworkPolicy")
+    assert {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]} == {53}
+
+
+def test_the_certificate_has_the_names_that_are_asked_for() -> None:
+    found = rendered("overlays/full")
+    names = set(one(found, "Certificate")["spec"]["dnsNames"])
+    assert f"runner-policy.{NAMESPACE}.svc" in names  # what the API server asks for
+    assert {endpoint["tlsConfig"]["serverName"] for endpoint in one(found, "ServiceMonitor")["spec"]["endpoints"]} <= names
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        assert one(found, kind)["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{one(found, 'Certificate')['metadata']['name']}"
+
+
+# admission
+
+
+def hooks(found: tuple[Document, ...]) -> list[Document]:
+    return [
+        hook
+        for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+        for document in of_kind(found, kind)
+        for hook in document["webhooks"]
+    ]
+
+
+def admission() -> tuple[Document, ...]:
+    return tuple(document for name, document in documents().items() if name.startswith("components/admission/"))
+
+
+@pytest.mark.parametrize("hook", hooks(admission()), ids=lambda hook: hook["name"])
+def test_a_webhook_cannot_stop_the_cluster(hook: Document) -> None:
+    assert hook["failurePolicy"] == "Ignore"
+    assert hook["sideEffects"] == "NoneOnDryRun"
+    assert hook["timeoutSeconds"] <= 5
+    assert hook["matchPolicy"] == "Equivalent"
+    [outside] = hook["namespaceSelector"]["matchExpressions"]
+    assert (outside["key"], outside["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+    assert {"kube-system", NAMESPACE} <= set(outside["values"])
+    assert "DELETE" not in {operation for rule in hook["rules"] for operation in rule["operations"]}
+    assert hook["clientConfig"]["service"]["path"] == ("/v1/admission/mutate" if ".mutate." in hook["name"] else "/v1/admission")
+    assert ("reinvocationPolicy" in hook) == (".mutate." in hook["name"])
+
+
+def test_a_condition_means_the_same_in_every_webhook() -> None:
+    conditions = {(condition["name"], condition["expression"]) for hook in hooks(admission()) for condition in hook["matchConditions"]}
+    assert len(conditions) == len({name for name, _ in conditions}) == 4
+
+
+def asked_about(kind: str) -> set[tuple[str, str]]:
+    [document] = of_kind(admission(), kind)
+    return {(group, resource) for hook in document["webhooks"] for rule in hook["rules"] for group in rule["apiGroups"] for resource in rule["resources"]}
+
+
+def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
+    """But for templates, and what belongs to no namespace: neither starts anything by itself."""
+    readable = {(group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}}
+    assert asked_about("ValidatingWebhookConfiguration") == readable
+
+
+def test_the_api_server_lets_those_be_changed_that_the_service_changes() -> None:
+    assert asked_about("MutatingWebhookConfiguration") == {(group, f"{kind.lower()}s") for group, kind in WITH_ENV if kind != "PodTemplate"}
+    for hook in of_kind(admission(), "MutatingWebhookConfiguration")[0]["webhooks"]:
+        for rule in hook["rules"]:
+            fixed = {f"{kind.lower()}s" for _, kind in FIXED}
+            assert set(rule["operations"]) == ({"CREATE"} if set(rule["resources"]) & fixed else {"CREATE", "UPDATE"})
+
+
+@cache
+def program(expression: str) -> Any:
+    environment = celpy.Environment()
+    return environment.program(environment.compile(expression))
+
+
+def sent(document: Document, old: Document | None = None, *, hook: str = "workloads.validate.runner-policy") -> bool:
+    """Whether the API server would send an object, by the conditions of a webhook."""
+    [found] = [each for each in hooks(admission()) if each["name"] == hook]
+    activation = {
+        "object": json_to_cel(document),
+        "oldObject": json_to_cel(old),
+        "request": json_to_cel({"operation": "CREATE" if old is None else "UPDATE"}),
+    }
+    return all(bool(program(condition["expression"]).evaluate(activation)) for condition in found["matchConditions"])
+
+
+def template(container: Document, **metadata: Any) -> Document:
+    pod = {"metadata": {}, "spec": {"containers": [container]}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", **metadata}, "spec": {"template": pod}}
+
+
+VLLM: Final = {"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model=a/b"]}
+OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off;"]}
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        (VLLM, True),
+        (OTHER, False),
+        ({"name": "a", "image": "own:1", "command": ["vllm", "serve", "a/b"]}, True),
+        ({"name": "a", "image": "own:1", "command": ["sh", "-c"], "args": ["exec python -m vllm.entrypoints.openai.api_server"]}, True),
+        ({"name": "a", "image": "own:1", "command": ["sh", "-c", "exec $RUN"], "env": [{"name": "RUN", "value": "vllm serve a/b"}]}, True),
+        ({"name": "a", "image": "own:1", "env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]}, True),
+        ({"name": "a", "image": "own:1", "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}, False),
+        ({"name": "a", "image": "llm-d-cuda:v0.3.0", "args": ["--model", "a/b"]}, True),
+        ({"name": "a"}, False),
+    ],
+)
+def test_what_could_be_vllm_is_sent(container: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
+    assert sent(template(container)) is expected
+    assert sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}}) is expected
+    assert sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER], "initContainers": [container]}}) is expected
+    job = {"template": {"spec": {"containers": [container]}}}
+    assert sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
+    assert sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}}) is expected
+
+
+def test_what_the_service_would_decide_is_sent() -> None:
+    """The condition in the webhook is a coarser copy of the service's own; whatever that counts must pass it."""
+    found: list[Document] = []
+    for path in sorted((ROOT / "tests/intake/manifests/fixtures").glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            found += document.get("items", [document]) if isinstance(document, dict) else []
+    for image in ("vllm/vllm-openai", "mirror.example/vllm-openai-rocm", "own/vllm", "own/vllm-cpu", "llm-d", "llm-d-gb200-dev"):
+        found.append(template({"name": "a", "image": f"{image}:1", "args": ["--model=a/b"]}))
+    for command in (["vllm", "serve", "a/b"], ["python3", "-m", "vllm.entrypoints.openai.api_server"], ["sh", "-c", "FOO=1 exec /opt/vllm serve a/b"]):
+        found.append(template({"name": "a", "image": "own:1", "command": command}))
+    engines = [each for each in found if str(each.get("apiVersion")) in {"v1", "apps/v1", "batch/v1"} and read_manifest(each, "", [])]
+    assert len(engines) == 11
+    assert [each for each in engines if not sent({**each, "metadata": each.get("metadata", {})})] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"labels": {"a": "b"}}, False),
+        ({"finalizers": []}, False),
+        ({"annotations": {"runner-policy/set-env": "true"}}, True),
+    ],
+)
+def test_an_update_counts_where_it_can_change_the_answer(change: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
+    assert sent(template(VLLM, **change), template(VLLM)) is expected
+    assert sent(template(VLLM, **change), template(OTHER))
+
+
+def test_what_is_being_deleted_is_let_go() -> None:
+    assert not sent(template(VLLM, deletionTimestamp="2026-01-01T00:00:00Z"), template(OTHER))
+
+
+@pytest.mark.parametrize(
+    ("api_version", "controller", "expected"),
+    [("apps/v1", True, False), ("serving.kserve.io/v1beta1", True, False), ("v1", True, False), ("apps/v1", False, True), ("example.com/v1", True, True)],
+)
+def test_what_a_reviewed_object_made_is_not_reviewed_again(api_version: str, controller: bool, expected: bool) -> None:  # noqa: FBT001  # a table's values
+    owner = {"apiVersion": api_version, "kind": "Owner", "name": "a", "uid": "1", "controller": controller}
+    assert sent(template(VLLM, ownerReferences=[owner])) is expected
+    assert sent(template(VLLM, ownerReferences=[{**owner, "controller": False}, owner])) is expected
+
+
+def test_owners_are_known_in_every_group_that_is_asked_about() -> None:
+    for group, _ in asked_about("ValidatingWebhookConfiguration"):
+        owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": "Owner", "name": "a", "uid": "1", "controller": True}
+        assert not sent(template(VLLM, ownerReferences=[owner])), group
+
+
+# beside Kubernetes
+
+
+def test_the_compose_file_is_for_this_machine_only() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    service = services["runner-policy"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert "ports" not in services["store"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert all(re.search(r":\d", each["image"]) for each in services.values())
+    assert service["environment"][f"{PREFIX}OPEN"] == "true"
+    assert (DEPLOY / service["build"]["context"] / "Dockerfile").is_file()
+
+
+def test_nginx_takes_the_configuration(tmp_path: Path) -> None:
+    nginx, openssl = shutil.which("nginx"), shutil.which("openssl")
+    if nginx is None or openssl is None:
+        pytest.skip("nginx and openssl are not both here; deploy/check fetches nginx")
+    (tmp_path / "tls").mkdir()
+    names = ["-keyout", "tls/tls.key", "-out", "tls/tls.crt", "-subj", "/CN=localhost"]
+    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    folders = "".join(f" {kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    text = (DEPLOY / "proxy/nginx.conf").read_text()
+    text = text.replace("pid /run/nginx.pid;", f"pid {tmp_path}/nginx.pid;").replace("\nhttp {", f"\nhttp {{{folders}", 1)
+    (tmp_path / "nginx.conf").write_text(text)
+    done = subprocess.run([nginx, "-t", "-p", f"{tmp_path}/", "-c", "nginx.conf"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "[warn]" not in done.stderr.replace('the "user" directive', ""), done.stderr
+
+
+def test_the_proxy_lets_a_stream_through_and_no_inner_call() -> None:
+    text = (DEPLOY / "proxy/nginx.conf").read_text()
+    places = dict(re.findall(r"location (?:= |\^~ )?(\S+) \{(.*?)\}", text, re.DOTALL))
+    assert "client_max_body_size 0;" in places["/v1/decisions/batch"]
+    assert "proxy_request_buffering off;" in places["/v1/decisions/batch"]
+    assert "return 404;" in places["/metrics"]
+    assert "return 404;" in places["/v1/admission"]
+
+
+def test_scripts_can_be_run() -> None:
+    for path in (DEPLOY / "check", DEPLOY / "monitoring/prometheusrule"):
+        assert os.access(path, os.X_OK)
+        subprocess.run(["/bin/sh", "-n", str(path)], check=True, timeout=10)
+
+
+def test_the_guide_names_files_that_are_there() -> None:
+    text = (DEPLOY / "README.md").read_text()
+    for name in set(re.findall(r"\bdeploy/[\w./-]*\w", text)) - {"deploy/kustomize/overlays/mine/kustomization.yaml", "deploy/kustomize/overlays/mine"}:
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"\]\(([\w./-]+)[)#]", text):
+        assert (DEPLOY / name).exists(), name

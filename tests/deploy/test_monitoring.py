@@ -1,0 +1,259 @@
+"""Alerts and dashboard: every expression is PromQL over metrics that the service has, and every alert has its cases and its section."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import promql_parser
+import pytest
+import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from service.metrics import DURATION, FAMILIES
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+MONITORING: Final = ROOT / "deploy/monitoring"
+OPERATIONS: Final = ROOT / "docs/operations.md"
+
+METRICS: Final[dict[str, tuple[str, ...]]] = {
+    "runner_policy_decisions_total": ("runner", "outcome", "vllm_version"),
+    "runner_policy_decision_duration_seconds": (),
+    "runner_policy_requests_total": ("path", "status"),
+    "runner_policy_rule_matches_total": ("rule",),
+    "runner_policy_reloads_total": ("result",),
+    "runner_policy_last_reload_successful": (),
+    "runner_policy_last_reload_success_timestamp_seconds": (),
+    "runner_policy_info": ("version", "revision"),
+    "runner_policy_workers": (),
+    "runner_policy_overdue_rules": (),
+    "runner_policy_log_queue_records": (),
+    "runner_policy_log_written_total": (),
+    "runner_policy_log_spilled_total": (),
+    "runner_policy_log_spill_bytes": (),
+    "runner_policy_log_dropped_total": (),
+    "runner_policy_log_store_up": (),
+    "runner_policy_admission_reviews_total": ("call", "result"),
+    "runner_policy_access_denied_total": ("reason",),
+}
+"""The metrics that alerts and dashboard may read, with their labels."""
+HISTOGRAMS: Final = {"runner_policy_decision_duration_seconds": ("_bucket", "_sum", "_count")}
+SCRAPED: Final[dict[str, tuple[str, ...]]] = {"up": ()}
+"""What Prometheus itself says of a target."""
+TARGET: Final = {"job", "instance", "namespace"}
+COUNTED: Final = ("_total", "_bucket", "_sum", "_count")
+OVER_TIME: Final = {"rate", "increase", "resets", "changes"}
+
+ALERTS: Final = [rule for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+CASES: Final = yaml.safe_load((MONITORING / "alerts_test.yaml").read_text())
+DASHBOARD: Final[dict[str, Any]] = json.loads((MONITORING / "dashboard.json").read_text())
+PANELS: Final = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def readable() -> dict[str, tuple[str, ...]]:
+    """Every name that an expression may select, with its labels."""
+    found = dict(SCRAPED)
+    for name, labels in METRICS.items():
+        if name in HISTOGRAMS:
+            found |= {name + suffix: (*labels, *(("le",) if suffix == "_bucket" else ())) for suffix in HISTOGRAMS[name]}
+        else:
+            found[name] = labels
+    return found
+
+
+def expressions() -> dict[str, str]:
+    """Every expression of alerts and dashboard, by where it stands; Grafana's own intervals are five minutes."""
+    found = {f"alert {rule['alert']}": rule["expr"] for rule in ALERTS}
+    found |= {f"panel {panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]}
+    found |= {f"annotation {each['name']}": each["expr"] for each in DASHBOARD["annotations"]["list"] if "expr" in each}
+    return {place: text.replace("$__rate_interval", "5m").replace("$__range", "6h") for place, text in found.items()}
+
+
+def parts(text: str) -> list[Any]:
+    """Each expression within an expression."""
+    found: list[Any] = []
+    assert promql_parser.walk(promql_parser.parse(text), found.append) is True
+    return found
+
+
+def selectors(text: str) -> list[Any]:
+    """Each selector; one over time has a plain one in it."""
+    return [part for part in parts(text) if isinstance(part, promql_parser.VectorSelector)]
+
+
+def kept(text: str) -> set[str]:
+    """The labels that an expression keeps by its outermost `by (…)`."""
+    found = [part.modifier.labels for part in parts(text) if isinstance(part, promql_parser.AggregateExpr) and part.modifier is not None]
+    return set(found[0]) if found else TARGET
+
+
+# what both read
+
+
+def test_the_metrics_are_the_services() -> None:
+    served = {f"{name}_total" if family.kind == "counter" else name: family.labels for name, family in FAMILIES.items()} | {DURATION: ()}
+    assert METRICS.items() <= served.items()
+
+
+@pytest.mark.parametrize("place", expressions())
+def test_every_expression_reads_metrics_that_are_there(place: str) -> None:
+    text = expressions()[place]
+    for selector in selectors(text):
+        assert selector.name in readable()
+        assert {matcher.name for matcher in selector.matchers.matchers} <= {*readable()[selector.name], *TARGET}
+    labels = {label for selector in selectors(text) for label in readable()[selector.name]}
+    for part in parts(text):
+        if isinstance(part, promql_parser.AggregateExpr) and part.modifier is not None:
+            assert set(part.modifier.labels) <= labels | TARGET
+
+
+@pytest.mark.parametrize("place", expressions())
+def test_counters_are_read_over_time_and_gauges_as_they_are(place: str) -> None:
+    for part in parts(expressions()[place]):
+        if isinstance(part, promql_parser.Call):
+            over = [argument for argument in part.args if isinstance(argument, promql_parser.MatrixSelector)]
+            names = [str(argument.vector_selector.name) for argument in over]
+            if part.func.name in {"rate", "increase", "resets"}:
+                assert all(name.endswith(COUNTED) for name in names)
+            assert not over or part.func.name in OVER_TIME
+    # an expression over time has its selector in it, so each counter is met as often bare as within one
+    found = [str(selector.name) for selector in selectors(expressions()[place])]
+    within = [part.vector_selector.name for part in parts(expressions()[place]) if isinstance(part, promql_parser.MatrixSelector)]
+    for name in found:
+        assert not name.endswith(COUNTED) or found.count(name) == within.count(name), name
+
+
+def test_every_metric_is_shown() -> None:
+    shown = {
+        selector.name for panel in PANELS for target in panel["targets"] for selector in selectors(expressions()[f"panel {panel['title']} {target['refId']}"])
+    }
+    assert {name for name in METRICS if name not in HISTOGRAMS} <= shown
+    assert {f"{name}_bucket" for name in HISTOGRAMS} <= shown
+
+
+# alerts
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_happens_and_where_to_read_on(rule: dict[str, Any]) -> None:
+    name = rule["alert"]
+    assert re.fullmatch(r"RunnerPolicy[A-Z][A-Za-z]+", name)
+    assert rule["labels"] in ({"severity": "critical"}, {"severity": "warning"}, {"severity": "info"})
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"docs/operations.md#{name.lower()}"
+    assert "{{" not in rule["annotations"]["summary"]
+    said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["description"]))
+    assert said <= kept(rule["expr"])
+
+
+def test_names_are_given_once() -> None:
+    names = [rule["alert"] for rule in ALERTS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", [rule["alert"] for rule in ALERTS])
+def test_the_runbook_has_the_alert(name: str) -> None:
+    if not OPERATIONS.is_file():
+        pytest.skip("docs/operations.md is not written yet")
+    headings = re.findall(r"^#+ +`?(\w+)`?\s*$", OPERATIONS.read_text(), re.MULTILINE)
+    assert name.lower() in {heading.lower() for heading in headings}
+
+
+@pytest.mark.parametrize("name", [rule["alert"] for rule in ALERTS])
+def test_an_alert_has_a_case_where_it_fires_and_one_where_it_does_not(name: str) -> None:
+    fires = {bool(case["exp_alerts"]) for test in CASES["tests"] for case in test["alert_rule_test"] if case["alertname"] == name}
+    assert fires == {True, False}
+
+
+def test_every_case_is_of_an_alert() -> None:
+    assert {case["alertname"] for test in CASES["tests"] for case in test["alert_rule_test"]} == {rule["alert"] for rule in ALERTS}
+
+
+@pytest.mark.parametrize("arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")], ids=" ".join)
+def test_promtool_agrees(arguments: tuple[str, ...]) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here; deploy/check fetches it")
+    done = subprocess.run([promtool, *arguments], cwd=MONITORING, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_operators_rules_are_the_alerts() -> None:
+    """Made anew: deploy/monitoring/prometheusrule > deploy/kustomize/components/monitoring/prometheusrule.yaml."""
+    made = subprocess.run([str(MONITORING / "prometheusrule")], capture_output=True, text=True, timeout=10, check=True).stdout
+    assert made == (ROOT / "deploy/kustomize/components/monitoring/prometheusrule.yaml").read_text()
+    assert yaml.safe_load(made)["spec"] == yaml.safe_load((MONITORING / "alerts.yaml").read_text())
+
+
+# dashboard
+
+UNKNOWN: Final = {"definition", "titleFormat", "step"}
+"""Members that Grafana writes itself and its own types do not have."""
+
+
+def lost(written: Any, read: Any, place: str = "") -> list[str]:
+    """Where something that is written does not come back."""
+    if isinstance(written, dict) and isinstance(read, dict):
+        return [
+            fault
+            for name, value in written.items()
+            if name not in UNKNOWN
+            for fault in (lost(value, read[name], f"{place}/{name}") if name in read else [f"{place}/{name}"])
+        ]
+    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        return [fault for number, pair in enumerate(zip(written, read, strict=True)) for fault in lost(*pair, f"{place}/{number}")]
+    return [] if written == read else [place]
+
+
+def test_grafanas_types_know_every_member_of_the_dashboard() -> None:
+    register_default_plugins()
+    assert lost(DASHBOARD, json.loads(JSONEncoder().encode(Dashboard.from_json(DASHBOARD)))) == []
+
+
+def test_the_dashboard_can_be_imported_anywhere() -> None:
+    assert DASHBOARD["uid"] == "runner-policy"
+    assert "id" not in DASHBOARD
+    assert DASHBOARD["schemaVersion"] == 42
+    variables = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
+    assert set(variables) == {"datasource", "job", "instance"}
+    assert variables["datasource"]["query"] == "prometheus"
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    assert all(each["datasource"] == source for panel in PANELS for each in (panel, *panel["targets"]))
+
+
+def test_every_panel_follows_the_variables() -> None:
+    for place, text in expressions().items():
+        if not place.startswith("alert"):
+            assert text.count("{") - text.count("{{") == text.count('job=~"$job"') == text.count('instance=~"$instance"'), place
+
+
+def test_panels_have_places_of_their_own() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        grid = panel["gridPos"]
+        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        assert grid["x"] + grid["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(ids) == len(set(ids))
+
+
+def test_legends_say_labels_that_are_kept() -> None:
+    for panel in PANELS:
+        for target in panel["targets"]:
+            said = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]))
+            text = expressions()[f"panel {panel['title']} {target['refId']}"]
+            labels = {label for part in parts(text) if isinstance(part, promql_parser.AggregateExpr) and part.modifier for label in part.modifier.labels}
+            assert said <= labels, panel["title"]
+
+
+def test_the_rows_are_the_questions_of_an_operator() -> None:
+    rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
+    assert rows == ["Overview", "Decisions", "Latency", "Errors", "Rules and reloads", "Decision log", "Admission", "Access"]
