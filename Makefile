@@ -94,6 +94,10 @@ test-pythons: $(READY) ## the tests on every other of Python 3.11, 3.12 and 3.13
 		$(MAKE) --no-print-directory test VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
 	done
 
+cluster: $(READY) ## admission at a real API server: KUBEBUILDER_ASSETS names a folder with kube-apiserver and etcd
+	@test -n "$(KUBEBUILDER_ASSETS)" || { echo "say where: make $@ KUBEBUILDER_ASSETS=/usr/local/kubebuilder/bin" >&2; exit 1; }
+	KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" $(BIN)/pytest -n 0 tests/cluster $(ARGS)
+
 reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (half an hour)
 	for check in "load" "reloads" "kill" "database" "disk" "slow"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
 
@@ -104,4 +108,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify planted reliability schemathesis
+.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis

@@ -28,15 +28,24 @@ def requests_of(manifest: Manifest, releases: Releases) -> list[tuple[str, Reque
     Raises:
         RequestInvalid: the manifest itself cannot be read.
     """
+    return [(container.path, request_of(container, manifest, releases)) for container in containers_of(manifest)]
+
+
+def containers_of(manifest: Manifest) -> list[Container]:
+    """The vLLM containers in a manifest.
+
+    Raises:
+        RequestInvalid: it cannot be read.
+    """
     faults: list[Misfit] = []
     containers = read_manifest(manifest.document, manifest.request.pointer, faults)
     if faults:
         raise RequestInvalid(faults)
-    return [(container.path, _request(container, manifest, releases)) for container in containers]
+    return containers
 
 
-def _request(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
-    """The request that a container is; a fault where its image has a release that is not known."""
+def request_of(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
+    """The request that a container of a manifest is; a fault where its image has a release that is not known."""
     asked = manifest.request
     pointer = pointer_of(asked.pointer, container.path)
     notes = list(container.notes)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.containers import pointer_of, requests_of
-from policy.errors import Misfit, RequestInvalid
+from policy.containers import containers_of, pointer_of, request_of
+from policy.errors import RequestInvalid
 from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
 from policy.request import Manifest, read_asked
@@ -37,7 +37,6 @@ FIXED: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "Jo
 """The kinds whose variables are immutable once they are there; the API server would refuse a patched update."""
 MENTIONS: Final = ("llm", "huggingface")
 """What an object that starts vLLM says somewhere."""
-MAX_STATED: Final = 8
 
 
 class Options(Struct, frozen=True):
@@ -64,10 +63,6 @@ class Engine(Struct, frozen=True):
     stated: Stated
 
 
-# each is another reading of the whole object
-TOO_MANY: Final = RequestInvalid([Misfit("", f"the object's templates have more than {MAX_STATED} different annotations; write one for all on the object")])
-
-
 def engines_to_decide(review: Review, releases: Releases, options: Options, *, mutating: bool) -> list[Engine]:
     """The engines that the review is to decide: those that would be started, and in the mutating call those that may be patched."""
     kind = review.group, review.kind
@@ -92,8 +87,8 @@ def _identity(engine: Engine, options: Options, *, mutating: bool) -> tuple[obje
     """All that the answer on an engine depends on, without its place in the object."""
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
-    if isinstance(request, RequestInvalid):
-        return wanted, engine.stated, str(request)
+    if isinstance(request, RequestInvalid):  # an object that cannot be read is told from others by why alone: what in it starts vLLM is not known
+        return wanted, engine.stated, str(engine.way[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
     return wanted, engine.stated, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
@@ -109,35 +104,36 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
     """The engines of an object, each with what the annotations on its way state."""
     document = {**document, "apiVersion": f"{review.group}/{review.version}" if review.group else review.version, "kind": review.kind}
     try:
-        found = _read(document, NOTHING, releases)
+        containers = containers_of(_manifest(document, NOTHING, releases))
     except RequestInvalid as error:
         text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
         return [Engine("", error, [document], NOTHING)] if any(word in text for word in MENTIONS) else []
-    requests: dict[Stated, list[Request | RequestInvalid] | RequestInvalid] = {NOTHING: [request for _, request in found]}
+    manifests: dict[Stated, Manifest | RequestInvalid] = {}
     engines = []
-    for number, (path, _) in enumerate(found):
-        way = _way(document, path)
+    for container in containers:
+        way = _way(document, container.path)
         stated = stated_on(way)
-        if stated not in requests:
-            requests[stated] = _requests(document, stated, releases) if len(requests) <= MAX_STATED else TOO_MANY
-        request = requests[stated]
-        engines.append(Engine(path, request if isinstance(request, RequestInvalid) else request[number], way, stated))
+        if stated not in manifests:
+            manifests[stated] = _read(document, stated, releases)
+        manifest = manifests[stated]
+        request = manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases)
+        engines.append(Engine(container.path, request, way, stated))
     return engines
 
 
-def _requests(document: dict[str, Any], stated: Stated, releases: Releases) -> list[Request | RequestInvalid] | RequestInvalid:
-    """The requests that the engines are under what annotations state, or what is wrong with those."""
+def _read(document: dict[str, Any], stated: Stated, releases: Releases) -> Manifest | RequestInvalid:
+    """The manifest as annotations have it decided, or what is wrong with those."""
     try:
-        return [request for _, request in _read(document, stated, releases)]
+        return _manifest(document, stated, releases)
     except RequestInvalid as error:
         return error
 
 
-def _read(document: dict[str, Any], stated: Stated, releases: Releases) -> list[tuple[str, Request | RequestInvalid]]:
-    """Each engine's path and request.
+def _manifest(document: dict[str, Any], stated: Stated, releases: Releases) -> Manifest:
+    """The same.
 
     Raises:
-        RequestInvalid: the object cannot be read, or an annotation.
+        RequestInvalid: an annotation cannot be read.
     """
     members = {"manifest": document, **stated.members()}
     try:
@@ -145,7 +141,7 @@ def _read(document: dict[str, Any], stated: Stated, releases: Releases) -> list[
     except RequestInvalid as error:
         raise named(error) from error  # of these members only what annotations state can be wrong: an object itself is read later
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one
-    return requests_of(asked, releases)
+    return asked
 
 
 def _way(document: dict[str, Any], path: str) -> list[Any]:

@@ -22,7 +22,7 @@ Result = Literal["allowed", "warned", "denied", "patched", "undecided", "ignored
 
 
 class Review(Struct, frozen=True):
-    """What the API server asks: an operation on an object of a kind. ``name`` is empty where the server is yet to generate one."""
+    """What the API server asks: an operation on an object of a kind."""
 
     uid: str
     operation: str
@@ -30,9 +30,6 @@ class Review(Struct, frozen=True):
     version: str
     kind: str
     sub_resource: str
-    namespace: str
-    name: str
-    username: str
     dry_run: bool
     object: dict[str, Any] | None
     old_object: dict[str, Any] | None
@@ -104,7 +101,8 @@ def read_review(document: Any) -> Review:
         for member in ("group", "version", least):
             request.get(name, member).text()
     user = request.get("userInfo")
-    username, _ = user.get("username").text(), user.get("uid").text()
+    for node in (user.get("username"), user.get("uid"), request.get("namespace"), request.get("name")):
+        node.text()
     for texts in (user.get("groups"), *(extra for _, extra in user.get("extra").members())):
         for item in texts.items():
             item.text()
@@ -121,9 +119,6 @@ def read_review(document: Any) -> Review:
         version=version or "",
         kind=kind or "",
         sub_resource=sub_resources[0] or sub_resources[1] or "",
-        namespace=request.get("namespace").text() or "",
-        name=request.get("name").text() or "",
-        username=username or "",
         dry_run=request.get("dryRun").flag(),
         object=objects[0].value,
         old_object=objects[1].value,

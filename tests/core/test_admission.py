@@ -1,4 +1,4 @@
-"""Reviews of Kubernetes' admission, composed as an API server sends them: what is answered, said, denied and patched."""
+"""Reviews of Kubernetes' admission, recorded at an API server and some of them changed: what is answered, said, denied and patched."""
 
 from __future__ import annotations
 
@@ -315,6 +315,21 @@ def test_only_the_engines_that_an_update_changes_are_decided(ask: Callable[..., 
     assert ask(after, STRICT) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": "spec.containers[1]=v2"}})
 
 
+@pytest.mark.parametrize(
+    "engine", [{"image": "vllm/vllm-openai:v0.99.0", "args": ["--model", QWEN]}, {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]}]
+)
+def test_an_engine_that_cannot_be_decided_is_told_from_others_by_what_it_is_and_not_by_where_it_stands(
+    ask: Callable[..., tuple[str, Document]], engine: Document
+) -> None:
+    proxy = {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0"}
+    moved = updated(pod(engine), lambda document: document["spec"]["containers"].insert(0, proxy))
+    assert ask(moved, STRICT) == ("ignored", NOTHING)
+    edited = updated(pod(engine), lambda document: document["spec"]["containers"][0].update(args=[*engine["args"], "--enable-dbo"]))
+    assert ask(edited, STRICT)[1]["auditAnnotations"] == {"runner": f"{POD}=undecided"}
+    another = updated(pod(engine), lambda document: document["spec"]["containers"].append({"name": "b", **engine, "args": [*engine["args"], "-tp", "2"]}))
+    assert ask(another, STRICT)[1]["auditAnnotations"] == {"runner": "spec.containers[1]=undecided"}
+
+
 @pytest.mark.parametrize("which", ["object", "oldObject"])
 def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(ask: Callable[..., tuple[str, Document]], which: str) -> None:
     document = review_of("deployment-update")
@@ -431,7 +446,7 @@ def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document
     assert told_apart == [False, True, False]
 
 
-def test_each_template_has_annotations_of_its_own_up_to_a_number(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[..., tuple[str, Document]]) -> None:
     document = review_of("leaderworkerset")
     made = document["request"]["object"]
     for role, version in (("leader", "0.33.0"), ("worker", "0.23.0")):
@@ -441,14 +456,19 @@ def test_each_template_has_annotations_of_its_own_up_to_a_number(ask: Callable[.
     assert ask(document, WARN)[1]["auditAnnotations"] == {"runner": f"{LEADER}=v2 {WORKER}=v1"}
     role = made["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     roles = []
-    for number in range(9):
-        annotations = {VLLM_VERSION: f"0.23.{number}", MODEL_CONFIGS: made["metadata"]["annotations"][MODEL_CONFIGS]}
+    for number, version in enumerate(policy.releases.known):
+        annotations = {VLLM_VERSION: version, MODEL_CONFIGS: made["metadata"]["annotations"][MODEL_CONFIGS]}
         roles.append({"name": f"r{number}", "template": {"metadata": {"annotations": annotations}, "spec": role["spec"]}})
     document["request"]["kind"] = {"group": "orchestration.aibrix.ai", "version": "v1alpha1", "kind": "RoleSet"}
     made["spec"] = {"roles": roles}
-    many = "not decided: the object's templates have more than 8 different annotations; write one for all on the object"
-    weightiest = ask(document, WARN)[1]["warnings"][0]
-    assert weightiest == f"spec.roles[8].template.spec.containers[0]: {many}"
+    decided: list[str] = []
+
+    async def noting(request: Request, **_: bool) -> Decision:
+        decided.append(request.vllm_version)
+        return policy.decide(request, TODAY)
+
+    ask(document, WARN, by=noting)
+    assert decided == list(policy.releases.known)
 
 
 # what is said
@@ -599,15 +619,12 @@ def test_a_review_s_members_are_read() -> None:
         version="v1",
         kind="Deployment",
         sub_resource="",
-        namespace="llm",
-        name="llama",
-        username="jane@example.com",
         dry_run=True,
         object=document["object"],
         old_object=None,
     )
     assert review == expected
-    assert (read_review(review_of("pod-of-replicaset")).name, read_review(review_of("deployment-scale")).sub_resource) == ("", "scale")
+    assert read_review(review_of("deployment-scale")).sub_resource == "scale"
 
 
 LEGAL = {"uid": "7", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": {}}
@@ -660,11 +677,11 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
             ("/request/kind/group", "`1` is no text; put it in quotes"),
             ("/request/resource", "`[]` is no object; write a map of members here"),
             ("/request/userInfo/username", "`1` is no text; put it in quotes"),
+            ("/request/name", "`{}` is no text; put it in quotes"),
             ("/request/userInfo/groups/1", "`2` is no text; put it in quotes"),
             ("/request/userInfo/extra/a~1b", "`c` is no list; write a list here"),
             ("/request/object", "`x` is no object; write a map of members here"),
             ("/request/options", "`0` is no object; write a map of members here"),
-            ("/request/name", "`{}` is no text; put it in quotes"),
             ("/request/dryRun", "`yes` is neither `true` nor `false`"),
         ],
     ),

@@ -404,6 +404,12 @@ def test_a_webhook_cannot_stop_the_cluster(hook: Document) -> None:
     assert ("reinvocationPolicy" in hook) == (".mutate." in hook["name"])
 
 
+def test_the_service_answers_while_the_api_server_still_listens() -> None:
+    """Else a review that waits for a model is a call that failed, and what need not wait is not decided either."""
+    waits = float(settings_of(rendered("overlays/full"))[f"{PREFIX}ADMISSION_TIME"])
+    assert all(waits < hook["timeoutSeconds"] for hook in hooks(admission()))
+
+
 def test_a_condition_means_the_same_in_every_webhook() -> None:
     conditions = {(condition["name"], condition["expression"]) for hook in hooks(admission()) for condition in hook["matchConditions"]}
     assert len(conditions) == len({name for name, _ in conditions}) == 4
@@ -418,6 +424,10 @@ def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
     """But for templates, and what belongs to no namespace: neither starts anything by itself."""
     readable = {(group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}}
     assert asked_about("ValidatingWebhookConfiguration") == readable
+    for hook in of_kind(admission(), "ValidatingWebhookConfiguration")[0]["webhooks"]:
+        for rule in hook["rules"]:
+            # a Job's containers are fixed once it is there; a Pod's image is not
+            assert rule["operations"] == (["CREATE"] if rule["resources"] == ["jobs"] else ["CREATE", "UPDATE"])
 
 
 def test_the_api_server_lets_those_be_changed_that_the_service_changes() -> None:

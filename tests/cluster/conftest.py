@@ -1,0 +1,216 @@
+"""The service as an API server asks it: registered by the manifests of deploy/, with the certificate that deploy/README.md makes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+from doors.conftest import ROOT
+from operate.conftest import Tokens, started
+
+from .apiserver import CONDITIONS, running, until, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from doors.conftest import Done
+    from operate.conftest import Service
+
+    from .apiserver import Cluster, Document
+
+DEPLOY: Final = ROOT / "deploy"
+NAMESPACE: Final = "runner-policy"
+PREFIX: Final = "RUNNER_POLICY_"
+VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
+TO_V1: Final = {"name": VARIABLE, "value": "0"}
+ON_V2: Final = {"name": VARIABLE, "value": "1"}
+QWEN: Final = "Qwen/Qwen3-8B"
+MODELS: Final = {"runner-policy/model-configs": json.dumps({QWEN: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}})}
+ASKED: Final = {"runner-policy/set-env": "true"}
+NIXL: Final = ("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')
+QUIET: Final = 2.0
+"""Seconds without a review, after which no controller is taken to be at work."""
+TEMPLATE: Final = "spec.template.spec.containers[0]"
+SET: Final = f"vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
+DBO: Final = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """A service that the API server asks."""
+
+    cluster: Cluster
+    service: Service
+
+    def reviews(self) -> dict[str, float]:
+        """How many reviews were answered, by call and result."""
+        found = self.service.metrics().items()
+        return {name.partition("{")[2].rstrip("}"): number for name, number in found if name.startswith("runner_policy_admission_reviews_total{") and number}
+
+    def answered(self, call: str) -> float:
+        return sum(number for name, number in self.reviews().items() if f'call="{call}"' in name)
+
+    def logged(self) -> list[Document]:
+        """The decisions in the log, the newest first."""
+        found: list[Document] = self.service.get("/v1/log?limit=100")["items"]
+        return found
+
+    def settle(self) -> None:
+        """Wait until the controllers have done what follows from earlier objects."""
+
+        def is_quiet() -> bool:
+            before = self.reviews()
+            time.sleep(QUIET)
+            return self.reviews() == before
+
+        until(is_quiet)
+
+    def apply(self, namespace: str, document: Document, *more: str, fails: bool = False) -> Done:
+        return self.cluster.kubectl("-n", namespace, "apply", "-f", "-", *more, given=document, fails=fails)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What deploy/README.md made before the service comes: the folder with the certificate."""
+
+    cluster: Cluster
+    folder: Path
+
+    def registrations(self, port: int) -> list[Document]:
+        """The manifests' registrations, with another port and the authority; without the conditions where the API server has none."""
+        found = [document for document in rendered(self.cluster) if document["kind"].endswith("WebhookConfiguration")]
+        for webhook in (webhook for document in found for webhook in document["webhooks"]):
+            webhook["clientConfig"]["service"]["port"] = port
+            webhook["clientConfig"]["caBundle"] = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
+            if not self.cluster.has_conditions:
+                del webhook[CONDITIONS]
+        return found
+
+    @contextmanager
+    def serving(self, folder: Path, **settings: str) -> Iterator[Service]:
+        """The service with the component's settings and some more; it wants tokens of all but the API server."""
+        tokens = Tokens(folder / "tokens.yaml")
+        token = tokens.add("operator", "decide", "read", "log")
+        trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        trust.check_hostname = False  # the certificate is for the names that a cluster has
+        arguments = ("--tls-cert", str(self.folder / "tls.crt"), "--tls-key", str(self.folder / "tls.key"), "--tokens", str(tokens.path))
+        settings = {**settings_of(self.cluster), "LOG": f"sqlite:///{folder}/decisions.db", "LOG_REQUIRED": "true", **settings}
+        with started(folder, *arguments, tls=trust, token=token, **settings) as service:
+            yield service
+
+    @contextmanager
+    def admitting(self, folder: Path, change: Callable[[Document], Any] = lambda _: None, /, **settings: str) -> Iterator[Admission]:
+        """The service, registered and asked; ``change`` is done to each registration."""
+        with self.serving(folder, **settings) as service:
+            found = self.registrations(service.port)
+            for document in found:
+                change(document)
+                self.cluster.kubectl("create", "-f", "-", given=document)
+            admission = Admission(self.cluster, service)
+            try:
+                self.until_asked(admission)
+                yield admission
+            finally:
+                for document in found:
+                    self.cluster.kubectl("delete", document["kind"], document["metadata"]["name"])
+
+    def until_asked(self, admission: Admission) -> None:
+        """Wait until the API server knows of both registrations."""
+        probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": {"containers": [container()]}}
+
+        def is_asked() -> bool:
+            with self.cluster.client() as client:
+                client.post("/api/v1/namespaces/default/pods?dryRun=All", json=probe)
+            return bool(admission.answered("validate") and admission.answered("mutate"))
+
+        until(is_asked)
+
+
+def only_in_one_process() -> pytest.MarkDecorator:
+    """A module's mark, so that one process asks one API server; without an API server the module is left out."""
+    if why_not():
+        pytest.skip(why_not(), allow_module_level=True)
+    return pytest.mark.xdist_group("cluster")
+
+
+def rendered(cluster: Cluster) -> list[Document]:
+    return list(yaml.safe_load_all(cluster.kubectl("kustomize", str(DEPLOY / "kustomize/overlays/full")).out))
+
+
+def settings_of(cluster: Cluster) -> dict[str, str]:
+    """What the overlay says of admission."""
+    settings = next(document["data"] for document in rendered(cluster) if document["kind"] == "ConfigMap" and "settings" in document["metadata"]["name"])
+    return {name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(f"{PREFIX}ADMISSION_")}
+
+
+def block(words: str) -> str:
+    """The commands of deploy/README.md that have these words."""
+    [found] = [text for text in (DEPLOY / "README.md").read_text().split("```")[1::2] if words in text]
+    return found.partition("\n")[2]
+
+
+def container(*arguments: str, **more: Any) -> Document:
+    return {"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model", QWEN, *arguments], **more}
+
+
+def deployment(name: str, *containers: Document, **annotations: str) -> Document:
+    """A Deployment whose template states its model; annotations have `_` for `-`."""
+    template = {"metadata": {"labels": {"app": name}, "annotations": MODELS}, "spec": {"containers": list(containers)}}
+    said = {f"runner-policy/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "annotations": said},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+def containers(document: Document) -> list[Document]:
+    found: list[Document] = document["spec"].get("template", document)["spec"]["containers"]
+    return found
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """An API server, one for all tests."""
+    with running(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """What comes before the service, as deploy/README.md says; its Service leads to loopback."""
+    folder = tmp_path_factory.mktemp("certificate")
+    cluster.kubectl("apply", "-f", str(DEPLOY / "kustomize/base/namespace.yaml"))
+    done = cluster.shell(["bash", "-euc", block('-keyout "$W/ca.key"')], W=str(folder))
+    assert done.code == 0, done
+    spec = {"type": "ExternalName", "externalName": "127.0.0.1"}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAMESPACE, "namespace": NAMESPACE}, "spec": spec}
+    cluster.kubectl("create", "-f", "-", given=service)
+    return Installed(cluster, folder)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> str:
+    """A namespace of the test's own."""
+    return cluster.namespace(f"test-{token_hex(4)}")
+
+
+@pytest.fixture
+def admitting(installed: Installed, tmp_path: Path) -> Callable[..., AbstractContextManager[Admission]]:
+    """Starts and registers a service."""
+
+    def start(*change: Callable[[Document], Any], **settings: str) -> AbstractContextManager[Admission]:
+        return installed.admitting(tmp_path, *change, **settings)
+
+    return start

@@ -1,0 +1,221 @@
+"""Objects through a real API server, as the manifests register the service and set it: warnings first, the variable where it is asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from doors.conftest import ROOT
+
+from policy.intake.manifests.registry import ADAPTERS
+
+from .apiserver import custom, define, until
+from .conftest import ASKED, DBO, MODELS, NIXL, ON_V2, SET, TEMPLATE, TO_V1, VARIABLE, container, containers, deployment, only_in_one_process
+from .record import recording, registration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .apiserver import Cluster, Document
+    from .conftest import Admission, Installed
+
+pytestmark = only_in_one_process()
+WORKLOADS = "workloads.validate.runner-policy"
+EXAMPLES = ROOT / "tests/intake/manifests/fixtures"
+
+
+@pytest.fixture(scope="module")
+def admission(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
+    """The service as the manifests set it."""
+    with installed.admitting(tmp_path_factory.mktemp("service")) as found:
+        yield found
+
+
+def pod(name: str, *found: Document) -> Document:
+    """A pod that asks for the variable; a name that ends so is generated."""
+    named = {"generateName": name} if name.endswith("-") else {"name": name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**named, "annotations": {**MODELS, **ASKED}}, "spec": {"containers": list(found)}}
+
+
+def test_what_would_not_start_is_warned_of_and_stored(admission: Admission, namespace: str) -> None:
+    done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])))
+    assert (done.out, done.err) == ("deployment.apps/dbo created\n", f"Warning: {TEMPLATE}: {DBO}\n")
+
+
+def test_the_variable_is_warned_of_where_nobody_asks_for_it(admission: Admission, namespace: str) -> None:
+    assert admission.apply(namespace, deployment("nixl", container(*NIXL))).err == f"Warning: {TEMPLATE}: {SET}\n"
+    assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]
+
+
+def test_the_variable_is_stored_in_the_container_of_vllm_and_in_no_other(admission: Admission, namespace: str) -> None:
+    proxy = {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0", "env": [{"name": "LEVEL", "value": "info"}]}
+    document = deployment("nixl", proxy, container(*NIXL), {"name": "shipper", "image": "fluent/fluent-bit:4.0.5"}, set_env="true")
+    assert admission.apply(namespace, document).err == ""
+    stored = containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))
+    assert [(each["name"], each.get("env")) for each in stored] == [("proxy", proxy["env"]), ("vllm", [TO_V1]), ("shipper", None)]
+
+
+def test_pods_of_a_deployment_have_the_variable_once(admission: Admission, namespace: str) -> None:
+    if not admission.cluster.has_controllers:
+        pytest.skip("nothing makes pods without kube-controller-manager")
+    admission.apply(namespace, deployment("nixl", container(*NIXL), set_env="true"))
+    [found] = until(lambda: admission.cluster.get("-n", namespace, "pods", "-l", "app=nixl")["items"])
+    assert (containers(found)[0]["env"], found["metadata"]["ownerReferences"][0]["kind"]) == ([TO_V1], "ReplicaSet")
+
+
+def test_a_pod_gets_the_variable_whoever_names_it(admission: Admission, namespace: str) -> None:
+    for document in (pod("own", container(*NIXL)), pod("given-", container(*NIXL))):
+        done = admission.cluster.kubectl("-n", namespace, "create", "-f", "-", "-o", "name", given=document)
+        assert done.err == ""
+        assert containers(admission.cluster.get("-n", namespace, done.out.strip()))[0]["env"] == [TO_V1]
+
+
+def test_a_new_image_of_a_pod_is_warned_of_and_its_variables_are_left(admission: Admission, namespace: str) -> None:
+    document = pod("own", container(*NIXL))
+    document["metadata"]["labels"] = {"runner-policy/admission": "skip"}
+    run = admission.cluster.kubectl
+    assert run("-n", namespace, "create", "-f", "-", given=document).err == ""
+    assert run("-n", namespace, "label", "pod/own", "runner-policy/admission-").err == ""
+    assert run("-n", namespace, "set", "image", "pod/own", "vllm=vllm/vllm-openai:v0.24.0").err == f"Warning: spec.containers[0]: {SET}\n"
+    assert "env" not in containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]
+
+
+def test_a_value_from_elsewhere_gives_way_to_the_decided_one(admission: Admission, namespace: str) -> None:
+    elsewhere = {"name": TO_V1["name"], "valueFrom": {"configMapKeyRef": {"name": "vllm", "key": "v2", "optional": True}}}
+    admission.cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container(*NIXL, env=[elsewhere])))
+    assert containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]["env"] == [TO_V1]
+
+
+def test_a_dry_run_is_answered_and_leaves_nothing_behind(admission: Admission, namespace: str) -> None:
+    admission.settle()
+    before, answered = admission.logged(), admission.answered("validate")
+    done = admission.apply(namespace, deployment("dbo", container("--enable-dbo", env=[ON_V2])), "--dry-run=server")
+    assert (done.out, done.err) == ("deployment.apps/dbo created (server dry run)\n", f"Warning: {TEMPLATE}: {DBO}\n")
+    assert "NotFound" in admission.cluster.kubectl("-n", namespace, "get", "deployment", "dbo", fails=True).err
+    assert (admission.logged(), admission.answered("validate")) == (before, answered + 1)
+
+
+def test_what_is_applied_on_the_server_again_stays_as_it_is(admission: Admission, namespace: str) -> None:
+    document, seen = deployment("nixl", container(*NIXL), set_env="true"), []
+    for _ in range(2):
+        assert admission.apply(namespace, document, "--server-side").err == ""
+        stored = admission.cluster.get("-n", namespace, "deployment", "nixl")
+        seen.append((containers(stored)[0]["env"], stored["metadata"]["generation"]))
+    assert seen == [([TO_V1], 1), ([TO_V1], 1)]
+
+
+def test_what_is_applied_by_the_client_again_stays_as_it_is(admission: Admission, namespace: str) -> None:
+    other = {"name": "A", "value": "b"}
+    document, seen = deployment("nixl", container(*NIXL, env=[other]), set_env="true"), []
+    for _ in range(2):
+        assert admission.apply(namespace, document).err == ""
+        stored = admission.cluster.get("-n", namespace, "deployment", "nixl")
+        seen.append((containers(stored)[0]["env"], stored["metadata"]["generation"]))
+    assert seen == [([other, TO_V1], 1), ([other, TO_V1], 1)]
+
+
+def test_only_an_update_of_an_engine_is_warned_of(admission: Admission, namespace: str) -> None:
+    admission.apply(namespace, deployment("nixl", container(*NIXL)))
+    if admission.cluster.has_controllers:
+        until(lambda: admission.cluster.get("-n", namespace, "pods")["items"])
+    admission.settle()
+    before = len(admission.logged())
+    for words in (("scale", "deployment/nixl", "--replicas=0"), ("label", "deployment/nixl", "a=b"), ("annotate", "deployment/nixl", "a=b")):
+        assert admission.cluster.kubectl("-n", namespace, *words).err == ""
+    assert len(admission.logged()) == before
+    changed = admission.cluster.kubectl("-n", namespace, "set", "image", "deployment/nixl", "vllm=vllm/vllm-openai:v0.24.0")
+    assert changed.err == f"Warning: {TEMPLATE}: {SET}\n"
+    assert admission.cluster.kubectl("-n", namespace, "delete", "deployment/nixl").err == ""
+
+
+def test_the_variable_outlives_its_reason_until_somebody_removes_it(admission: Admission, namespace: str) -> None:
+    admission.apply(namespace, deployment("qwen", container(*NIXL), set_env="true"))
+    patch = json.dumps({"spec": {"template": {"spec": {"containers": [container()]}}}})
+    admission.cluster.kubectl("-n", namespace, "patch", "deployment", "qwen", "-p", patch)
+    assert containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]["env"] == [TO_V1]
+    assert admission.cluster.kubectl("-n", namespace, "set", "env", "deployment/qwen", f"{VARIABLE}-").err == ""
+    assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]
+
+
+def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(admission: Admission, namespace: str) -> None:
+    cluster = admission.cluster
+
+    def change(document: Document) -> list[Document]:
+        return [{"op": "add", "path": "/spec/containers/0/args/-", "value": word} for word in NIXL if word not in document["spec"]["containers"][0]["args"]]
+
+    with recording(cluster, change) as recorder:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+        document = registration(cluster, recorder, "sidecar", mutating=True, rule=rule)
+        document["webhooks"][0]["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        cluster.kubectl("create", "-f", "-", given=document)
+        try:
+
+            def is_asked() -> bool:
+                cluster.kubectl(
+                    "-n", namespace, "create", "--dry-run=server", "-f", "-", given=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]})
+                )
+                return bool(recorder.asked)
+
+            until(is_asked)
+            done = cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container()))
+        finally:
+            cluster.kubectl("delete", document["kind"], "sidecar")
+    stored = containers(cluster.get("-n", namespace, "pod", "own"))[0]
+    assert (done.err, stored["args"][2:], stored["env"]) == ("", list(NIXL), [TO_V1])
+
+
+def test_ten_warnings_reach_whoever_writes_the_object(admission: Admission, namespace: str) -> None:
+    many = [container(*NIXL, name=f"engine-{number}") for number in range(70)]
+    lines = admission.apply(namespace, deployment("many", *many)).err.splitlines()
+    assert lines[:2] == [f"Warning: spec.template.spec.containers[{number}]: {SET}" for number in range(2)]
+    assert (len(lines), lines[-1].startswith("Warning: 61 more warnings are not shown")) == (10, True)
+
+
+def test_a_long_warning_reaches_whoever_writes_the_object(admission: Admission, namespace: str) -> None:
+    name = "é“x”" * 60
+    [line] = admission.apply(namespace, deployment("long", container(args=["--model", name]))).err.splitlines()
+    assert (line[:40], line[-1], len(line)) == (f"Warning: {TEMPLATE}"[:40], "…", len("Warning: ") + 256)
+
+
+def test_the_audit_log_has_what_was_decided(admission: Admission, namespace: str) -> None:
+    admission.apply(namespace, deployment("nixl", container(*NIXL)))
+
+    def told() -> list[Document]:
+        events = [event["annotations"] for event in admission.cluster.audited() if (event.get("objectRef") or {}).get("namespace") == namespace]
+        return [event for event in events if f"{WORKLOADS}/runner" in event]
+
+    annotations = until(told)[0]
+    [logged] = [item for item in admission.logged() if annotations[f"{WORKLOADS}/decision-id"] == f"{TEMPLATE}={item['decision_id']}"]
+    assert (annotations[f"{WORKLOADS}/runner"], annotations[f"{WORKLOADS}/revision"]) == (f"{TEMPLATE}=v1", logged["revision"])
+
+
+def examples() -> dict[tuple[str, str], Document]:
+    """An object of every kind of a controller that is read, by group and kind; a ClusterServingRuntime starts nothing and is in no namespace."""
+    found = {
+        (group, kind): {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "vllm"}, "spec": {}}
+        for group, kind in ADAPTERS
+        if "." in group and kind != "ClusterServingRuntime"
+    }
+    for path in sorted(EXAMPLES.glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            key = (document["apiVersion"].rpartition("/")[0], document["kind"]) if "kind" in document else ("", "")
+            if key in found:
+                found[key] = document
+    return found
+
+
+def test_every_kind_of_a_controller_that_is_read_is_sent(admission: Admission, cluster: Cluster, namespace: str) -> None:
+    found = {kind: document for (_, kind), document in examples().items()}
+    plurals = {kind: f"{kind.lower()}s" for kind in found}
+    define(cluster, *(custom(document["apiVersion"], kind, plurals[kind]) for kind, document in found.items()))
+    sent = {}
+    admission.settle()
+    with cluster.client() as client:
+        for kind, document in found.items():
+            before = admission.answered("validate")
+            document["metadata"]["namespace"] = namespace
+            answer = client.post(f"/apis/{document['apiVersion']}/namespaces/{namespace}/{plurals[kind]}?dryRun=All", json=document)
+            sent[kind] = answer.status_code, admission.answered("validate") - before
+    assert sent == dict.fromkeys(found, (201, 1))
