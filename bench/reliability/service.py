@@ -14,6 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
@@ -71,6 +72,10 @@ class Service:
             data = answer.read()
         return json.loads(data) if data[:1] in b"{[" else data.decode()
 
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        return sum(float(line.rpartition(" ")[2]) for line in str(self.get("/metrics")).splitlines() if line.startswith((f"{name} ", f"{name}{{")))
+
     def stop(self) -> None:
         """It ends as it should."""
         if self.process is not None and self.process.poll() is None:
@@ -102,19 +107,27 @@ class Service:
         spawned = [pid for pid, command in self.processes().items() if "spawn_main" in command]
         return spawned or [self.process.pid]
 
+    def all_workers(self, number: int) -> list[int]:
+        """The same, once there are so many, or as many as there are after a while."""
+        ends = time.monotonic() + PATIENCE
+        while len(self.workers()) != number and time.monotonic() < ends:
+            time.sleep(0.05)
+        return self.workers()
+
     def resident(self) -> float:
         """The resident memory of all its processes, in MB."""
         return sum(resident(pid) for pid in self.processes()) / 1e6
 
 
 @contextmanager
-def service(folder: Path, **settings: str) -> Iterator[Service]:
-    """A service for as long as the block lasts; its rules are a copy of the shipped ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(ROOT / "rules", folder / "rules", dirs_exist_ok=True)
-    made = Service(folder, free_port(), {f"RUNNER_POLICY_{name.upper()}": value for name, value in settings.items()})
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+def service(**settings: str) -> Iterator[Service]:
+    """A service for as long as the block lasts, in a folder of its own; its rules are a copy of the shipped ones."""
+    with TemporaryDirectory(prefix="reliability-") as place:
+        folder = Path(place)
+        shutil.copytree(ROOT / "rules", folder / "rules")
+        made = Service(folder, free_port(), {f"RUNNER_POLICY_{name.upper()}": value for name, value in settings.items()})
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()

@@ -1,0 +1,39 @@
+"""Rules that are edited while they are served: the words of one change, and now and then a file is none.
+
+Owns which rule that is, and that it is as before in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RULE: Final = "house/kv-connector-fallback.yaml"
+WORDS: Final = ("keeps this deployment on V1", "holds this deployment on V1")
+BROKEN: Final = "releases: [}"
+
+
+async def rewriting(rules: Path, every: float, broken: int, stop: asyncio.Event) -> dict[str, int]:
+    """How often a good and a broken file was written: one each ``every`` seconds until ``stop``, each ``broken``-th a broken one, none for 0."""
+    path = rules / RULE
+    good = path.read_text()
+    done = {"good": 0, "broken": 0}
+    for number in count(1):
+        try:
+            await asyncio.wait_for(stop.wait(), every)
+        except TimeoutError:
+            pass
+        else:
+            path.write_text(good)
+            return done
+        if broken and number % broken == 0:
+            path.write_text(BROKEN)
+            done["broken"] += 1
+        else:
+            path.write_text(good.replace(WORDS[0], WORDS[number % 2]))
+            done["good"] += 1
+    raise AssertionError

@@ -1,0 +1,43 @@
+"""Latency while rules are loaded, beside latency without."""
+
+from __future__ import annotations
+
+import asyncio
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from bench.reliability.editing import rewriting
+from bench.reliability.service import service
+from bench.reliability.traffic import SHARE, maximum, sent
+from bench.reliability.verdict import expect
+
+if TYPE_CHECKING:
+    from bench.reliability.service import Service
+
+
+def check(seconds: float) -> None:
+    """p99 with a reload every 10 s beside p99 without, in turns; the medians of three each are compared."""
+    with service() as made:
+        uvloop.run(_compared(made, seconds))
+
+
+TURNS: Final = 3
+
+
+async def _compared(made: Service, seconds: float) -> None:
+    rate = SHARE * await maximum(made.port)
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(2 * TURNS):
+        editing = number % 2 == 1
+        stop = asyncio.Event()
+        edits = asyncio.create_task(rewriting(made.rules, 10.0, 0, stop)) if editing else None
+        heard = await sent(made.port, rate, seconds)
+        stop.set()
+        if edits is not None:
+            await edits
+        found[editing].append(heard.percentile(0.99))
+        print(f"      {'with' if editing else 'without'} reloads: p99 {found[editing][-1]:.2f} ms {heard.faults or ''}", flush=True)
+    with_them, without = median(found[True]), median(found[False])
+    expect(with_them <= 2 * without, f"p99 {with_them:.2f} ms with a reload every 10 s, {without:.2f} ms without, {rate:,.0f}/s")

@@ -1,0 +1,59 @@
+"""What is sent to the service, and how fast.
+
+Owns the requests and the share of the maximum at which the checks of load send.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from bench.documents import documents, encode
+from bench.reliability.client import Client, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.reliability.client import Heard
+
+SHARE: Final = 0.7
+
+
+class Answer(msgspec.Struct):
+    """What is looked at in an answer."""
+
+    decision_id: str
+    summary: str
+    policy: dict[str, str]
+
+
+read = msgspec.json.Decoder(Answer).decode
+
+
+def requests(port: int, seed: int = 1) -> Iterator[bytes]:
+    """Requests over and over, 5,000 kinds, all with ids of their own."""
+    drawn = [encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)]
+    for number in count():
+        body = drawn[number % len(drawn)]
+        yield post(port, body[:-1] + b',"beyond_verified":"nearest"}' if number // len(drawn) % 2 else body)
+
+
+async def sent(port: int, rate: float, seconds: float) -> Heard:
+    """What came back of ``rate`` requests a second for so long."""
+    client = Client(port, requests(port))
+    await client.send(rate, seconds)
+    await client.close()
+    return client.heard
+
+
+async def maximum(port: int, seconds: float = 10) -> float:
+    """Answers a second that come where each is asked for as soon as the last one is there."""
+    client = Client(port, requests(port))
+    began = time.perf_counter()
+    await client.send(1e6, seconds)
+    rate = len(client.heard.latencies) / (time.perf_counter() - began)
+    await client.close()
+    return rate
