@@ -51,14 +51,14 @@ class Request(Struct, frozen=True, gc=False):
 class Manifest(Struct, frozen=True):
     """A manifest to be decided container by container.
 
-    ``models_at`` is where the request states configurations, ``request`` what is asked of each container, ``stated`` whether that says a
-    version, and ``nearest`` whether one that is not known may stand for the nearest.
+    ``models_at`` is where the request states configurations, ``None`` where a bare manifest has no place for them, ``request`` what is asked of
+    each container, ``stated`` whether that says a version, and ``nearest`` whether one that is not known may stand for the nearest.
     """
 
     document: Any
     model_configs: dict[str, dict[str, Any]]
     environment: Environment
-    models_at: str
+    models_at: str | None
     request: Request
     stated: bool
     nearest: bool
@@ -83,9 +83,9 @@ def read_asked(document: object, releases: Releases, pointer: str = "") -> Reque
         RequestInvalid: with every fault; of the kind ``unknown-release`` where the version is no known one.
     """
     if is_manifest(document):
-        document, at_manifest = {"manifest": document}, pointer
+        document, at_manifest, models_at = {"manifest": document}, pointer, None
     else:
-        at_manifest = f"{pointer}/manifest"
+        at_manifest, models_at = f"{pointer}/manifest", f"{pointer}/model_configs"
     if type(document) is not dict:
         raise RequestInvalid([Misfit(pointer, f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`')])
     faults: list[Misfit] = []
@@ -113,9 +113,7 @@ def read_asked(document: object, releases: Releases, pointer: str = "") -> Reque
     place = at_manifest if way == "manifest" else f"{pointer}/deployment"
     request = Request(facts, version or release.decided_as, release, upstream_only, request_id, bool(explain), deployment, place)
     if way == "manifest":
-        return Manifest(
-            document["manifest"], configs, environment, f"{pointer}/model_configs", request, version is not None, document.get("beyond_verified") == NEAREST
-        )
+        return Manifest(document["manifest"], configs, environment, models_at, request, version is not None, document.get("beyond_verified") == NEAREST)
     return request
 
 

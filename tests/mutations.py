@@ -357,8 +357,6 @@ def _wrong(problem: dict[str, Any], sent: Sent) -> list[str]:
         document = json.loads(sent.body) if kind not in {YAML, NDJSON, b"multipart/form-data"} else None
     except (ValueError, RecursionError):
         document = None
-    if problem["type"].endswith(":model-config-needed"):
-        return []  # it says where in a request the configuration would stand; a bare manifest is none
     return [f"the pointer {fault['pointer']!r} leads nowhere" for fault in problem["errors"] if not resolves(fault["pointer"], document)]
 
 

@@ -53,7 +53,7 @@ class Deployment(Struct, frozen=True):
 
     ``args`` are words, or one text as typed in a shell; ``places`` says where each word stands, where that is not its number. A variable of
     ``None`` has a value that cannot be known. ``names`` gives a model's own name for a path that it is mounted at,
-    ``models_at`` is where a request states configurations, and ``notes`` are warnings that came with it.
+    ``models_at`` is where a request states configurations, ``None`` where it has no place for them, and ``notes`` are warnings that came with it.
     """
 
     args: list[str] | str
@@ -63,7 +63,7 @@ class Deployment(Struct, frozen=True):
     environment: Environment
     places: list[str] | None = None
     names: dict[str, str] = {}
-    models_at: str = ""
+    models_at: str | None = ""
     notes: list[str] = []
 
 

@@ -90,7 +90,7 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
         raise RequestInvalid(faults)
     variables = deployment.env | command.env
     env = {name: text for name, text in variables.items() if text is not None}
-    models = _Models(deployment, find)
+    models = _Models(deployment, find, pointer)
     target, speculation = _read_models(deployment, options, models, known, pointer)
 
     def asked(derived: Derived) -> tuple[str | None, bool]:
@@ -126,7 +126,7 @@ def _read_models(deployment: Deployment, options: Options, models: _Models, know
     try:
         return read_target(name, described, config, options, models.files, known, deployment.environment.platform), speculation
     except Unsupported as error:
-        fault = Misfit(at(deployment.models_at, described), f"vLLM {known.release} refuses this model: {error}")
+        fault = Misfit(_pointer_of_model(described, deployment, pointer), f"vLLM {known.release} refuses this model: {error}")
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except Unreadable as error:
         raise RequestInvalid([Misfit(at(f"{pointer}/files", error.path), str(error))]) from error
@@ -137,9 +137,14 @@ def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
     of_model = origin.removeprefix(MODELS)
     if of_model != origin:
         names = [name for name in deployment.model_configs if f"{of_model}/".startswith(f"{name}/")]
-        return at(deployment.models_at, max(names, key=len)) if names else pointer
+        return _pointer_of_model(max(names, key=len), deployment, pointer) if names else pointer
     variable = origin.removeprefix("env.")
     return below(f"{pointer}/args", origin) if variable == origin else at(f"{pointer}/env", variable)
+
+
+def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
+    """The JSON pointer of a model's configuration; of the deployment itself where there is no place for configurations."""
+    return pointer if deployment.models_at is None else at(deployment.models_at, name)
 
 
 def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> CommandLine:
@@ -163,11 +168,11 @@ def sourced(taken: Taken) -> dict[str, Sourced]:
 class _Models:
     """The models' configurations as given or found, and the names of those that are missing."""
 
-    def __init__(self, deployment: Deployment, find: Find) -> None:
+    def __init__(self, deployment: Deployment, find: Find, pointer: str) -> None:
         self.files: Mapping[str, str] = deployment.files
+        self._deployment, self._pointer = deployment, pointer
         self._configs = deployment.model_configs
         self._names = deployment.names
-        self._pointer = deployment.models_at
         self._find = find
         self._found: dict[str, Mapping[str, Any]] = {}
         self.found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
@@ -206,9 +211,15 @@ class _Models:
             ModelConfigNeeded: with the names of the models whose configuration is missing.
         """
         if self._missing:
-            given = f"; given: {listed(self._configs)}" if self._configs else ""
-            needed = "the config.json of `{}` is needed, under the name that the arguments give it{}"
-            raise ModelConfigNeeded(self._missing, [Misfit(at(self._pointer, name), needed.format(name, given)) for name in self._missing])
+            raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
+
+    def _needed(self, name: str) -> Misfit:
+        said = f"the config.json of `{name}` is needed, under the name that the arguments give it"
+        if self._deployment.models_at is None:
+            said += '; a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
+        elif self._configs:
+            said += f"; given: {listed(self._configs)}"
+        return Misfit(_pointer_of_model(name, self._deployment, self._pointer), said)
 
 
 def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, known: Tables) -> Speculation:

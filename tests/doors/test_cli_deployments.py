@@ -85,7 +85,8 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
     done = call("decide", "-", "--model-config", named, stdin=BAD)
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
-    assert needed == {"path": f"items[3].{PATH}[0]", "problem": [f"/model_configs/a~1b: {NEEDED.format('a/b')}"]}
+    wrapped = 'a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
+    assert needed == {"path": f"items[3].{PATH}[0]", "problem": [f"/items/3/spec/template/spec/containers/0: {NEEDED.format('a/b')}; {wrapped}"]}
     assert unknown["problem"][0].startswith("/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: `0.5.0` is no release")
 
 

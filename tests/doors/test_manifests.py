@@ -140,10 +140,26 @@ def test_many_containers_are_answered_in_order(client: httpx.Client) -> None:
 # a manifest as the whole body
 
 
+def without_models(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Items without what is said of models whose configuration is needed."""
+    kinds = [item.get("problem", {}).get("type", "").rpartition(":")[2] for item in found]
+    return [{"path": item["path"], "kind": kind} if kind == "model-config-needed" else item for item, kind in zip(found, kinds, strict=True)]
+
+
 @pytest.mark.parametrize("document", [ONE, [ONE], SEVERAL, [NGINX, ONE], {"servingEngineSpec": {"modelSpec": []}}, NGINX])
 def test_a_bare_manifest_is_answered_as_one_in_a_request(client: httpx.Client, document: object) -> None:
-    alone, inside = (json.dumps(without_ids(items(client, each))) for each in (document, {"manifest": document}))
+    alone, inside = (json.dumps(without_models(without_ids(items(client, each)))) for each in (document, {"manifest": document}))
     assert alone == inside.replace("/manifest", "")
+
+
+@pytest.mark.parametrize(("document", "place"), [(deployment(container(model="a/b")), ""), ([NGINX, deployment(container(model="a/b"))], "/1")])
+def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(client: httpx.Client, document: object, place: str) -> None:
+    (item,) = items(client, document)
+    pointer, wrapped = f"{place}/spec/template/spec/containers/0", '{"manifest": …, "model_configs": {…}}'
+    message = f"{NEEDED}; a manifest by itself has no place for it, so send `{wrapped}`"
+    assert shown(item["problem"]) == ("model-config-needed", [(pointer, message)])
+    (item,) = items(client, {"manifest": document, "model_configs": {"a/b": CONFIGS[NAME]}})
+    assert "decision" in item
 
 
 def test_a_bare_manifest_s_faults_point_into_the_body(client: httpx.Client) -> None:
@@ -301,7 +317,7 @@ def test_a_batch_has_manifests_beside_others(client: httpx.Client) -> None:
     several, bare, facts, unknown, nothing = client.post("/v1/decisions/batch", json={"items": requests}).json()["items"]
     assert without_ids(several["items"][0]) == without_ids(items(client, request_for(SEVERAL)))[0]
     assert several["items"][2]["problem"]["errors"][0]["pointer"] == "/items/0/manifest/items/2/spec/template/spec/containers/1"
-    assert bare["items"][0]["problem"]["errors"][0]["pointer"] == "/items/1/model_configs/Qwen~1Qwen3-8B"
+    assert bare["items"][0]["problem"]["errors"][0]["pointer"] == "/items/1/spec/template/spec/containers/0"
     assert facts["runner"] == "v1"
     assert shown(unknown)[1][0][0] == "/items/3/manifest/kind"
     assert nothing == {"items": []}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mutations import Bending, Connection, Report, Sent, originals, posted, resolves
 
+from .conftest import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -22,7 +24,7 @@ USUAL = posted("/v1/decisions", {"facts": {"model_config": {"architectures": ["Q
 
 def opened(server: Server) -> Connection:
     """A connection, once the log can be asked."""
-    connection, ends = Connection(server.port), time.monotonic() + 20
+    connection, ends = Connection(server.port), time.monotonic() + PATIENCE
     while connection.asked(LOG).status != 200 and time.monotonic() < ends:
         time.sleep(0.1)
     return connection
