@@ -1,7 +1,8 @@
 """Whether rules may be loaded: all that `rules check` and `rules test` ask of them, in a process of its own.
 
-Owns the questions and the process's bounds. ``python -m policy.acceptance`` is that process: sources on
-standard input, faults on standard output.
+Owns the check, which `rules check` reports, and the process's bounds. Rules that pass both commands are loaded, unless they lack
+the release that the service has for its default, or take more time or memory than the process may. ``python -m policy.acceptance``
+is that process: sources on standard input, faults on standard output.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import os
 import resource
 import subprocess
 import sys
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +22,10 @@ from policy.errors import Fault, PolicyError, RulesInvalid, quoted
 from policy.folder import Sources
 from policy.policy import Policy
 
+if TYPE_CHECKING:
+    from policy.cases import Case
+    from policy.catalogue import Catalogue
+
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.acceptance")
 MEMORY: Final = 2 << 30
 NICE: Final = 10
@@ -27,23 +33,43 @@ NICE: Final = 10
 encode: Final = msgspec.json.Encoder().encode
 
 
-def faults_of(sources: Sources, default_release: str | None) -> list[str]:
-    """What keeps the rules from being loaded, a line each; nothing where they may be."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of a check: every fault, and what the rules are as far as they could be read; ``policy`` where they can decide and have cases."""
+
+    faults: tuple[Fault, ...]
+    catalogue: Catalogue | None = None
+    cases: tuple[Case, ...] = ()
+    policy: Policy | None = None
+
+
+def check(sources: Sources, default_release: str | None = None) -> Checked:
+    """Everything that can be wrong with rules but for cases that fail; a fault of no file has no path."""
     try:
         catalogue = load(sources)
-        faults = unused_conditions(catalogue)
-        cases = read_cases(sources.cases, catalogue)
-        policy = Policy(catalogue, default_release)
     except RulesInvalid as error:
-        return [str(fault) for fault in error.faults]
+        return Checked(error.faults)
+    faults = tuple(unused_conditions(catalogue))
+    try:
+        cases = tuple(read_cases(sources.cases, catalogue))
+        return Checked(faults, catalogue, cases, Policy(catalogue, default_release))
+    except RulesInvalid as error:
+        return Checked((*faults, *error.faults), catalogue)
     except PolicyError as error:
-        return [str(error)]
-    faults += [
-        Fault(result.case.path, result.case.line, 1, f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}")
-        for result in run_cases(cases, policy)
-        if not result.passed
-    ]
-    return [str(fault) for fault in faults]
+        return Checked((*faults, Fault("", 1, 1, str(error))), catalogue)
+
+
+def faults_of(sources: Sources, default_release: str | None) -> list[str]:
+    """What keeps the rules from being loaded, a line each; nothing where they may be: where both ``rules check`` and ``rules test`` pass."""
+    found = check(sources, default_release)
+    faults = list(found.faults)
+    if found.policy is not None:
+        faults += [
+            Fault(result.case.path, result.case.line, 1, f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}")
+            for result in run_cases(found.cases, found.policy)
+            if not result.passed
+        ]
+    return [str(fault) if fault.path else fault.message for fault in faults]
 
 
 class Unfinished(PolicyError):

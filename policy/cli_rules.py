@@ -15,15 +15,13 @@ from xml.etree import ElementTree as ET
 
 import typer
 
-from policy import render
+from policy import acceptance, render
 from policy.cases import read_cases, read_survivors, run_cases
-from policy.catalogue import load, unused_conditions
 from policy.cli_proof import diff, prove
 from policy.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, annotation, err, fail, loaded, show_answer
-from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
 from policy.folder import default_folder, read_folder
 from policy.mutation import mutate
-from policy.policy import Policy
 from policy.published import rule_document
 
 if TYPE_CHECKING:
@@ -51,20 +49,12 @@ FormatOption = Annotated[Format, typer.Option("--format", help="For people, prog
 @rules_app.command("check")
 def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = Format.TEXT) -> None:
     """Validate every file and report all faults as `file:line:column: message`."""
-    faults: tuple[Fault, ...] = ()
-    catalogue = None
     place = folder or rules or default_folder()
     try:
-        sources = read_folder(place)
-        catalogue = load(sources)
-        faults = tuple(unused_conditions(catalogue))
-        read_cases(sources.cases, catalogue)
-        Policy(catalogue)
+        found = acceptance.check(read_folder(place))
     except RulesInvalid as error:
-        faults = (*faults, *error.faults)
-    except EngineFailed as error:
-        faults = (Fault("", 1, 1, str(error)),)
-    faults = RulesInvalid(faults).under(place).faults
+        found = acceptance.Checked(error.faults)
+    faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is Format.TEXT:

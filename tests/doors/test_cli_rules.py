@@ -11,6 +11,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from policy import acceptance
+from policy.folder import read_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -444,7 +447,7 @@ def test_a_rule_that_is_not_in_force_in_a_release_is_wrong_usage(call: Callable[
     assert (done.code, done.out, done.err) == (2, "", "the rule `kv-connector-fallback` is not in force in 0.25.0\n")
 
 
-# test --mutate
+# rules of one's own
 
 LAST = """\
 id: v2
@@ -489,6 +492,48 @@ def two_rules(tmp_path: Path) -> Path:
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)
     return tmp_path
+
+
+# what a service loads
+
+LONELY = """\
+id: lonely
+why: Nobody asks.
+releases: [{vllm: ">=0.22", when: {model_config.is_moe: true}}]
+"""
+CHANGES: dict[str, dict[str, str | None]] = {
+    "nothing": {},
+    "an unused condition": {"upstream/conditions/lonely": LONELY},
+    "a case that fails": {"upstream/moe_test": OF_MOE.replace("starts: true", "starts: false")},
+    "no cases": {"upstream/moe_test": None},
+    "cases of no rule": {"upstream/moe": None},
+    "an unused condition and no cases": {"upstream/conditions/lonely": LONELY, "upstream/moe_test": None},
+    "an unused condition and a case that fails": {"upstream/conditions/lonely": LONELY, "upstream/moe_test": OF_MOE.replace("starts: true", "starts: false")},
+    "no releases": {"releases": None},
+    "no YAML": {"upstream/moe": "id: [\n"},
+    "an unknown fact": {"upstream/moe": MOE.replace("is_moe", "is_mo")},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_their_faults(call: Callable[..., Done], two_rules: Path, change: str) -> None:
+    for name, text in CHANGES[change].items():
+        path = two_rules / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text) if text is not None else path.unlink()
+    checked, tested = (json.loads(call("rules", command, str(two_rules), "--format", "json").out or "{}") for command in ("check", "test"))
+    wrong = [f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}" for fault in checked["faults"]]
+    failed = [f"{each['path']}:{each['line']}:1: the case `{each['case']}` fails at {each['vllm']}: {each['found']}" for each in tested.get("failed", [])]
+    assert (change == "nothing") is not bool(wrong + failed)
+    assert [f"{two_rules}/{fault}" for fault in acceptance.faults_of(read_folder(two_rules), None)] == wrong + failed
+
+
+def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
+    (said,) = acceptance.faults_of(read_folder(two_rules), "9.9.9")
+    assert said.startswith("`9.9.9` is no release")
+
+
+# test --mutate
 
 
 def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[..., Done]) -> None:
