@@ -7,7 +7,7 @@ known of a rule before a request comes (its fixed words, its evidence's names) i
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
     from policy.catalogue import ReleaseRule
     from policy.ruling import Ruling
+
+
+ID_START: Final = b'{"decision_id":"'
+ID_END: Final = len(ID_START) + 36
+"""Where the decision's id, a UUID, ends in its JSON, which begins with it."""
 
 
 class Reason(Struct, frozen=True, gc=False):
@@ -127,6 +132,11 @@ class Decision(Struct, frozen=True, gc=False):
 
 
 encode = msgspec.json.Encoder().encode
+
+
+def id_of(json: bytes) -> str:
+    """The id of a decision that is there as JSON."""
+    return json[len(ID_START) : ID_END].decode()
 
 
 class Shown:

@@ -248,12 +248,13 @@ class Access:
             self._buckets.popitem(last=False)
         if left < 1:
             self._buckets[name] = (left, now)
-            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} requests a second; wait {math.ceil((1 - left) / self._rate)} s")
+            wait = math.ceil((1 - left) / self._rate)
+            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} requests a second; wait {wait} s", wait)
         self._buckets[name] = (left - 1, now)
 
-    def _refused(self, reason: str, kind: str, detail: str) -> Refused:
+    def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:
         self._metrics.count(DENIED, reason)
-        return Refused(kind, detail)
+        return Refused(kind, detail, wait=wait)
 
 
 def scope_of(path: str) -> str | None:

@@ -18,7 +18,7 @@ from uuid_utils import uuid7
 from policy import render
 from policy.candidate import with_models
 from policy.containers import requests_of
-from policy.decision import Decision, encode
+from policy.decision import ID_END, ID_START, Decision, encode
 from policy.errors import PolicyError, RequestInvalid, nearest, quoted
 from policy.intake.intake import ModelConfigNeeded
 from policy.policy import Answer
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 DAY: Final = 86_400  # seconds
-ID_OF: Final = b'{"decision_id":"%b"'
-ID_END: Final = len(ID_OF) - len(b'%b"') + 36
 KEPT_SIZE: Final = 8192
 PAUSE: Final = 32  # items between two looks at other clients
 
@@ -112,7 +110,7 @@ class Answers:
         if kept is None:
             return None
         rest, answer, asked, counted = kept
-        json = b'{"decision_id":"%b%b' % (str(uuid7()).encode(), rest)
+        json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
         if not self.recorder.silent:
             self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking)
@@ -186,7 +184,7 @@ class Answers:
         """
         decision, weighed = await self.models.ready(lambda: self.policy.decided(request, today()))
         if asking is not None:
-            self.recorder.note(Answer(ID_OF % decision.decision_id.encode(), weighed, decision), request, self.policy, asking)
+            self.recorder.note(Answer(ID_START + decision.decision_id.encode(), weighed, decision), request, self.policy, asking)
         return decision
 
     async def decide(self, document: Any, asking: Asking | None, pointer: str = "", *, explain: bool = False) -> Decision | Items:

@@ -125,7 +125,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     program = version("runner-policy")
     metrics = Metrics(settings.run)
     labels = _labels(settings, program)
-    recorder = Recorder(metrics, None, required=settings.log_required, stdout_labels=labels if settings.log_stdout else None)
+    recorder = Recorder(metrics, None, required=settings.log_required, stdout_labels=labels if settings.log_stdout else None, tells=settings.access_log)
     file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
     access = Access(file.first() if file is not None else None, settings.rate, metrics)
     served = Served(settings, published, Models(_hub(settings)), recorder, access, program)

@@ -19,7 +19,7 @@ from service.answers import PAUSE, Items, today
 from service.candidates import MEMBERS, Candidate, read_candidate
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form
-from service.problems import HEADERS, MEDIA_TYPE, Refused, problem_of
+from service.problems import Refused, headers_of, problem_of
 from service.recording import Asking
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
 FORM: Final = b"multipart/form-data"
 OK: Final = 200
+FAILED: Final = 500
 GONE: Final = 499
 """The status by which requests are counted whose client went away; it is the one of nginx, and is never sent."""
 
 
-async def send_answer(send: Send, status: int, content_type: bytes, body: bytes, *more: tuple[bytes, bytes]) -> None:
-    """One whole response, with ``more`` headers."""
-    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+async def send_answer(send: Send, content_type: bytes, body: bytes) -> None:
+    """One whole response."""
+    await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -52,7 +52,10 @@ async def send_problem(send: Send, error: PolicyError) -> int:
     that is still sending would take the answer from it.
     """
     problem = problem_of(error)
-    await send_answer(send, problem.status, MEDIA_TYPE.encode(), encode(problem), *HEADERS.get(problem.status, ()))
+    body = encode(problem)
+    headers = [*headers_of(error, problem.status), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
     return problem.status
 
 
@@ -71,18 +74,20 @@ class Call:
         """Answer one request."""
         began = perf_counter_ns()
         served = self.served
-        status = 200
+        status = FAILED
         task = current_task()
         served.slow.reading[task] = began
+        asking = None
         try:
             headers = dict(scope["headers"])
             asking = Asking(self.path, self.caller(scope, headers), began)
             await self.answer(scope, headers, receive, send, asking)
+            status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             status = await self.failed(error, task, send)
         finally:
             served.slow.reading.pop(task, None)
-            served.done(scope, status, began)
+            served.done(scope, status, began, None, asking)
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         """Who asks.
@@ -152,7 +157,7 @@ class Decisions(Call):
         began = perf_counter_ns()
         served, limit = self.served, self.settings.max_body
         reading, task = served.slow.reading, current_task()
-        status = 200
+        status, asking = FAILED, None
         try:
             reading[task] = began
             headers = dict(scope["headers"])
@@ -176,11 +181,13 @@ class Decisions(Call):
             served.metrics.took.append(perf_counter_ns() - began)
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
             await send({"type": "http.response.body", "body": answer})
+            status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             reading.pop(task, None)
             status = await self.failed(error, task, send)
-        if served.tells or status != OK:
-            served.done(scope, status, began)
+        finally:
+            if served.tells or status != OK:
+                served.done(scope, status, began, None, asking)
 
     async def odd(self, answers: Answers, wanted: Headers, body: bytes, asking: Asking) -> tuple[bytes, bytes]:
         """The answer to a body in YAML or for a terminal, and its type."""
@@ -209,7 +216,7 @@ class Batch(Call):
             if number % PAUSE == PAUSE - 1:
                 await asyncio.sleep(0)
         await asking.safe()
-        await send_answer(send, 200, JSON, b'{"items":[' + b",".join(found) + b"]}")
+        await send_answer(send, JSON, b'{"items":[' + b",".join(found) + b"]}")
 
     def items(self, document: Any) -> list[Any]:
         """The items of a batch's document.
@@ -289,13 +296,13 @@ class DryRun(Call):
     async def send(self, send: Send, answers: Answers, wanted: Headers, answer: Any) -> None:
         """The answer as the client wants it."""
         if not wanted.wants_text:
-            await send_answer(send, 200, JSON, encode(answer))
+            await send_answer(send, JSON, encode(answer))
             return
         if isinstance(answer, candidate.Comparison | candidate.ComparisonOfAll):
             picture = render.comparison(answer) if isinstance(answer, candidate.Comparison) else render.comparison_of_all(answer)
-            await send_answer(send, 200, TEXT, render.as_text(picture).encode())
+            await send_answer(send, TEXT, render.as_text(picture).encode())
         else:
-            await send_answer(send, 200, TEXT, answers.text(answer))
+            await send_answer(send, TEXT, answers.text(answer))
 
     async def tried(self, answers: Answers, current: Any, document: Any, asked: Candidate) -> candidate.Comparison | candidate.ComparisonOfAll:
         """What the candidate rules would change, tried in a process of its own with bounded time.

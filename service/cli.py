@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from policy.cli import app
-from policy.console import DefaultOption, RulesOption  # noqa: TC001  # typer reads the annotations
+from policy.console import USAGE, DefaultOption, RulesOption, err  # typer reads the annotations
 from service.cli_log import log as log_commands
-from service.cli_log import token as token_commands
+from service.cli_token import token as token_commands
 
 HostOption = Annotated[str | None, typer.Option("--host", help="The address to listen on.  [default: 127.0.0.1]")]
 PortOption = Annotated[int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")]
@@ -50,9 +50,13 @@ def serve(
 
     Every flag can be an environment variable `RUNNER_POLICY_…` as well; a flag wins. README.md lists the settings that have no flag.
     """
-    from service.serving import run  # noqa: PLC0415  # the other commands need no server
-
-    run({name: value for name, value in locals().items() if name != "run" and value is not None})
+    flags = {name: value for name, value in locals().items() if value is not None}
+    try:
+        from service.serving import run  # noqa: PLC0415  # the other commands need no server
+    except ValueError as error:  # FastAPI imports OpenTelemetry, which reads this variable as it is imported
+        err.print(f"OTEL_PROPAGATORS: {error} Legal: `tracecontext`, `baggage`, `none`.", markup=False)
+        raise typer.Exit(USAGE) from error
+    run(flags)
 
 
 app.add_typer(log_commands, name="log")

@@ -1,4 +1,4 @@
-"""The commands on the decision log: follow it, ask it, take it out; and the making of tokens.
+"""The commands on the decision log: follow it, ask it, take it out.
 
 Owns their options and how records are shown. They ask the store directly, so they need no service that runs.
 """
@@ -10,8 +10,10 @@ import sys
 import time
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path  # typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 from msgspec.structs import replace
@@ -21,28 +23,49 @@ from rich.text import Text
 
 from policy.console import FOUND, USAGE, JsonOption, err, fail, out
 from policy.errors import RequestInvalid
+from service.log.asking import DEFAULT_LIMIT, MAX_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from service.log.reading import Asked
     from service.log.record import Record, Row
     from service.log.store import Store
 
 log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_args_is_help=True)
-token = typer.Typer(help="Tokens of those who may call the service.", no_args_is_help=True)
 
 LogOption = Annotated[str | None, typer.Option("--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]")]
-SinceOption = Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a moment.")]
-UntilOption = Annotated[str | None, typer.Option("--until", help="Until before when.")]
-RunnerOption = Annotated[str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")]
-OutcomeOption = Annotated[str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")]
-StartsOption = Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")]
-VersionOption = Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")]
-RuleOption = Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")]
-CallerOption = Annotated[str | None, typer.Option("--requested-by", help="Who asked.")]
-POLL = 0.5
-PART = 1000
+Filters: TypeAlias = dict[str, str | bool | None]
+OPTIONS: Final[dict[str, Any]] = {
+    "since": Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a moment.")],
+    "until": Annotated[str | None, typer.Option("--until", help="Until before when.")],
+    "runner": Annotated[str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")],
+    "outcome": Annotated[str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")],
+    "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
+    "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
+    "rule": Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")],
+    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
+}
+"""The options that say which records, by the filters' names."""
+POLL: Final = 0.5
+"""Seconds between two looks for new records."""
+
+
+def filtered(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the ``OPTIONS`` in the place of its parameter ``filters``, which it is given by their names."""
+    own = signature(command, eval_str=True)
+    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=option) for name, option in OPTIONS.items()]
+    parameters: list[Parameter] = []
+    for name, parameter in own.parameters.items():
+        parameters += options if name == "filters" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
+
+    @wraps(command)
+    def filtering(**given: Any) -> None:
+        filters = {name: given.pop(name) for name in OPTIONS}
+        command(**given, filters=filters)
+
+    filtering.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
+    return filtering
 
 
 class Format(StrEnum):
@@ -55,7 +78,7 @@ class Format(StrEnum):
 @log.command()
 def tail(
     url: LogOption = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many records to begin with.")] = 10,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="How many records to begin with.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until interrupted.")] = False,  # noqa: FBT002  # typer's flags
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
@@ -80,24 +103,19 @@ def tail(
 
 
 @log.command()
+@filtered
 def query(
     url: LogOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    runner: RunnerOption = None,
-    outcome: OutcomeOption = None,
-    starts: StartsOption = None,
-    vllm_version: VersionOption = None,
-    rule: RuleOption = None,
-    requested_by: CallerOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")] = 100,
-    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+    *,
+    filters: Filters,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many at most.")] = DEFAULT_LIMIT,
+    as_json: JsonOption = False,
 ) -> None:
     """Find decisions, the newest first.
 
     Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
-    asked = _asked(since=since, until=until, runner=runner, outcome=outcome, starts=starts, vllm_version=vllm_version, rule=rule, requested_by=requested_by)
+    asked = _asked(filters)
     store = _store(url)
     with _asking():
         found = _found(store, replace(asked, limit=limit))
@@ -113,18 +131,13 @@ def query(
 
 
 @log.command()
+@filtered
 def export(
     file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
     url: LogOption = None,
     form: Annotated[Format | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    runner: RunnerOption = None,
-    outcome: OutcomeOption = None,
-    starts: StartsOption = None,
-    vllm_version: VersionOption = None,
-    rule: RuleOption = None,
-    requested_by: CallerOption = None,
+    *,
+    filters: Filters,
 ) -> None:
     """Take decisions out, the oldest first, in constant memory.
 
@@ -134,7 +147,7 @@ def export(
     from service.log.reading import stream  # noqa: PLC0415  # as above
 
     form = form or (Format.PARQUET if file.suffix == ".parquet" else Format.JSONL)
-    asked = _asked(since=since, until=until, runner=runner, outcome=outcome, starts=starts, vllm_version=vllm_version, rule=rule, requested_by=requested_by)
+    asked = _asked(filters)
     if form is Format.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
     store = _store(url)
@@ -163,31 +176,10 @@ def export(
     err.print(f"{number} decisions", markup=False)
 
 
-@token.command()
-def new(
-    name: Annotated[str, typer.Argument(help="Whose it is: it stands in the log of decisions.")],
-    scope: Annotated[list[str], typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several.")],
-    until: Annotated[str | None, typer.Option("--until", help="The last day on which it is good, such as 2027-01-31.")] = None,
-) -> None:
-    """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.
-
-    Example: `runner-policy token new argo --scope decide >> tokens.yaml`, in a file that begins with `tokens:`
-    """
-    from service.access import entry_of, new_token  # noqa: PLC0415  # other commands need none
-
-    made = new_token()
-    try:
-        entry = entry_of(name, made, scope, until)
-    except RequestInvalid as error:
-        fail(USAGE, *(f"{fault.pointer}: {fault.message}" for fault in error.faults))
-    err.print(f"the token of {name}, which is not kept anywhere: {made}", markup=False, soft_wrap=True)
-    typer.echo(entry, nl=False)
-
-
-def _asked(**members: str | bool | None) -> Asked:
+def _asked(filters: Filters) -> Asked:
     from service.log.reading import read_asked  # noqa: PLC0415  # other commands need no database
 
-    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in members.items() if value is not None}
+    texts = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in filters.items() if value is not None]
     try:
         return read_asked(texts)
     except RequestInvalid as error:

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from policy.decision import encode
 from service.access import OPEN_PATHS
-from service.problems import HEADERS, MEDIA_TYPE, Refused, problem_of
+from service.problems import Refused, headers_of, problem_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -60,9 +60,9 @@ class Connection(HttpToolsProtocol):
 
 
 def _turned_away(app: ASGIApp) -> ASGIApp:
-    problem = problem_of(Refused("not-ready", "too many connections; close what is not needed, and try again"))
-    body = encode(problem)
-    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body)), (b"connection", b"close"), *HEADERS[TOO_MANY]]
+    error = Refused("too-many-connections", "this process holds as many as it may; close what is not needed, and try again")
+    body = encode(problem_of(error))
+    headers = [*headers_of(error, TOO_MANY), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
 
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in OPEN_PATHS:
@@ -109,26 +109,42 @@ class Certificate:
     serving: ClassVar[Certificate | None] = None
     """That of this process, where it serves TLS."""
 
-    def __init__(self, context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
-        self._context, self._cert, self._key, self._authorities = context, cert, key, authorities
+    def __init__(self, made: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None) -> None:
+        """``made`` gives a context of the files as they are.
+
+        Raises:
+            ssl.SSLError, OSError: a file is not what it should be.
+        """
+        self._made = made
+        self._cert, self._key, self._authorities = cert, key, authorities
         self._seen = self._files()
+        self._newest = self.context = self._hardened()
+        self.context.sni_callback = self._chosen
 
     def _files(self) -> Files:
         return state_of(self._cert, self._key, self._authorities)
 
-    def renew(self) -> None:
-        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once.
+    def _hardened(self) -> ssl.SSLContext:
+        context = self._made()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._authorities is not None:
+            context.minimum_version = ssl.TLSVersion.TLSv1_3  # in 1.2 who comes back within hours need not show its certificate again
+            context.num_tickets = 0  # nor in 1.3, with a ticket
+        return context
 
-        An authority that is no longer in its file is trusted until the process ends.
-        """
+    def _chosen(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        """A connection that begins, whatever name it asks for, has the newest context."""
+        connection.context = self._newest
+
+    def renew(self) -> None:
+        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once."""
         found = self._files()
         if found == self._seen:
             return
         self._seen = found
         try:
-            trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # a key that does not fit would leave the context without one
-            for context in (trial, self._context):
-                load(context, self._cert, self._key, self._authorities)
+            load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities)  # ``made`` would ask the terminal for a password
+            self._newest = self._hardened()
         except (ssl.SSLError, OSError) as error:
             log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
         else:
@@ -147,17 +163,14 @@ def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | Non
 
 
 def tls_context(config: Config, made: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """The context as uvicorn makes it, from TLS 1.2 on; a certificate that is just being written is waited for."""
+    """The context as uvicorn makes it, from TLS 1.2 on, or 1.3 where clients show certificates; a certificate that is just being written is waited for."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
-            context = made()
-            break
+            Certificate.serving = Certificate(made, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # INVARIANT: `serving` names the first two, all as paths
         except (ssl.SSLError, OSError):
             if time.monotonic() > ends:
                 raise
             time.sleep(0.2)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    assert config.ssl_certfile is not None  # INVARIANT: `serving` names both, as paths
-    Certificate.serving = Certificate(context, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # as above
-    return context
+        else:
+            return Certificate.serving.context

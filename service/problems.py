@@ -35,18 +35,15 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "too-many": (429, "Too many dry runs with candidate rules at once"),
     "too-many-requests": (429, "Too many requests"),
     "log-unavailable": (503, "The decision could not be recorded"),
-    "not-ready": (503, "The service is not ready"),
+    "too-many-connections": (503, "Too many connections"),
     "engine-failed": (503, "The rule engine did not finish"),
 }
 
 
-HEADERS: Final[dict[int, tuple[tuple[bytes, bytes], ...]]] = {
-    401: ((b"www-authenticate", b"Bearer"),),
-    408: ((b"connection", b"close"),),
-    429: ((b"retry-after", b"1"),),
-    503: ((b"retry-after", b"1"),),
-}
-"""What a status says besides: RFC 6750 for a missing token, RFC 9110 for the others."""
+UNAUTHORIZED: Final = 401
+TOO_SLOW: Final = 408
+AGAIN: Final = frozenset({429, 503})
+"""After these the same request may be sent again."""
 
 
 class LogUnavailable(PolicyError):
@@ -74,11 +71,12 @@ class Problem(Struct, frozen=True):
 
 
 class Refused(PolicyError):
-    """A request that the service refuses for a reason of its own, by the name of a kind."""
+    """A request that the service refuses for a reason of its own, by the name of a kind; ``wait`` is after how many seconds it may come again."""
 
-    def __init__(self, kind: str, detail: str, pointer: str = "") -> None:
+    def __init__(self, kind: str, detail: str, pointer: str = "", wait: int = 1) -> None:
         self.kind = kind
         self.pointer = pointer
+        self.wait = wait
         super().__init__(detail)
 
 
@@ -106,6 +104,18 @@ def problem_of(error: PolicyError) -> Problem:
             return problem("engine-failed", [ProblemFault("", f"{error}; send the request again")])
         case _:
             raise error
+
+
+def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
+    """The headers of a problem's answer: what it is, and what its status says besides (RFC 6750 for a missing token, RFC 9110 for the others)."""
+    headers = [(b"content-type", MEDIA_TYPE.encode())]
+    if status == UNAUTHORIZED:
+        headers.append((b"www-authenticate", b"Bearer"))
+    elif status == TOO_SLOW:
+        headers.append((b"connection", b"close"))
+    elif status in AGAIN:
+        headers.append((b"retry-after", b"%d" % (error.wait if isinstance(error, Refused) else 1)))
+    return headers
 
 
 def _fault(fault: Misfit) -> ProblemFault:

@@ -60,7 +60,7 @@ class Admission(Call):
         found = await reviewed(review, answers.policy.releases, decide, self.options, mutating=self.mutating)
         await asking.safe()
         self.served.metrics.count(REVIEWS, "mutate" if self.mutating else "validate", found.result)
-        await send_answer(send, 200, JSON, encode(found.response))
+        await send_answer(send, JSON, encode(found.response))
 
     def decider(self, answers: Answers, asking: Asking | None) -> Decide:
         """Decides the engines of one review, which wait for their models together; nothing is noted without an ``asking``."""

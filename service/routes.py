@@ -20,7 +20,7 @@ from policy.releases import NoVersion, UnknownRelease
 from policy.request import INVALID, UNKNOWN_RELEASE
 from service.access import READ
 from service.metrics import CONTENT_TYPE
-from service.problems import HEADERS, MEDIA_TYPE, Refused, problem_of
+from service.problems import Refused, headers_of, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,11 +112,11 @@ async def metrics(request: Request) -> Response:
 @router.get("/v1/log")
 async def log(request: Request) -> Response:
     """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
-    from service.log.reading import page, read_asked  # noqa: PLC0415  # the log's library takes a quarter of a second to import
+    from service.log.reading import Page, page, read_asked  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
-    asked = read_asked(dict(request.query_params))
-    return _json(encode(await _from_store(page, store, asked)))
+    asked = read_asked(request.query_params.multi_items())
+    return _json(encode(await _from_store(page, store, asked) or Page([], None)))
 
 
 @router.get("/v1/decisions/{decision_id:uuid}")
@@ -137,11 +137,14 @@ def _store(request: Request) -> Store:
     return store
 
 
-async def _from_store(ask: Callable[..., T], *asked: Any) -> T:
-    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
+async def _from_store(ask: Callable[..., T], *asked: Any) -> T | None:
+    """What the store has; ``None`` where nothing was ever written to it."""
+    from service.log.store import NotMade, StoreFailed  # noqa: PLC0415  # as above
 
     try:
         return await asyncio.to_thread(ask, *asked)
+    except NotMade:
+        return None
     except StoreFailed as error:
         raise Refused("log-unavailable", f"the decision log cannot be asked: {error}") from error
 
@@ -176,5 +179,5 @@ def add_handlers(app: FastAPI) -> None:
 
 def _problem(error: PolicyError, headers: dict[str, str] | None = None) -> Response:
     problem = problem_of(error)
-    also = {name.decode(): value.decode() for name, value in HEADERS.get(problem.status, ())}
-    return Response(encode(problem), problem.status, also | (headers or {}), MEDIA_TYPE)
+    own = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
+    return Response(encode(problem), problem.status, own | (headers or {}))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from service.access import Access
     from service.metrics import Metrics, Sample
     from service.models import Models
-    from service.recording import Recorder
+    from service.recording import Asking, Recorder
     from service.reload import Published
     from service.settings import Settings
 
@@ -83,7 +83,7 @@ class Served:
                 raise Refused("revision-mismatch", f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out")
         return answers
 
-    def done(self, scope: Scope, status: int, began: int, path: str | None = None) -> None:
+    def done(self, scope: Scope, status: int, began: int, path: str | None = None, asking: Asking | None = None) -> None:
         """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
         self.metrics.done(path or scope["path"], status)
         if self.tells:
@@ -98,6 +98,9 @@ class Served:
             request_id = headers.get(b"x-request-id")
             if request_id is not None:
                 members["request_id"] = request_id[:128].decode("latin-1")
+            made = asking.decisions if asking is not None else None
+            if made:
+                members |= {"decision_id": made[0]} if len(made) == 1 else {"decision_ids": made}
             requests.info("request", extra=members)
 
     def state(self) -> dict[str, Any]:
@@ -120,6 +123,7 @@ class Served:
         yield from self._log_samples()
 
     def _log_samples(self) -> Iterator[Sample]:
+        yield "runner_policy_log_unprinted", (), self.recorder.unprinted
         if (kept := self.recorder.log) is None:
             return
         counts = kept.counts

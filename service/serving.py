@@ -56,6 +56,7 @@ def run(flags: dict[str, Any]) -> None:
             err.print(fault, markup=False)
         raise typer.Exit(USAGE)
     signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, _hung_up)
     origin = _origin(settings)
     with TemporaryDirectory(prefix="runner-policy-") as place:
         settings = settings.model_copy(update={"run": Path(place)})
@@ -239,6 +240,11 @@ def _taken(host: str, port: int) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def _hung_up(*_: object) -> None:
+    """End as at SIGTERM; where there are several workers uvicorn has a meaning of its own for it."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end(*_: object) -> None:

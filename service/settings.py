@@ -10,6 +10,7 @@ import json
 from ipaddress import ip_address
 from pathlib import Path  # noqa: TC003  # pydantic reads the annotations
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from platformdirs import user_state_path
 from pydantic import Field, SecretStr, field_validator
@@ -59,7 +60,9 @@ class Settings(BaseSettings):
     log_labels: Annotated[dict[str, str], NoDecode] = Field({}, description="labels of every record, as JSON")
     log_queue: int = Field(10_000, ge=100, le=1_000_000, description="how many decisions may wait to be recorded")
     log_time: float = Field(5.0, gt=0, le=600, description="how long the log's store may take for a write")
-    log_spill: Path | None = Field(None, description="the folder for records that the store does not take; by default beside the local log")
+    log_spill: Path | None = Field(
+        None, description="the folder for records that the store does not take; by default in the user's state folder, one for each log"
+    )
     log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes may lie there")
     log_keep_days: float | None = Field(30, gt=0, description="how long records are kept; `none` for as long as there is room")
     log_keep_size: int | None = Field(8 << 30, ge=1 << 20, description="how many bytes of records are kept, about; `none` for any number")
@@ -105,8 +108,13 @@ class Settings(BaseSettings):
         return text or f"sqlite:///{state_folder() / 'decisions.db'}"
 
     def spill_folder(self) -> Path:
-        """Where records lie that the store does not take; another log's are never among them, unless that is said."""
-        return self.log_spill or state_folder() / "spill" / hashlib.sha256((self.log_url() or OFF).encode()).hexdigest()[:16]
+        """Where records lie that the store does not take; another log's are never among them, unless that is said.
+
+        Who asks for the log, and with which password, makes no other log of it.
+        """
+        url = urlsplit(self.log_url() or OFF)
+        log = url._replace(scheme=url.scheme.partition("+")[0], netloc=url.netloc.rpartition("@")[2]).geturl()
+        return self.log_spill or state_folder() / "spill" / hashlib.sha256(log.encode()).hexdigest()[:16]
 
 
 def state_folder() -> Path:

@@ -12,6 +12,8 @@ from importlib.metadata import version
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
+from policy.decision import ID_START, id_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,8 +28,6 @@ NAME: Final = "runner-policy"
 EXPORTER, PROTOCOL = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_PROTOCOL"
 HTTP: Final = "http/protobuf"
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
-ID_START: Final = b'{"decision_id":"'
-ID_END: Final = len(ID_START) + 36
 FAILED: Final = 500
 
 
@@ -126,7 +126,7 @@ class Tracing:
                 if message["type"] == "http.response.start":
                     status = message["status"]
                 elif span.is_recording() and not message.get("more_body", False) and message.get("body", b"").startswith(ID_START):
-                    span.set_attribute("runner_policy.decision_id", message["body"][len(ID_START) : ID_END].decode())
+                    span.set_attribute("runner_policy.decision_id", id_of(message["body"]))
                 await send(message)
 
             try:

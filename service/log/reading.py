@@ -1,6 +1,6 @@
 """Questions to the decision log: the newest records first, by what they say, a page at a time.
 
-Owns the filters and their words. A question looks at a bounded number of records, so that a rare word cannot keep
+Owns what the filters mean; ``asking`` has their names and legal values. A question looks at a bounded number of records, so that a rare word cannot keep
 the store busy; the next one goes on where it stopped. Nothing is held in the store between two.
 """
 
@@ -14,12 +14,12 @@ from msgspec import Struct
 from sqlalchemy import select
 
 from policy.errors import Misfit, RequestInvalid, listed, quoted
-from policy.precedence import Outcome, Runner
+from service.log.asking import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, NULL, RULE, TEXT, TEXTS, UNITS
 from service.log.record import Record, first_id, record
 from service.log.store import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
     from sqlalchemy import Select
@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     Query: TypeAlias = Select[Any]
 
 MOST: Final = 1000
-USUAL: Final = 100
+"""How many records the store is asked for at once."""
 LOOKED_AT: Final = 20_000
 """How many records one question looks at."""
-ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-AGO: Final = re.compile(r"([0-9]{1,5})(s|m|h|d)")
-UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-TEXTS: Final = ("runner", "outcome", "vllm_version", "requested_by", "path", "revision")
-MAX_TEXT: Final = 256
-NULL: Final = "null"
-CHOICES: Final = {"runner": (*Runner, NULL), "outcome": (*Outcome, NULL)}
-RULE: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+STARTS: Final = {"true": True, "false": False}
+_MOMENT: Final = "a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+LEGAL: Final = {
+    **dict.fromkeys(TEXTS, f"a text of at most {MAX_TEXT} characters"),
+    **{name: listed(choices) for name, choices in CHOICES.items()},
+    "starts": listed(STARTS),
+    "rule": "a rule's id",
+    **dict.fromkeys(BOUNDS, _MOMENT),
+    "limit": f"a whole number from 1 to {MAX_LIMIT}",
+}
+"""What each filter may be, in words."""
 
 
 class Asked(Struct, frozen=True):
@@ -51,7 +54,7 @@ class Asked(Struct, frozen=True):
     rule: str | None = None
     since: str | None = None
     until: str | None = None
-    limit: int = USUAL
+    limit: int = DEFAULT_LIMIT
 
 
 class Page(Struct, frozen=True):
@@ -61,53 +64,56 @@ class Page(Struct, frozen=True):
     next: str | None
 
 
-FILTERS: Final = (*TEXTS, "starts", "rule", "since", "until", "limit")
-
-
-def read_asked(members: Mapping[str, str]) -> Asked:
-    """What a query asks.
+def read_asked(parameters: Iterable[tuple[str, str]]) -> Asked:
+    """What a query asks, of its parameters as they stand in it.
 
     Raises:
-        RequestInvalid: with every fault.
+        RequestInvalid: with every fault; a filter that stands twice is one.
     """
-    faults = [Misfit("", f"unknown parameter {quoted(name)}; legal: {listed(FILTERS)}") for name in members if name not in FILTERS]
-
-    def fault(name: str, legal: str) -> None:
-        faults.append(Misfit("", f"{name}: {quoted(members[name])} is not legal; legal: {legal}"))
-
-    texts = {name: members[name] for name in TEXTS if name in members}
-    for name, text in texts.items():
-        if name in CHOICES and text not in CHOICES[name]:
-            fault(name, listed(CHOICES[name]))
-        elif not text or len(text) > MAX_TEXT or "\0" in text:
-            fault(name, f"a text of at most {MAX_TEXT} characters")
-    if "path" in texts:
-        texts["path"] = texts["path"].removeprefix("/")
-    starts = {"true": True, "false": False}.get(members.get("starts", ""))
-    if "starts" in members and starts is None:
-        fault("starts", "`true`, `false`")
-    rule = members.get("rule")
-    if rule is not None and not RULE.fullmatch(rule):
-        fault("rule", "a rule's id")
-    bounds = {name: _bound(members[name]) for name in ("since", "until") if name in members}
-    for name, bound in bounds.items():
-        if bound is None:
-            fault(name, "a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`")
-    limit = members.get("limit", str(USUAL))
-    if not limit.isdecimal() or len(limit) > len(str(MOST)) or not 1 <= int(limit) <= MOST:
-        fault("limit", f"a whole number from 1 to {MOST}")
+    given: dict[str, list[str]] = {}
+    for name, text in parameters:
+        given.setdefault(name, []).append(text)
+    faults = [Misfit("", f"unknown parameter {quoted(name)}; legal: {listed(FILTERS)}") for name in given if name not in FILTERS]
+    values: dict[str, Any] = {}
+    for name in FILTERS:
+        stated = given.get(name, [])
+        if len(stated) > 1:
+            faults.append(Misfit("", f"{name}: stands {len(stated)} times; keep one"))
+        for text in dict.fromkeys(stated):
+            values[name] = _value(name, text)
+            if values[name] is None:
+                faults.append(Misfit("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
     if faults:
         raise RequestInvalid(faults)
-    return Asked(texts, starts, rule, bounds.get("since"), bounds.get("until"), int(limit))
+    texts = {name: values.pop(name) for name in TEXTS if name in values}
+    return Asked(texts, **values)
+
+
+def _value(name: str, text: str) -> str | bool | int | None:
+    """What a filter's text means; ``None`` where it is not legal."""
+    if name in CHOICES:
+        return text if text in CHOICES[name] else None
+    if name in TEXTS:
+        legal = len(text) <= MAX_TEXT and re.fullmatch(TEXT, text)
+        return (text.removeprefix("/") if name == "path" else text) if legal else None
+    if name in BOUNDS:
+        return _bound(text)
+    match name:
+        case "starts":
+            return STARTS.get(text)
+        case "rule":
+            return text if re.fullmatch(RULE, text) else None
+        case _:
+            fits = text.isdecimal() and len(text) <= len(str(MAX_LIMIT)) and 1 <= int(text) <= MAX_LIMIT
+            return int(text) if fits else None
 
 
 def _bound(text: str) -> str | None:
     """The id that a moment, a time ago or an id stands for."""
-    if ID.fullmatch(text):
+    if re.fullmatch(ID, text):
         return text
-    ago = AGO.fullmatch(text)
-    if ago:
-        return first_id(datetime.now(UTC) - timedelta(**{UNITS[ago[2]]: int(ago[1])}))  # five digits of days do not lead before the year 1
+    if re.fullmatch(AGO, text):
+        return first_id(datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])}))  # five digits of days do not lead before the year 1
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -136,7 +142,7 @@ def one(store: Store, decision_id: str) -> Record | None:
     Raises:
         StoreFailed: the store cannot be asked.
     """
-    if not ID.fullmatch(decision_id):
+    if not re.fullmatch(ID, decision_id):
         return None
     rows = store.rows(select(TABLE).where(TABLE.c.decision_id == decision_id))
     return record(rows[0]) if rows else None

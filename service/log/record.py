@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from policy.decision import id_of
 from policy.recent import remember
 from policy.releases import series
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from policy.request import Request
 
 encode: Final = msgspec.json.Encoder().encode
-ID_START: Final = len('{"decision_id":"')
-ID_END: Final = ID_START + 36
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ERASED: Final = ["/input/deployment"]
 
@@ -119,8 +118,8 @@ def _result(answer: Answer) -> bytes:
     """The decision without what explains it, and without arguments that decide nothing, which may be anything."""
     if answer.decision is None:
         return answer.json
-    made_at = answer.json[ID_START:ID_END].decode()  # an answer that was kept has another id each time
-    return encode(replace(answer.decision, decision_id=made_at, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
+    own = id_of(answer.json)  # an answer that was kept has another one each time
+    return encode(replace(answer.decision, decision_id=own, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
 
 
 def row(noted: Line, labels: str) -> Row:

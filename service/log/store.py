@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sqlite3
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import BoundedSemaphore, Timer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 CONNECTIONS: Final = 4
 """How many questions one process asks at once."""
+
+UNDEFINED_TABLE: Final = "42P01"
+"""PostgreSQL's code for it."""
 
 TABLE: Final = Table(
     "decisions",
@@ -50,6 +54,10 @@ TABLE: Final = Table(
 
 class StoreFailed(PolicyError):
     """The store could not be asked or written."""
+
+
+class NotMade(StoreFailed):
+    """Nothing was ever written to the store: its file or its table is not there."""
 
 
 class NoStore(PolicyError):
@@ -180,9 +188,14 @@ class Store:
                 finally:
                     timer.cancel()
         except (SQLAlchemyError, OSError) as error:
-            raise StoreFailed(said(error)) from error
+            raise (NotMade if self._is_not_made(error) else StoreFailed)(said(error)) from error
         finally:
             self._turns.release()
+
+    def _is_not_made(self, error: Exception) -> bool:
+        if is_file(self.url):
+            return not Path(self.url.database or "").exists() or "no such table" in str(error)
+        return getattr(getattr(error, "orig", None), "sqlstate", None) == UNDEFINED_TABLE
 
 
 def _file(url: URL, seconds: float) -> Engine:

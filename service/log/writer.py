@@ -35,12 +35,10 @@ class Writer:
     """A store that is written; it is connected to, made and brought up to date where that is needed."""
 
     def __init__(self, url: URL, seconds: float, *, durable: bool = False) -> None:
-        """``seconds`` is the patience with it; ``durable`` syncs each commit of SQLite to the disk."""
+        """``seconds`` is the patience with it; with ``durable`` each commit is on the disk of SQLite, or of the server, when it is done."""
         self._is_file = is_file(url)
         self._database = url.database
-        self._engine = (
-            _file(url, seconds, durable=durable) if self._is_file else create_engine(url, poolclass=NullPool, connect_args=connected_to(url, seconds))
-        )
+        self._engine = (_file if self._is_file else _server)(url, seconds, durable=durable)
         self._connection: Connection | None = None
         self._driver: Any = None
         self._lock = threading.Lock()

@@ -1,27 +1,27 @@
 """What may stand in the address of a call that shows.
 
-Owns the parameters as the document has them; they are read by the routes, and those of the log by ``service.log.reading``.
+Owns the parameters as the document has them; they are read by the routes, and those of the log, whose legal values are
+``service.log.asking``'s, by ``service.log.reading``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.precedence import Outcome, Runner
 from policy.releases import MAX_VERSION, series
+from service.log import asking
 
 if TYPE_CHECKING:
     from policy.releases import Releases
 
-NULL: Final = "null"
-WORD: Final = "^[a-z0-9]+(-[a-z0-9]+)*$"
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-ID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-TEXT: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": r"^[^\u0000]+$"}
+RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{asking.RULE}$", "examples": ["kv-connector-fallback"]}
+TEXT: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": asking.MAX_TEXT, "pattern": f"^{asking.TEXT}$"}
+CHOICES: Final = {name: {"enum": list(legal)} for name, legal in asking.CHOICES.items()}
 MOMENT: Final[dict[str, Any]] = {
     "anyOf": [
-        {"type": "string", "pattern": r"^[0-9]{1,5}[smhd]$", "description": "a time ago", "examples": ["30m", "12h", "7d"]},
-        {"type": "string", "pattern": ID, "description": "a `decision_id`"},
+        {"type": "string", "pattern": f"^{asking.AGO}$", "description": "a time ago", "examples": ["30m", "12h", "7d"]},
+        {"type": "string", "pattern": f"^{asking.ID}$", "description": "a `decision_id`"},
         {
             "type": "string",
             "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{3})?)?(Z|[+-]0[0-9]:00)?)?$",
@@ -30,18 +30,19 @@ MOMENT: Final[dict[str, Any]] = {
         },
     ]
 }
+LIMIT: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": asking.MAX_LIMIT, "default": asking.DEFAULT_LIMIT}
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "runner": (f"the runner that was decided; `{NULL}` where none was", {"enum": [*map(str, Runner), NULL]}),
-    "outcome": (f"by what kind of step; `{NULL}` where no runner was", {"enum": [*map(str, Outcome), NULL]}),
+    "runner": (f"the runner that was decided; `{asking.NULL}` where none was", CHOICES["runner"]),
+    "outcome": (f"by what kind of step; `{asking.NULL}` where no runner was", CHOICES["outcome"]),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
     "requested_by": ("who asked: the name of a token, or an address", {**TEXT, "examples": ["controller", "127.0.0.1"]}),
     "path": ("the call, with its first slash or without", {**TEXT, "examples": ["v1/decisions", "v1/decisions/batch", "v1/admission"]}),
     "revision": ("the revision of the rules that decided", TEXT),
     "starts": ("whether vLLM would start", {"type": "boolean"}),
-    "rule": ("a rule that stands in the reasons, by its id", {"type": "string", "pattern": WORD, "examples": ["kv-connector-fallback"]}),
+    "rule": ("a rule that stands in the reasons, by its id", RULE),
     "since": ("the first moment, or the first record", MOMENT),
     "until": ("the moment, or the record, before which", MOMENT),
-    "limit": ("how many records are shown at most", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
+    "limit": ("how many records are shown at most", LIMIT),
 }
 
 
@@ -65,7 +66,7 @@ def version(releases: Releases) -> dict[str, Any]:
 
 def of(path: str, releases: Releases) -> list[dict[str, Any]]:
     """The parameters of a call."""
-    rule = in_path("rule_id", "the id of a rule", {"type": "string", "pattern": WORD, "examples": ["kv-connector-fallback"]})
+    rule = in_path("rule_id", "the id of a rule", RULE)
     verbose = in_query("verbose", "say what is loaded, and what came of the last try to load another", {"type": "string"}, allowEmptyValue=True)
     known_tag = {
         "name": "if-none-match",

@@ -1,24 +1,29 @@
-"""What no client can bring about: a new day, and an engine that does not finish."""
+"""What no client can bring about: a new day, an engine that does not finish, and a fault of ours."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
+from pydantic import SecretStr
 
 from policy.errors import EngineFailed, PolicyError
 from service.answers import Answers
+from service.app import create_app
 from service.metrics import Metrics
 from service.models import Models
-from service.problems import ProblemFault, problem_of
+from service.problems import KINDS, ProblemFault, problem_of
 from service.recording import Asking, Recorder
 from service.reload import Published
 from service.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from policy.policy import Policy
 
@@ -65,3 +70,28 @@ def test_an_error_that_is_no_client_s_business_is_no_problem() -> None:
     with pytest.raises(PolicyError) as raised:
         problem_of(error)
     assert raised.value is error
+
+
+@pytest.mark.parametrize("path", ["/v1/decisions", "/v1/decisions/batch"])
+def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(app.served.answers, "asked", fail)
+    monkeypatch.setattr(app.served.answers, "item", fail)
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+            with pytest.raises(RuntimeError):
+                await client.post(path, json={"items": [{}]})
+
+    asyncio.run(ask())
+    counted = {sample[1]: sample[2] for sample in app.served.metrics.snapshot().samples if sample[0] == "runner_policy_requests"}
+    assert counted == {(path, "500"): 1, ("/v1/decisions", "200"): 0}
+
+
+def test_every_kind_of_problem_is_in_the_table_for_readers(root: Path) -> None:
+    rows = [f"| `{kind}` | {status} | {title} |" for kind, (status, title) in sorted(KINDS.items(), key=lambda item: item[1][0])]
+    assert "\n".join(["| kind | status | title |", "|---|---|---|", *rows, ""]) in (root / "docs/decision.md").read_text("utf-8")

@@ -11,7 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from service.log.reading import FILTERS, MOST, USUAL
+from policy.errors import RequestInvalid
+from service.log.asking import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
+from service.log.reading import read_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from .conftest import Server
+    from .conftest import Done, Server
 
 Operation = tuple[str, str, dict[str, Any]]
 JSON = "application/json"
@@ -307,7 +309,31 @@ def test_every_parameter_of_the_log_is_described(document: dict[str, Any]) -> No
     parameters = document["paths"]["/v1/log"]["get"]["parameters"]
     assert sorted(parameter["name"] for parameter in parameters) == sorted(FILTERS)
     limit = next(parameter["schema"] for parameter in parameters if parameter["name"] == "limit")
-    assert (limit["maximum"], limit["default"]) == (MOST, USUAL)
+    assert (limit["maximum"], limit["default"]) == (MAX_LIMIT, DEFAULT_LIMIT)
+
+
+TEXTS = ["v1", "null", "default", "true", "NO", "a-b", "a b", "", "x" * 256, "x" * 257, "\0", "0", "1", "1000", "1001", "7d", "99999h", "999999d", "7w", "soon"]
+TEXTS += ["2026-11-21", "2026-11-21T12:00:00Z", "2026-21-11", "01a1feba-135c-7656-a303-4a8904f82d19", "01A1FEBA-135C-7656-A303-4A8904F82D19"]
+
+
+def test_the_schema_of_each_parameter_of_the_log_takes_what_the_service_takes(document: dict[str, Any]) -> None:
+    for parameter in document["paths"]["/v1/log"]["get"]["parameters"]:
+        name, schema = parameter["name"], parameter["schema"]
+        for text in TEXTS:
+            value = json.loads(text) if text.isdecimal() or text in {"true", "false"} else text
+            fitting = fits(document, schema, value if schema.get("type") in {"integer", "boolean"} else text) == []
+            try:
+                read_asked([(name, text)])
+            except RequestInvalid:
+                taken = False
+            else:
+                taken = True
+            assert (name, text, fitting) == (name, text, taken)
+
+
+def test_the_document_is_made_without_the_database_s_library(run: Callable[..., Done]) -> None:
+    done = run("-c", "import sys, service.openapi; print('sqlalchemy' in sys.modules)", program="python")
+    assert (done.code, done.out) == (0, "False\n"), done.err
 
 
 def test_logged_decisions_fit_their_schemas(serve: Callable[..., AbstractContextManager[Server]]) -> None:

@@ -27,16 +27,27 @@ from service.log.writing import Log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
 
     import httpx
 
     from policy.policy import Policy
     from service.log.record import Noted
 
-run, call, serve, on_terminal = doors.run, doors.call, doors.serve, doors.on_terminal
+run, call, on_terminal = doors.run, doors.call, doors.on_terminal
 TODAY = date(2026, 1, 1)
 FACTS = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
 LABELS = '{"id":"tests"}'
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[doors.Server]]:
+    """Starts a server that keeps a log, with flags and variables of one's own."""
+
+    def start(*arguments: str, **variables: str) -> AbstractContextManager[doors.Server]:
+        return doors.serving(tmp_path, *arguments, **{"RUNNER_POLICY_LOG": "", **variables})
+
+    return start
 
 
 @pytest.fixture(scope="session")
@@ -143,20 +154,20 @@ async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterat
     try:
         yield log
     finally:
-        await log.close(20)
+        await log.close(doors.PATIENCE)
 
 
-async def until(holds: Callable[[], object], log: Log | None = None, seconds: float = 30.0) -> None:
+async def until(holds: Callable[[], object], log: Log | None = None) -> None:
     """Wait until something holds."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + doors.PATIENCE
     while not holds():
         assert time.monotonic() < ends, log.state() if log is not None else "it does not come true"
         await asyncio.sleep(0.01)
 
 
-def becomes(holds: Callable[[], object], seconds: float = 30.0) -> None:
+def becomes(holds: Callable[[], object]) -> None:
     """The same, in a test without a loop."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + doors.PATIENCE
     while not holds():
         assert time.monotonic() < ends, "it does not come true"
         time.sleep(0.01)

@@ -143,13 +143,13 @@ def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callable[...,
     assert server is not None
 
     async def test() -> None:
-        async with keeping(on_server, patience=1) as log:
+        async with keeping(on_server, patience=2) as log:
             ids = note(log, noted, 5)
             await safe(log)
             with server.frozen():
                 ids += note(log, noted, 5)
                 await safe(log)
-                assert told(log, "written", "spilled", "store_up", "last_error") == [5, 5, False, "the store does not answer in 1 s"]
+                assert told(log, "written", "spilled", "store_up", "last_error") == [5, 5, False, "the store does not answer in 2 s"]
                 ids += note(log, noted, 5)
                 await safe(log)
                 assert log.counts.spilled == 10
@@ -165,7 +165,7 @@ def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(on_ser
 
     async def test() -> None:
         with server.frozen():
-            async with keeping(on_server, patience=1) as log:
+            async with keeping(on_server, patience=2) as log:
                 ids = note(log, noted, 5)
                 await safe(log)
                 assert log.counts.spilled == 5
@@ -178,7 +178,7 @@ def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(on_ser
 
 def test_a_table_that_another_holds_is_waited_for_and_then_given_up(place: Place, noted: Callable[..., Noted]) -> None:
     async def test() -> None:
-        async with keeping(place, patience=1) as log:
+        async with keeping(place, patience=2) as log:
             ids = note(log, noted, 5)
             await safe(log)
             with closing(place.hold()):
@@ -314,6 +314,34 @@ def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(place:
     going(test())
 
 
+SAYS_ITS_COMMITS = """
+    CREATE TABLE commits (setting text);
+    CREATE FUNCTION said() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO commits VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$;
+    CREATE TRIGGER said BEFORE INSERT ON decisions FOR EACH ROW EXECUTE FUNCTION said();
+"""
+
+
+@pytest.mark.parametrize(("kept", "setting"), [({"durable": True}, "on"), ({"durable": False}, "off")])
+def test_a_decision_that_must_be_safe_is_on_the_servers_disk_however_it_is_set_up(
+    on_server: Place, noted: Callable[..., Noted], kept: dict[str, Any], setting: str
+) -> None:
+    server = on_server.server
+    assert server is not None
+    with server.connection(on_server.url) as connection:
+        connection.execute(SAYS_ITS_COMMITS)
+        connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET synchronous_commit = off')
+
+    async def test() -> None:
+        async with keeping(on_server, **kept) as log:
+            await log.recorded(noted())
+            await until(lambda: log.counts.written == 1, log)
+
+    going(test())
+    with server.connection(on_server.url) as connection:
+        assert connection.execute("SELECT setting FROM commits").fetchall() == [(setting,)]
+
+
 def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(sqlite: Place, noted: Callable[..., Noted]) -> None:
     async def test() -> None:
         async with keeping(sqlite, patience=1, durable=True) as log:
@@ -383,7 +411,7 @@ def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: Callab
     """Two keepers look at the same time."""
 
     async def test() -> None:
-        async with keeping(place, patience=1) as log:
+        async with keeping(place, patience=2) as log:
             note(log, noted, 1)
             await safe(log)
             with closing(place.hold()):
@@ -406,7 +434,7 @@ def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: Callab
 
 def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(sqlite: Place, noted: Callable[..., Noted]) -> None:
     async def spill() -> None:
-        async with keeping(sqlite, patience=1) as log:
+        async with keeping(sqlite, patience=2) as log:
             note(log, noted, 1)
             await safe(log)
             with closing(sqlite.hold()):
@@ -436,7 +464,7 @@ def test_a_keeper_ends_with_its_process_though_the_store_hangs(on_server: Place,
     assert server is not None
 
     async def test() -> None:
-        async with keeping(on_server, patience=1) as log:
+        async with keeping(on_server, patience=2) as log:
             ids = note(log, noted, 5)
             await safe(log)
             with server.frozen():

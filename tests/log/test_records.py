@@ -48,8 +48,8 @@ SECRETS = ("sk-argument", "hf-variable", "env-secret", "of-the-process", "unknow
 
 
 def items(client: httpx.Client, **asked: str) -> list[dict[str, Any]]:
-    """The newest records; none for as long as the store is not made."""
-    found: list[dict[str, Any]] = client.get("/v1/log", params={"limit": "1000", **asked}).json().get("items", [])
+    """The newest records."""
+    found: list[dict[str, Any]] = client.get("/v1/log", params={"limit": "1000", **asked}).json()["items"]
     return found
 
 
@@ -206,7 +206,7 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
     import os  # noqa: PLC0415
     import subprocess  # noqa: PLC0415
 
-    from doors.conftest import BIN, ROOT, Server, environment, listening  # noqa: PLC0415
+    from doors.conftest import BIN, PATIENCE, ROOT, Server, environment, listening  # noqa: PLC0415
 
     ours, theirs = os.pipe()
     variables = {"RUNNER_POLICY_PORT": "0", "XDG_STATE_HOME": str(tmp_path), "RUNNER_POLICY_LOG": "off", "RUNNER_POLICY_LOG_STDOUT": "true"}
@@ -225,7 +225,7 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
         process.terminate()
         first = os.read(ours, 1 << 20)
         os.close(ours)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     assert json.loads(first.partition(b"\n")[0])["path"] == "v1/decisions/batch"
 
 

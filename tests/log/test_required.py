@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
-from doors.conftest import BIN, ROOT, Server, environment, listening
+from doors.conftest import BIN, PATIENCE, ROOT, Server, environment, listening
 from log.conftest import FACTS, becomes, counts, settled
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def in_a_group(place: Place, **variables: str) -> Iterator[Server]:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
+            process.wait(PATIENCE)
 
 
 def asking(server: Server, answered: list[str], enough: threading.Event) -> None:
@@ -72,10 +72,10 @@ def test_every_answer_that_was_given_is_there_though_everything_was_killed(place
         threads = [threading.Thread(target=asking, args=(server, answered, enough)) for _ in range(3)]
         for thread in threads:
             thread.start()
-        assert enough.wait(60)
+        assert enough.wait(PATIENCE)
         os.killpg(server.process.pid, signal.SIGKILL)
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
     assert set(answered) <= set(place.ids())
 
 
@@ -96,7 +96,7 @@ def test_the_end_of_the_service_waits_for_its_log(sqlite: Place) -> None:
         lines = (json.dumps(ASKED) + "\n") * 1000
         answer = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"}).text
         os.killpg(server.process.pid, signal.SIGTERM)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(PATIENCE) == 0
     assert sorted(json.loads(line)["decision_id"] for line in answer.splitlines()) == sqlite.ids()
 
 
@@ -145,7 +145,7 @@ def test_no_decision_is_answered_that_is_not_safe(serve: Callable[..., AbstractC
 def test_decisions_go_on_while_the_store_hangs(serve: Callable[..., AbstractContextManager[Server]], on_server: Place) -> None:
     server = on_server.server
     assert server is not None
-    variables = {"RUNNER_POLICY_LOG": on_server.url, "RUNNER_POLICY_LOG_REQUIRED": "true", "RUNNER_POLICY_LOG_TIME": "1"}
+    variables = {"RUNNER_POLICY_LOG": on_server.url, "RUNNER_POLICY_LOG_REQUIRED": "true", "RUNNER_POLICY_LOG_TIME": "3"}
     with serve(**variables) as service, service.client() as client:
         answered = [client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]]
         becomes(lambda: len(on_server.ids()) == 1)

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from doors.conftest import PATIENCE
 from log.conftest import Place, becomes, going, id_of, keeping, made, until
 from postgres import binaries
+from pydantic import SecretStr
 from uuid_utils import uuid7
 
 from service.log.record import Row, first_id
 from service.log.schema import HEAD, VERSIONS
 from service.log.store import StoreFailed, read_url
 from service.log.writer import Writer
+from service.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +74,7 @@ def test_several_processes_at_once_make_a_store_once(kind: str, new: Place, requ
     for process in processes:
         assert process.stdin is not None
         process.stdin.close()
-    assert [(process.wait(60), process.stderr.read() if process.stderr else b"") for process in processes] == [(0, b"")] * 2
+    assert [(process.wait(PATIENCE), process.stderr.read() if process.stderr else b"") for process in processes] == [(0, b"")] * 2
     for process in processes:
         assert process.stderr is not None
         process.stderr.close()
@@ -187,3 +190,23 @@ def test_a_dump_of_a_database_that_is_written_is_restored(on_server: Place) -> N
     subprocess.run([binaries() / "pg_restore", "--no-owner", f"--dbname={restored.url}"], input=dump.stdout, check=True)
     assert restored.ids() == on_server.ids()[:1000]
     made(restored)
+
+
+LOG = "postgresql://runner:secret@db.example.org:5432/log"
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [
+        (LOG.replace("secret", "rotated"), True),
+        (LOG.replace("runner:secret@", ""), True),
+        (LOG.replace("postgresql:", "postgresql+psycopg:"), True),
+        (LOG.replace("5432", "5433"), False),
+        (LOG.replace("db.", "other."), False),
+        (f"{LOG}2", False),
+        ("sqlite:////var/lib/log.db", False),
+    ],
+)
+def test_what_a_log_could_not_take_is_found_again_after_its_password_was_changed(url: str, same: bool) -> None:  # noqa: FBT001  # a table's column
+    folders = [Settings(log=SecretStr(each)).spill_folder() for each in (LOG, url)]
+    assert (len(set(folders)) == 1) == same

@@ -8,8 +8,9 @@ import re
 import shutil
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from service.access import entry_of, new_token
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 RULE = "house/kv-connector-fallback.yaml"
 TITLE = "title: KV connectors stay on V1"
@@ -42,6 +44,19 @@ def until(found: Callable[..., Any], *arguments: Any) -> Any:
             return value
         assert time.monotonic() < ends, "it does not come about"
         time.sleep(0.01)
+
+
+class Pinned(httpx.HTTPTransport):
+    """Has a connection to one of several processes that listen: while it is opened, ``alone`` keeps the others from taking it."""
+
+    def __init__(self, alone: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__(verify=False, trust_env=False)
+        self._alone = alone
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        is_kept = any(not connection.has_expired() for connection in self._pool.connections)  # the server closes those that are idle
+        with nullcontext() if is_kept else self._alone():
+            return super().handle_request(request)
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,7 @@ class Service:
 
     def said(self) -> list[dict[str, Any]]:
         """The lines of its log that are whole."""
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+        return [json.loads(line) for line in self.log.read_text().rpartition("\n")[0].splitlines() if line.startswith("{")]
 
     def says(self, message: str) -> list[dict[str, Any]]:
         """The lines with this message."""
@@ -97,21 +112,37 @@ class Service:
         started = [int(found) for found in re.findall(r"Started server process \[(\d+)\]", self.log.read_text())]
         return [pid for pid in started if lives(pid)]
 
-    def client_of_each(self, pids: list[int]) -> dict[int, httpx.Client]:
-        """A client with a connection to each worker: the others are halted while it connects."""
-        found = {}
-        for pid in pids:
-            others = [other for other in pids if other != pid]
+    def times_ready(self) -> int:
+        """How many workers have become ready so far."""
+        return self.log.read_text().count("Application startup complete")
+
+    @contextmanager
+    def only(self, pid: int) -> Iterator[None]:
+        """The other workers are halted."""
+        others = [other for other in self.workers() if other != pid]
+        try:
             for other in others:
                 os.kill(other, signal.SIGSTOP)
-            try:
-                until(lambda halted: all(state_of_process(other) == "T" for other in halted), others)
-                found[pid] = self.client()
-                found[pid].get("/livez").raise_for_status()
-            finally:
-                for other in others:
+            until(lambda: all(state_of_process(other) == "T" or not lives(other) for other in others))
+            yield
+        finally:
+            for other in others:
+                with suppress(ProcessLookupError):
                     os.kill(other, signal.SIGCONT)
+
+    def client_of_each(self) -> dict[int, httpx.Client]:
+        """A client of each worker, which no other one answers."""
+        found = {pid: self.client(transport=Pinned(partial(self.only, pid))) for pid in self.workers()}
+        for client in found.values():
+            client.get("/livez").raise_for_status()
         return found
+
+    def everywhere(self, path: str, holds: Callable[[Any], object]) -> None:
+        """Wait until something holds of the document that each worker shows."""
+        clients = self.client_of_each().values()
+        until(lambda: all(holds(client.get(path).json()) for client in clients))
+        for client in clients:
+            client.close()
 
 
 def state_of_process(pid: int) -> str:
@@ -147,7 +178,7 @@ def started(folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, to
 
             service = Service(process, until(listens), log, tls or False, token)
             workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
-            until(lambda: log.read_text().count("Application startup complete") >= workers)
+            until(lambda service: service.times_ready() >= workers, service)
             yield service
         finally:
             for client in service.opened if service is not None else ():
@@ -173,13 +204,26 @@ def folder(root: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(root / "rules", tmp_path / "policy"))
 
 
+def put(file: Path, text: str) -> None:
+    """Write a file as an editor does: a new one is moved to its place, and nobody sees half of it."""
+    other = file.with_name(f".{file.name}.swp")
+    other.write_text(text)
+    other.replace(file)
+
+
 def edit(file: Path, old: str, new: str) -> None:
-    """Change a file as an editor does: a new one is moved to its place."""
+    """Change a file."""
     text = file.read_text()
     assert old in text
-    other = file.with_name(f".{file.name}.swp")
-    other.write_text(text.replace(old, new))
-    other.replace(file)
+    put(file, text.replace(old, new))
+
+
+def read(path: Path) -> bytes:
+    """What a file has; nothing where it has just gone, as those of a process do that ends."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def retitled(folder: Path, title: str) -> None:
@@ -203,9 +247,7 @@ class Tokens:
         return self.texts[name]
 
     def write(self) -> None:
-        other = self.path.with_suffix(".part")
-        other.write_text("tokens:\n" + "".join(self.entries.values()))
-        other.replace(self.path)
+        put(self.path, "tokens:\n" + "".join(self.entries.values()))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doors.conftest import BIN
 
-from .conftest import QWEN, until
+from .conftest import QWEN, put, read, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,23 +166,15 @@ def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(serve: Callable[
         answers += [client.post("/v1/decisions", content=body, headers={"authorization": f"Bearer {sent['all']}"}).content for body in bad]
         text = sent["all"]
         mistaken = f"tokens:\n  - {text}\n  - name: {text}\n    sha256: {text}\n    scopes: [{text}]\n    until: {text}\n    {text}: 1\n"
-        all_tokens.path.write_text(mistaken)
-        until(lambda: "the ones before hold" in service.log.read_text())
-        commands = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path))
+        put(all_tokens.path, mistaken)
+        until(lambda: service.log.read_text().count("the ones before hold") >= 2)
+        commands = b"".join(map(read, Path("/proc").glob("[0-9]*/cmdline")))
         all_tokens.path.unlink()
-        seen = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    seen += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+        seen = [read(path) for path in tmp_path.rglob("*") if path.is_file()]
+    seen += [read(path) for path in tmp_path.rglob("*") if path.is_file()]
     everything = b"".join([*answers, *seen, commands])
     assert [name for name, token in sent.items() if token.encode() in everything] == []
     assert len(seen) > 5
-
-
-def readable(path: Path) -> bool:
-    try:
-        path.read_bytes()
-    except OSError:
-        return False
-    return True
 
 
 # the file changes
@@ -210,13 +202,13 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
             None: "cannot be read",
         }.items():
             before = len(service.says("the file of tokens was refused; the ones before hold"))
-            tokens.path.unlink(missing_ok=True) if text is None else tokens.path.write_text(text)
+            tokens.path.unlink() if text is None else put(tokens.path, text)
             until(lambda before: len(service.says("the file of tokens was refused; the ones before hold")) > before, before)
             assert says in service.says("the file of tokens was refused; the ones before hold")[-1]["error"]
             assert statuses(service, old, new) == [401, 200]
         third = tokens.add("controller-3", "read")
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])
-        tokens.path.write_text("tokens: []\n")
+        put(tokens.path, "tokens: []\n")
         until(lambda: statuses(service, new, third) == [401, 401])
 
 
@@ -225,22 +217,23 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
 
 def test_the_rate_is_the_caller_s_own(serve: Callable[..., Any], tokens: Tokens) -> None:
     eager, calm = tokens.add("eager", "decide", "read"), tokens.add("calm", "decide")
-    with serve("--tokens", str(tokens.path), RATE="0.2", token=calm) as service, service.client(eager) as client:
+    with serve("--tokens", str(tokens.path), RATE="0.001", token=calm) as service, service.client(eager) as client:
         answers = [client.post("/v1/decisions", json=QWEN) for _ in range(3)]
         probes = {client.get(path).status_code for path in ("/livez", "/readyz") for _ in range(5)}
         with service.client(calm) as other:
             assert other.post("/v1/decisions", json=QWEN).status_code == 200
     assert [answer.status_code for answer in answers] == [200, 429, 429]
-    assert (answers[1].headers["retry-after"].isdigit(), answers[1].json()["detail"]) == (True, "more than 0.2 requests a second; wait 5 s")
+    wait = answers[1].headers["retry-after"]
+    assert (wait.isdigit(), answers[1].json()["detail"]) == (True, f"more than 0.001 requests a second; wait {wait} s")
     assert probes == {200}
 
 
 def test_without_tokens_the_rate_is_that_of_an_address(serve: Callable[..., Any]) -> None:
-    with serve(RATE="5") as service, service.client() as client:
+    with serve(RATE="1") as service, service.client() as client:
         codes = [client.post("/v1/decisions", json=QWEN).status_code for _ in range(12)]
         other = client.post("/v1/decisions", json=QWEN, headers={"x-forwarded-for": "192.0.2.7"}).status_code
         until(lambda: client.get("/v1/policy").status_code == 200)
-    assert (codes[:5], 429 in codes, set(codes) <= {200, 429}, other) == ([200] * 5, True, True, 200)
+    assert (codes[0], set(codes), other) == (200, {200, 429}, 200)
 
 
 def test_the_command_makes_an_entry_that_lets_its_token_in(serve: Callable[..., Any], tokens: Tokens) -> None:

@@ -42,7 +42,7 @@ def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
 
 def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(serve: Callable[..., Any]) -> None:
     paths = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
-    with serve(BODY_TIME="1") as service, service.client() as client, ExitStack() as stack:
+    with serve(BODY_TIME="3") as service, service.client() as client, ExitStack() as stack:
         slow = {path: stack.enter_context(connected(service)) for path in paths}
         for path, connection in slow.items():
             connection.sendall(post(path, b"{", 100))
@@ -61,16 +61,17 @@ def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(s
         thread.start()
         while not service.metrics().get(series("/v1/admission", 408)):
             codes.add(client.post("/v1/decisions", json=QWEN).status_code)
+            time.sleep(0.05)
         stop.set()
         thread.join()
         answers = {path: everything(connection) for path, connection in slow.items()}
         after = client.post("/v1/decisions", json=QWEN).status_code
-        counted = {path: service.metrics()[series(path, 408)] for path in paths}
+        until(lambda: [service.metrics().get(series(path, 408)) for path in paths] == [1] * len(paths))
     assert {path: answer.split(b"\r\n")[0] for path, answer in answers.items()} == dict.fromkeys(paths, b"HTTP/1.1 408 Request Timeout")
     problem = json.loads(answers["/v1/decisions"].partition(b"\r\n\r\n")[2])
-    assert (problem["type"], problem["detail"]) == ("urn:runner-policy:problem:too-slow", "the body took more than 1 s to arrive; send it faster")
+    assert (problem["type"], problem["detail"]) == ("urn:runner-policy:problem:too-slow", "the body took more than 3 s to arrive; send it faster")
     assert b"connection: close" in answers["/v1/decisions"]
-    assert (codes, after, counted) == ({200}, 200, dict.fromkeys(paths, 1.0))
+    assert (codes, after) == ({200}, 200)
 
 
 def series(path: str, status: int) -> str:
@@ -80,11 +81,11 @@ def series(path: str, status: int) -> str:
 def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
     head = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with serve(BODY_TIME="1") as service, connected(service) as connection:
+    with serve(BODY_TIME="2") as service, connected(service) as connection:
         connection.sendall(head)
         began = time.monotonic()
         sent = 0
-        while time.monotonic() - began < 2.5:
+        while time.monotonic() - began < 4.5:
             connection.sendall(b"%x\r\n%b\r\n" % (len(line), line))
             sent += 1
             time.sleep(0.2)  # slower than nothing, faster than the bound
@@ -105,7 +106,7 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
         clients[2].close()
         until(lambda: service.client().post("/v1/decisions", json=QWEN).status_code == 200)
     assert (answer.status_code, answer.headers["content-type"], answer.headers["connection"]) == (503, "application/problem+json", "close")
-    assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "too many connections; close what is not needed, and try again")
+    assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "this process holds as many as it may; close what is not needed, and try again")
     assert (probes, again) == ([200, 200], [200] * 3)
     assert 'runner_policy_access_denied_total{reason="connections"} 2.0' in denied
 

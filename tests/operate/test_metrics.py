@@ -7,7 +7,6 @@ import re
 import signal
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from .conftest import QWEN, until
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DECISIONS = 'runner_policy_requests_total{path="/v1/decisions",status="200"}'
+BATCHES = 'runner_policy_requests_total{path="/v1/decisions/batch",status="200"}'
 COUNT = "runner_policy_decision_duration_seconds_count"
 
 
@@ -76,10 +76,15 @@ def test_every_path_that_is_none_of_ours_is_counted_as_one(serve: Callable[..., 
     assert {family.name.startswith("runner_policy_") for family in families} == {True}
 
 
+def told(metrics: dict[str, float]) -> list[float]:
+    """Numbers that several workers make together; those that nobody has made yet are 0."""
+    return [metrics[DECISIONS], metrics[COUNT], decisions(metrics), metrics["runner_policy_workers"], metrics.get(BATCHES, 0)]
+
+
 def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serve: Callable[..., Any]) -> None:
     with serve("--workers", "2") as service:
         pids = service.workers()
-        clients = service.client_of_each(pids)
+        clients = service.client_of_each()
         sent = 0
         for number, client in enumerate(clients.values(), 1):
             for _ in range(number * 10):
@@ -91,15 +96,11 @@ def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serv
                 lines = client.get("/metrics").text.splitlines()
                 return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
 
-            until(lambda read: read()[DECISIONS] == sent, read)
-            metrics = read()
-            assert (metrics[COUNT], decisions(metrics), metrics["runner_policy_workers"]) == (sent, sent + 10, 2)
-            assert metrics['runner_policy_requests_total{path="/v1/decisions/batch",status="200"}'] == 2
+            until(lambda read: told(read()) == [sent, sent, sent + 10, 2, 2], read)  # the other worker leaves its numbers every now and then
         os.kill(pids[0], signal.SIGKILL)
-        until(lambda: service.log.read_text().count("Application startup complete") == 3)
+        until(lambda: service.times_ready() >= 3)
         until(lambda: service.metrics()["runner_policy_workers"] == 2)
-        metrics = service.metrics()
-        assert (metrics[DECISIONS], metrics[COUNT], decisions(metrics)) == (sent, sent, sent + 10)
+        assert told(service.metrics())[:3] == [sent, sent, sent + 10]
         with service.client() as client:
             client.post("/v1/decisions", json=QWEN)
         until(lambda: service.metrics()[DECISIONS] == sent + 1)
@@ -107,7 +108,7 @@ def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serv
 
 def test_a_number_that_one_worker_said_is_never_smaller_when_another_is_asked(serve: Callable[..., Any]) -> None:
     with serve("--workers", "2") as service:
-        one, other = service.client_of_each(service.workers()).values()
+        one, other = service.client_of_each().values()
         last = 0.0
         for number in range(60):
             (one, other)[number % 2].post("/v1/decisions", json=QWEN)
@@ -118,9 +119,8 @@ def test_a_number_that_one_worker_said_is_never_smaller_when_another_is_asked(se
         until(lambda: service.metrics()[DECISIONS] == 60)
 
 
-@pytest.mark.parametrize("name", ["version", "revision"])
-def test_what_is_loaded_is_told(serve: Callable[..., Any], name: str) -> None:
+def test_what_is_loaded_is_told(serve: Callable[..., Any]) -> None:
     with serve() as service:
         revision = service.revision()
         (info,) = (series for series in service.metrics() if series.startswith("runner_policy_info"))
-    assert f'{name}="{revision if name == "revision" else "0.1.0"}"' in info
+    assert info == f'runner_policy_info{{revision="{revision}",version="0.1.0"}}'

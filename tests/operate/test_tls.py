@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from .conftest import QWEN, until
+from .conftest import QWEN, put, until
 from .test_life import refused
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .conftest import Service, Tokens
+
+REFUSED = "the certificate was refused; the one before stays"
 
 
 class Authority:
@@ -62,9 +64,7 @@ class Authority:
         cert, path = self.folder / f"{to or name}.crt", self.folder / f"{to or name}.key"
         text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         for file, data in ((cert, self.signed(name, key).public_bytes(serialization.Encoding.PEM)), (path, text)):
-            part = file.with_suffix(".part")
-            part.write_bytes(data)
-            part.replace(file)
+            put(file, data.decode())
         return cert, path
 
 
@@ -88,6 +88,36 @@ def shown(service: Service, context: ssl.SSLContext) -> int:
         data = connection.getpeercert(binary_form=True)
     assert data is not None
     return x509.load_der_x509_certificate(data).serial_number
+
+
+def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(serve: Callable[..., Any], authority: Authority, tmp_path: Path) -> None:
+    cert, key = authority.issue("service")
+    clients = Authority(tmp_path, "clients")
+    contexts = [trusting(authority, client=clients.issue("controller")) for _ in range(2)]
+    contexts[0].maximum_version = ssl.TLSVersion.TLSv1_2
+
+    def resumed(context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> tuple[bool | None, bytes, ssl.SSLSession | None]:
+        try:
+            plain = socket.create_connection(("127.0.0.1", service.port))
+            with plain, context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection:
+                connection.sendall(b"GET /livez HTTP/1.1\r\nhost: service\r\nconnection: close\r\n\r\n")
+                return connection.session_reused, connection.recv(15), connection.session
+        except OSError:
+            return None, b"", None
+
+    with serve("--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(clients.path), tls=contexts[1]) as service:
+        first = [resumed(context) for context in contexts]
+        again = [resumed(context, found[2]) for context, found in zip(contexts, first, strict=True)]
+    assert [found[:2] for found in (*first, *again)] == [(None, b""), (False, b"HTTP/1.1 200 OK")] * 2
+
+
+def heard(service: Service, token: str, context: ssl.SSLContext) -> bool:
+    """Whether a client with this certificate gets an answer over a new connection."""
+    try:
+        with service.client(token, verify=context) as client:
+            return client.get("/v1/policy").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def test_only_tls_from_1_2_on_is_spoken(serve: Callable[..., Any], authority: Authority) -> None:
@@ -121,14 +151,15 @@ def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none
             until(lambda: len(service.says("certificate loaded")) == 2)
             second = {shown(service, trust) for _ in range(10)}
             assert (len(second), first in second, kept.get("/livez").text) == (1, False, "ok\n")
-        good = key.read_bytes()
-        key.write_bytes(authority.issue("stranger")[1].read_bytes())
-        until(lambda: len(service.says("the certificate was refused; the one before stays")) == 2)
+        good = key.read_text()
+        refused_before = len(service.says(REFUSED))  # the certificate may have been looked at before its key came
+        put(key, authority.issue("stranger")[1].read_text())
+        until(lambda: len(service.says(REFUSED)) == refused_before + 2)
         assert {shown(service, trust) for _ in range(10)} == second
         os.kill(service.workers()[0], signal.SIGKILL)  # its successor waits until the key fits again
         until(lambda: len(service.workers()) == 1)
-        key.write_bytes(good)
-        until(lambda: service.log.read_text().count("Application startup complete") == 3)
+        put(key, good)
+        until(lambda: service.times_ready() >= 3)
         assert {shown(service, trust) for _ in range(10)} == second
         assert service.process.poll() is None
 
@@ -157,8 +188,13 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
                     found[f"{name} {asked}"] = 0
         later = Authority(tmp_path, "later")
         other = later.issue("newcomer")
-        clients.path.write_bytes(clients.path.read_bytes() + later.path.read_bytes())
-        until(lambda: service.client(token, verify=trusting(authority, client=other)).get("/v1/policy").status_code == 200)
+        put(clients.path, clients.path.read_text() + later.path.read_text())
+        newcomer, left = (trusting(authority, client=each) for each in (other, known))
+        until(lambda: service.client(token, verify=newcomer).get("/v1/policy").status_code == 200)
+        assert heard(service, token, left)
+        put(clients.path, later.path.read_text())
+        until(lambda: not heard(service, token, left))
+        assert heard(service, token, newcomer)
     assert found == {"none without": 0, "none with": 0, "unknown without": 0, "unknown with": 0, "known without": 401, "known with": 200}
 
 
