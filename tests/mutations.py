@@ -12,6 +12,7 @@ import random
 import socket
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException, HTTPResponse
 from itertools import islice
@@ -206,7 +207,8 @@ class Bending:
             case _:
                 holder[key] = self.by.choice(VALUES)
         if kind == YAML:
-            return replace(sent, body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
+            with suppress(RecursionError):  # too deep for the library that writes it; JSON is YAML as well
+                return replace(sent, body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
         return replace(sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
 
     def bytes(self, sent: Sent) -> Sent:

@@ -40,8 +40,8 @@ def _workers(rounds: int) -> None:
     lost = 0
     with service(**REQUIRED) as made:
         for number in range(rounds):
-            victim = random.choice(made.all_workers(WORKERS))
-            client = uvloop.run(_struck(made, 1.0, acknowledged, lambda victim=victim: os.kill(victim, signal.SIGKILL)))  # type: ignore[misc]  # mypy knows no type of a lambda with a default
+            made.all_workers(WORKERS)
+            client = uvloop.run(_struck(made, 1.0, acknowledged, lambda: os.kill(random.choice(made.workers()), signal.SIGKILL)))
             lost += client.heard.faults.get("connection lost", 0)
             _say(number, acknowledged)
         _compare(made, acknowledged, f"{rounds} workers killed", f"; {lost} connections were lost")
@@ -51,8 +51,8 @@ def _workers(rounds: int) -> None:
 def _all_processes(rounds: int) -> None:
     acknowledged: set[str] = set()
     with service(**REQUIRED) as made:
-        uvloop.run(_struck(made, 2.0, acknowledged, lambda: None))
         for number in range(rounds):
+            acknowledged.add(_id(made.decide()))  # those that are sent first wait for the log's process
             uvloop.run(_struck(made, 0.8, acknowledged, made.kill))
             made.start()
             _say(number, acknowledged)
@@ -67,13 +67,18 @@ def _say(number: int, acknowledged: set[str]) -> None:
 
 async def _struck(made: Service, seconds: float, acknowledged: set[str], strike: Callable[[], None]) -> Client:
     """A client that sent for so long, with a strike on the way; the ids of what it was answered are ``acknowledged``."""
-    client = Client(made.port, requests(made.port), CONNECTIONS, look=lambda body: acknowledged.add(read(body).decision_id.replace("-", "")))
+    client = Client(made.port, requests(made.port), CONNECTIONS, look=lambda body: acknowledged.add(_id(body)))
     sending = asyncio.create_task(client.send(RATE, seconds))
     await asyncio.sleep(seconds * random.uniform(0.3, 0.9))
     strike()
     await sending
     await client.close()
     return client
+
+
+def _id(answer: bytes) -> str:
+    """A decision's id as SQLite has it."""
+    return read(answer).decision_id.replace("-", "")
 
 
 def _compare(made: Service, acknowledged: set[str], what: str, besides: str) -> None:

@@ -72,6 +72,12 @@ class Service:
             data = answer.read()
         return json.loads(data) if data[:1] in b"{[" else data.decode()
 
+    def decide(self) -> bytes:
+        """The answer to a request."""
+        with urlopen(f"http://127.0.0.1:{self.port}/v1/decisions", b'{"facts": {}}', timeout=PATIENCE) as answer:
+            data: bytes = answer.read()
+        return data
+
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
         return sum(float(line.rpartition(" ")[2]) for line in str(self.get("/metrics")).splitlines() if line.startswith((f"{name} ", f"{name}{{")))
