@@ -3,14 +3,55 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it says no types
 
 from policy.catalogue import Catalogue, load
 from policy.folder import Sources, read_folder
 from policy.policy import Policy
 
 ROOT = Path(__file__).resolve().parent.parent
+TOGETHER: Final = {"cluster": "cluster", "proof/test_claims.py": "proof", "verify/test_drafting.py": "vllm", "verify/test_vllm.py": "vllm"}
+"""Files and folders whose tests one process is to run, since they share what is dear; those of a name are one."""
+LONG: Final = ("operate", "log", "verify", "proof")
+"""Folders whose tests take seconds each: they come first, so that the last ones are short and no process waits for another at the end."""
+REPEATING: Final = (
+    "core/test_engine.py::test_decisions_keep_no_memory",
+    "core/test_laws.py",
+    "core/test_recordings.py",
+    "doors/test_cli_rules.py::test_every_change_of_a_shipped_rule",
+    "doors/test_mutated_requests.py",
+    "doors/test_schemathesis.py",
+    "intake/test_deployment_recordings.py",
+    "proof/test_claims.py::test_the_shipped_rules",
+    "verify/test_vllm.py",
+)
+"""Tests that ask the same code many thousand times, and come to few lines that no others come to. To measure coverage would more than double their time."""
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]  # as above
+    """Each test goes to the process that is free, and those that belong together to one: xdist 3.8 finds no group in the ids of pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0].removeprefix("tests/")
+        return next((name for place, name in TOGETHER.items() if path == place or path.startswith(f"{place}/")), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """That one, where groups are asked for."""
+    return Together(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first; the repeating ones uncovered."""
+    places = {item: item.path.relative_to(ROOT / "tests") for item in items}
+    for item, place in places.items():
+        if f"{place.as_posix()}::{item.name}".startswith(REPEATING):
+            item.add_marker("no_cover")
+    items.sort(key=lambda item: places[item].parts[0] not in LONG)
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from random import sample
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 import_module("service.cli")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds after which something that does not come about is a failure; none of it is spent where all goes well."""
 
 
 def changed() -> list[str]:
@@ -76,10 +78,14 @@ class Done:
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]:
-    """A server of its own for as long as the block lasts; it takes a free port and says which."""
+    """A server of its own for as long as the block lasts; it takes a free port and says which.
+
+    A log, which takes as long again to start, it keeps where one is named or required.
+    """
     log = folder / "serve.log"
     command = [str(BIN / "runner-policy"), "serve", *arguments]
-    variables = {"RUNNER_POLICY_PORT": "0", "XDG_STATE_HOME": str(folder), **variables}
+    kept = "" if "RUNNER_POLICY_LOG_REQUIRED" in variables else "off"
+    variables = {"RUNNER_POLICY_PORT": "0", "RUNNER_POLICY_LOG": kept, "XDG_STATE_HOME": str(folder), **variables}
     with log.open("wb") as file, subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process:
         try:
             yield Server(process, listening(process, log), log)
@@ -105,10 +111,18 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
     raise AssertionError(log.read_text())
 
 
+def port_of_nobody() -> int:
+    """A free port, and none of those that the system gives to whoever asks for any."""
+    for port in sample(range(20_000, 30_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The service as `runner-policy serve` starts it, with the shipped rules; candidate rules have the time that a busy machine takes."""
-    with serving(tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIME="60") as started:
+    with serving(tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIME="60", RUNNER_POLICY_LOG="") as started:
         yield started
 
 

