@@ -5,7 +5,6 @@ Owns which release a container is decided for: its image's, else the request's, 
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -47,7 +46,7 @@ def containers_of(manifest: Manifest) -> list[Container]:
 def request_of(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
     """The request that a container of a manifest is; a fault where its image has a release that is not known."""
     asked = manifest.request
-    pointer = pointer_of(asked.pointer, container.path)
+    pointer = pointer_of(asked.pointer, container.path, manifest.document)
     notes = list(container.notes)
     version, release = asked.vllm_version, asked.release
     if container.vllm_version is not None:
@@ -92,6 +91,10 @@ def _steps(path: str) -> list[str]:
     return [step for part in path.split(".") for step in part.replace("]", "").split("[") if step]
 
 
-def pointer_of(pointer: str, path: str) -> str:
-    """The JSON pointer of a path such as ``items[3].spec``, below ``pointer``."""
-    return reduce(at, _steps(path), pointer)
+def pointer_of(pointer: str, path: str, document: object) -> str:
+    """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``; it ends at a text, where the path leads on into it."""
+    for step in _steps(path):
+        if isinstance(document, str):
+            break
+        pointer, document = at(pointer, step), _below(document, step)
+    return pointer

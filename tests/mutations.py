@@ -9,6 +9,7 @@ import argparse
 import gzip
 import json
 import random
+import re
 import socket
 import sys
 from collections import Counter
@@ -284,7 +285,8 @@ class Connection:
     kept: socket.socket | None = field(default=None)
 
     def asked(self, sent: Sent) -> Answer:
-        """The answer to a request."""
+        """The answer to a request; it is sent again where the server let a kept connection go meanwhile."""
+        was_kept = self.kept is not None
         if self.kept is None:
             self.kept = socket.create_connection(("127.0.0.1", self.port), SECONDS)
         try:
@@ -294,7 +296,7 @@ class Connection:
             answer = Answer(response.status, response.headers.get_content_type(), response.read(), response.will_close)
         except (OSError, HTTPException):
             self.close()
-            return Answer(0, "", b"", closes=True)
+            return self.asked(sent) if was_kept else Answer(0, "", b"", closes=True)
         if answer.closes:
             self.close()
         return answer
@@ -411,8 +413,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     report = run(given.port, given.count, given.seed)
-    for found, request, answer in report.wrong[:20]:
-        sys.stdout.write(f"{'; '.join(found)}\n  {request!r}\n  {answer!r}\n")
+    by_kind: dict[str, list[tuple[bytes, bytes]]] = {}
+    for found, request, answer in report.wrong:
+        by_kind.setdefault(re.sub(r"\d+", "N", "; ".join(found)), []).append((request, answer))
+    for kind, cases in by_kind.items():
+        sys.stdout.write(f"{len(cases)} times: {kind}\n" + "".join(f"  {request!r}\n  {answer!r}\n" for request, answer in cases[:2]))
     sys.stdout.write(f"{json.dumps({'sent': given.count, 'wrong': len(report.wrong), 'statuses': dict(sorted(report.statuses.items()))})}\n")
     return 1 if report.wrong else 0
 

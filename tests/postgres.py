@@ -9,7 +9,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from ports import port_of_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 SETTINGS = ("fsync=off", "shared_buffers=16MB", "max_connections=60", "unix_socket_directories=", "listen_addresses=127.0.0.1", "autovacuum_naptime=1h")
 
 
@@ -44,9 +44,7 @@ class Postgres:
         self._data = folder / "data"
         self._password = secrets.token_urlsafe(12) + "-/@%"
         self._number = 0
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = port_of_nobody()
         word = folder / "password"
         word.write_text(self._password)
         if os.geteuid() == 0:

@@ -147,7 +147,7 @@ def _manifest(document: dict[str, Any], stated: Stated, releases: Releases) -> M
 def _way(document: dict[str, Any], path: str) -> list[Any]:
     """The values from the object down to what stands at a path; it ends early where the path leads into a text."""
     way: list[Any] = [document]
-    for step in pointer_of("", path).split("/")[1:]:
+    for step in pointer_of("", path, document).split("/")[1:]:
         here = way[-1]
         if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             way.append(here[int(step)])

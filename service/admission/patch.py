@@ -40,7 +40,7 @@ async def patch_of(verdict: Verdict, decide: Decide) -> list[dict[str, Any]]:
     if decision is None or not decision.set_env or not decision.starts or isinstance(request, RequestInvalid):
         return []
     container = verdict.engine.way[-1]
-    pointer = pointer_of("", verdict.engine.path)
+    pointer = pointer_of("", verdict.engine.path, verdict.engine.way[0])
     operations = [operation for name, value in decision.set_env.items() for operation in _setting(container.get("env"), f"{pointer}/env", name, value)]
     if not operations or not await _helps(request, decision, decide):
         return []

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from doors.conftest import PATIENCE, Done, port_of_nobody
+from doors.conftest import PATIENCE, Done
 from operate.test_tls import Authority, trusting
+from ports import port_of_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,12 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from random import sample
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -109,14 +108,6 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
                 pass
         time.sleep(0.02)
     raise AssertionError(log.read_text())
-
-
-def port_of_nobody() -> int:
-    """A free port, and none of those that the system gives to whoever asks for any."""
-    for port in sample(range(20_000, 30_000), 100):
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise AssertionError("no port is free")
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ports import port_of_nobody
 
 from policy.errors import listed
 from policy.precedence import Layer, effects_of
 
-from .conftest import PATIENCE, port_of_nobody
+from .conftest import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -151,9 +151,16 @@ def test_a_container_is_called_by_the_object_that_it_stands_in(document: Any, pa
     assert name_of(document, path) == expected
 
 
-POINTERS = [("", ""), ("spec", "/spec"), ("items[3].spec.containers[0]", "/items/3/spec/containers/0"), ("[1].spec", "/1/spec"), ("a/b~c", "/a~1b~0c")]
+POINTERS = [
+    ("", ""),
+    ("spec", "/spec"),
+    ("items[3].spec.containers[0]", "/items/3/spec/containers/0"),
+    ("[1].spec", "/1/spec"),
+    ("a/b~c", "/a~1b~0c"),
+    ("text.configs[0]", "/text"),
+]
 
 
 @pytest.mark.parametrize(("path", "expected"), POINTERS)
 def test_a_path_is_a_pointer(path: str, expected: str) -> None:
-    assert pointer_of("/manifest", path) == f"/manifest{expected}"
+    assert pointer_of("/manifest", path, {"text": "configs:\n  - model: a/b\n"}) == f"/manifest{expected}"

@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import BIN, PATIENCE, ROOT, changed, environment, port_of_nobody
+from doors.conftest import BIN, PATIENCE, ROOT, changed, environment
+from ports import port_of_nobody
 from typer.testing import CliRunner
 
 from policy.cli import app

@@ -1,0 +1,15 @@
+"""Ports for servers that are started again on the same one."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from random import sample
+
+
+def port_of_nobody() -> int:
+    """A free port, and none of those that the system gives to whoever asks for any, so that nobody takes it meanwhile."""
+    for port in sample(range(20_000, 30_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
