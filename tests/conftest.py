@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,12 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # as above
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
         return next((name for place, name in TOGETHER.items() if path == place or path.startswith(f"{place}/")), nodeid)
+
+
+def pytest_configure() -> None:
+    """What the tests start can be interrupted, even where a shell runs them in the background, which has it ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

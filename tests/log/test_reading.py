@@ -279,7 +279,10 @@ def test_tail_goes_on_until_it_is_interrupted(sqlite: Place) -> None:
         filled(sqlite, ROWS[5:8]).close()
         shown += [json.loads(process.stdout.readline())["decision_id"] for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
+        try:
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
     assert shown == ids(ROWS[3:8])
 
 
