@@ -149,14 +149,20 @@ class Left:
                     broken += 1
             if rows or broken:
                 return rows, broken
-            self._path.unlink(missing_ok=True)
-            self._let_go()
+            self._remove()
         return [], 0
 
     def taken(self) -> None:
-        """The part is in the store."""
+        """The part is in the store; the file is gone where that was its last."""
         if self._file is not None:
             self._taken = self._file.tell()
+            with suppress(OSError):  # the next part tries it again
+                if not self._file.readline().endswith(b"\n"):
+                    self._remove()
+
+    def _remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self._let_go()
 
     def _held(self) -> bool:
         """Whether a file is held, by this process alone."""

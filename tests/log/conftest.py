@@ -173,8 +173,14 @@ def becomes(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The loop of tests that are coroutines: that of the service's kind."""
+    return "asyncio"
+
+
 def going(test: Awaitable[None]) -> None:
-    """Run a test's own loop."""
+    """Run one of a test's loops, where it has several or does something beside it."""
     asyncio.run(test)  # type: ignore[arg-type]  # a coroutine
 
 

@@ -16,7 +16,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from doors.conftest import PATIENCE
-from log.conftest import Place, becomes, going, id_of, keeping, made, until
+from log.conftest import Place, becomes, id_of, keeping, made, until
 from postgres import binaries
 from pydantic import SecretStr
 from uuid_utils import uuid7
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from postgres import Postgres
 
     from service.log.record import Noted
+
+pytestmark = pytest.mark.anyio
 
 MIGRATIONS = Path(__file__).parent.parent.parent / "service" / "log" / "migrations"
 MAKE = "import sys; from service.log.store import read_url; from service.log.writer import Writer; sys.stdin.read(); Writer(read_url(sys.argv[1]), 30).open()"
@@ -89,22 +91,18 @@ def test_another_program_in_the_same_database_keeps_its_own_versions(postgres: P
     assert run_in(place, "SELECT version_num FROM alembic_version") == [("theirs",)]
 
 
-def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(place: Place, noted: Callable[..., Noted]) -> None:
     run_in(place, f"UPDATE {VERSIONS} SET version_num = '0999'")
-
-    async def test() -> None:
-        async with keeping(place) as log:
-            waiting = noted()
-            log.note(waiting)
-            await until(lambda: log.counts.spilled == 1, log)
-            assert log.counts.last_error == f"a newer version of Runner Policy made this log (its schema is 0999, ours {HEAD}); update this one"
-            assert place.ids() == []
-        run_in(place, f"UPDATE {VERSIONS} SET version_num = '{HEAD}'")
-        async with keeping(place) as log:
-            await until(lambda: log.counts.taken_in == 1, log)
-        assert place.ids() == [id_of(waiting)]
-
-    going(test())
+    async with keeping(place) as log:
+        waiting = noted()
+        log.note(waiting)
+        await until(lambda: log.counts.spilled == 1, log)
+        assert log.counts.last_error == f"a newer version of Runner Policy made this log (its schema is 0999, ours {HEAD}); update this one"
+        assert place.ids() == []
+    run_in(place, f"UPDATE {VERSIONS} SET version_num = '{HEAD}'")
+    async with keeping(place) as log:
+        await until(lambda: log.counts.taken_in == 1, log)
+    assert place.ids() == [id_of(waiting)]
 
 
 def test_a_user_who_may_not_make_tables_is_said(postgres: Postgres) -> None:
@@ -117,22 +115,18 @@ def test_a_user_who_may_not_make_tables_is_said(postgres: Postgres) -> None:
         Writer(read_url(other), 10).open()
 
 
-def test_what_is_older_than_it_is_kept_is_deleted(place: Place) -> None:
+async def test_what_is_older_than_it_is_kept_is_deleted(place: Place) -> None:
     writer = Writer(read_url(place.url), 30)
     writer.write(rows(2500, days_ago=31))
     young = rows(5, days_ago=29)
     writer.write(young)
-
-    async def test() -> None:
-        async with keeping(place, keep_seconds=30 * 86400.0) as log:
-            await until(lambda: log.counts.deleted == 2500, log)
-            assert place.ids() == sorted(row.decision_id for row in young)
-
-    going(test())
+    async with keeping(place, keep_seconds=30 * 86400.0) as log:
+        await until(lambda: log.counts.deleted == 2500, log)
+        assert place.ids() == sorted(row.decision_id for row in young)
     writer.close()
 
 
-def test_the_oldest_are_deleted_where_there_are_too_many(place: Place) -> None:
+async def test_the_oldest_are_deleted_where_there_are_too_many(place: Place) -> None:
     writer = Writer(read_url(place.url), 30)
     made_rows = [row for days in (2, 1) for row in rows(2500, days, size=2000)]
     writer.write(made_rows)
@@ -140,12 +134,8 @@ def test_the_oldest_are_deleted_where_there_are_too_many(place: Place) -> None:
     ids = sorted(row.decision_id for row in made_rows)
     if place.server is not None:  # its own count of rows comes a moment after them
         becomes(lambda: run_in(place, "SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = 'decisions'") == [(5000,)])
-
-    async def test() -> None:
-        async with keeping(place, keep_size=6 << 20) as log:
-            await until(lambda: log.counts.deleted >= 2000, log)
-
-    going(test())
+    async with keeping(place, keep_size=6 << 20) as log:
+        await until(lambda: log.counts.deleted >= 2000, log)
     while writer.trim(None, 6 << 20):  # what the keeper had no time for
         pass
     if place.file is not None:
