@@ -5,7 +5,8 @@ Owns which release a container is decided for: its image's, else the request's, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -67,34 +68,39 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
     return replace(asked, vllm_version=version, release=release, deployment=deployment, pointer=pointer)
 
 
+def way_of(document: Any, path: str) -> list[Any]:
+    """The values from a document down to what stands at a path such as ``items[3].spec``; it ends early where nothing does."""
+    way = [document]
+    for step in _steps(path):
+        here = way[-1]
+        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            way.append(here[int(step)])
+        elif isinstance(here, dict) and step in here:
+            way.append(here[step])
+        else:
+            break
+    return way
+
+
 def name_of(document: object, path: str) -> str:
     """A container as people call it, ``namespace/kind/name/container`` of the object that it stands in; the path where that has no name."""
+    way = way_of(document, path)
     named: list[str] = []
-    for step in (*_steps(path), None):
-        if isinstance(document, dict):
-            metadata = document.get("metadata")
-            if "kind" in document and isinstance(metadata, dict):
-                named = [text for text in (metadata.get("namespace"), document["kind"], metadata.get("name")) if isinstance(text, str)]
-            if step is None and named and isinstance(document.get("name"), str):
-                named.append(document["name"])
-        document = _below(document, step) if step is not None else document
+    for value in way:
+        metadata = value.get("metadata") if isinstance(value, dict) and "kind" in value else None
+        if isinstance(metadata, dict):
+            named = [text for text in (metadata.get("namespace"), value["kind"], metadata.get("name")) if isinstance(text, str)]
+    container = way[-1] if len(way) > len(_steps(path)) else None
+    if named and isinstance(container, dict) and isinstance(container.get("name"), str):
+        named.append(container["name"])
     return "/".join(named) or path
-
-
-def _below(document: object, step: str) -> object:
-    if isinstance(document, list):
-        return document[int(step)] if step.isdecimal() and int(step) < len(document) else None
-    return document.get(step) if isinstance(document, dict) else None
-
-
-def _steps(path: str) -> list[str]:
-    return [step for part in path.split(".") for step in part.replace("]", "").split("[") if step]
 
 
 def pointer_of(pointer: str, path: str, document: object) -> str:
     """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``; it ends at a text, where the path leads on into it."""
-    for step in _steps(path):
-        if isinstance(document, str):
-            break
-        pointer, document = at(pointer, step), _below(document, step)
-    return pointer
+    way, steps = way_of(document, path), _steps(path)
+    return reduce(at, steps[: len(way) - 1] if isinstance(way[-1], str) else steps, pointer)
+
+
+def _steps(path: str) -> list[str]:
+    return [step for part in path.split(".") for step in part.replace("]", "").split("[") if step]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.containers import containers_of, pointer_of, request_of
+from policy.containers import containers_of, request_of, way_of
 from policy.errors import RequestInvalid
 from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
@@ -111,7 +111,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
     manifests: dict[Stated, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
-        way = _way(document, container.path)
+        way = way_of(document, container.path)
         stated = stated_on(way)
         if stated not in manifests:
             manifests[stated] = _read(document, stated, releases)
@@ -142,17 +142,3 @@ def _manifest(document: dict[str, Any], stated: Stated, releases: Releases) -> M
         raise named(error) from error  # of these members only what annotations state can be wrong: an object itself is read later
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one
     return asked
-
-
-def _way(document: dict[str, Any], path: str) -> list[Any]:
-    """The values from the object down to what stands at a path; it ends early where the path leads into a text."""
-    way: list[Any] = [document]
-    for step in pointer_of("", path, document).split("/")[1:]:
-        here = way[-1]
-        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
-            way.append(here[int(step)])
-        elif isinstance(here, dict) and step in here:
-            way.append(here[step])
-        else:
-            break
-    return way
