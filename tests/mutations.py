@@ -1,4 +1,4 @@
-"""Real requests, bent: any number of them, the same ones from the same seed; and what is wrong with an answer to one.
+"""What is wrong with the answers to bent requests.
 
 `python tests/mutations.py PORT --count 1000000 --seed 7` sends as many to a server of this machine; its last line says what came of it.
 """
@@ -6,265 +6,29 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import random
 import re
 import socket
 import sys
+import time
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
-from service.openapi.examples import BATCH_EXAMPLE, CANDIDATE_EXAMPLE, EXAMPLES, LINES_EXAMPLE, REVIEW_EXAMPLE
+from bending import NDJSON, YAML, Bending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).resolve().parent
-JSON, YAML, NDJSON = b"application/json", b"application/yaml", b"application/x-ndjson"
-DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = "/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate"
-BOUNDARY: Final = b"----of-a-form"
-SHOWN: Final = ("/v1/policy", "/v1/rules", "/v1/rules/kv-connector-fallback", "/v1/releases", "/v1/facts", "/v1/log", "/livez", "/readyz", "/metrics")
-QUERIES: Final = (
-    "?vllm_version=0.24.0",
-    "?limit=3",
-    "?since=1h&until=now",
-    "?runner=v1&starts=true",
-    "?verbose",
-    "?rule=kv-connector-fallback",
-    "?outcome=%00",
-)
-METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND", "post", "BREW")
-LINES: Final = 40
+    from bending import Sent
+
 SECONDS: Final = 60.0
+IDLE: Final = 3.0
+"""Seconds after which a connection is opened anew: the server lets one go on which nothing comes for five."""
 PROBLEM: Final = ["type", "title", "status", "detail", "errors"]
 TYPES: Final = {"application/json", "application/problem+json", "text/plain", "application/x-ndjson", "text/html"}
-CANDIDATES: Final = 0.004
-"""The share of dry runs with candidate rules: each is a process of its own."""
-NUMBERS: Final = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40, 0.1, -0.0, 1e-320, 1e308)
-TEXTS: Final = (
-    "",
-    " ",
-    "\x00",
-    "\ufeff",
-    "é",
-    "e\u0301",
-    "\u202e",
-    "\u2028",
-    "😀",
-    "\uffff",
-    "null",
-    "true",
-    "1",
-    "-tp",
-    "$(X)",
-    "${X}",
-    "../..",
-    "~0~1/",
-    "{}",
-    "a" * 9000,
-)
-RAW: Final = (
-    b"NaN",
-    b"-Infinity",
-    b"1e999",
-    b"01",
-    b'"\\ud800"',
-    b'"\\u0000"',
-    b"'",
-    b"[" * 2000,
-    b'{"a":' * 2000,
-    b"/**/",
-    b"\xff",
-    b"\xef\xbb\xbf",
-    b"\x00",
-    b"1" * 5000,
-)
-VALUES: Final[tuple[Any, ...]] = (None, True, False, [], {}, [[]], [None], {"": None}, *NUMBERS, *TEXTS)
-HEADERS: Final = (
-    *(
-        (b"content-type", value)
-        for value in (JSON, YAML, NDJSON, b"text/plain", b"", b"application/json; charset=utf-16", b"multipart/form-data", b"\xff", b";;;")
-    ),
-    *((b"accept", value) for value in (b"text/plain", b"*/*;q=0", b"text/plain;q=nan", b",,;q", b"\x80", b"application/json;q=1e9, text/plain")),
-    *((b"content-encoding", value) for value in (b"gzip", b"identity", b"", b"\xe9")),
-    *((b"if-match", value) for value in (b"*", b'"x"', b"", b"\xff, *")),
-    *((b"authorization", value) for value in (b"Bearer x", b"Bearer", b"Basic eDp4", b"\xfe")),
-    *((b"traceparent", value) for value in (b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-0-0-0", b"\xff")),
-    *((name, b"x" * 500) for name in (b"x-request-id", b"cookie", b"user-agent", b"if-none-match", b"x-forwarded-for", b"x-http-method-override")),
-    (b"connection", b"close"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A request: its length is said as it is, so that one is never taken for a part of another."""
-
-    method: str
-    path: str
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    body: bytes = b""
-
-    def wire(self) -> bytes:
-        """The bytes."""
-        lines = [b"%b: %b" % header for header in ((b"host", b"localhost"), *self.headers, (b"content-length", b"%d" % len(self.body)))]
-        return b"\r\n".join([f"{self.method} {self.path} HTTP/1.1".encode("latin-1"), *lines, b"", self.body])
-
-    def header(self, name: bytes) -> bytes:
-        """The value of a header, the last of several."""
-        return next((value for key, value in reversed(self.headers) if key == name), b"")
-
-
-def posted(path: str, document: Any, kind: bytes = JSON) -> Sent:
-    body = yaml.safe_dump(document, allow_unicode=True).encode() if kind == YAML else json.dumps(document).encode()
-    return Sent("POST", path, ((b"content-type", kind),), body)
-
-
-def form(**parts: str) -> bytes:
-    """A multipart form."""
-    lines = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'.encode() for name, text in parts.items()]
-    return b"".join(b"--%b\r\n%b" % (BOUNDARY, line) for line in lines) + b"--%b--\r\n" % BOUNDARY
-
-
-def originals() -> list[Sent]:
-    """The requests that are bent: the document's examples, recorded ones, reviews, manifests, calls that show."""
-    asked: list[Any] = [example["value"] for example in EXAMPLES.values()]
-    for path in sorted((ROOT / "recordings").glob("*.jsonl.gz")):
-        with gzip.open(path, "rt") as lines:
-            asked += [json.loads(line)["request"] for line in islice(lines, LINES)]
-    manifests = [each for path in sorted((ROOT / "intake/manifests/fixtures").glob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each]
-    reviews = [REVIEW_EXAMPLE, *(json.loads(path.read_text()) for path in sorted((ROOT / "core/admission").glob("*.json")))]
-    found = [posted(path, document) for document in asked for path in (DECIDE, DRY_RUN)]
-    found += [posted(DECIDE, document, YAML) for document in asked[::7]]
-    found += [posted(BATCH, BATCH_EXAMPLE), *(posted(BATCH, {"items": asked[start : start + 3]}) for start in range(0, len(asked), 29))]
-    found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), LINES_EXAMPLE.encode())] * 8
-    found += [posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)]
-    found += [posted(DECIDE, {"manifest": manifest}) for manifest in manifests] * 3
-    found += [posted(path, review) for review in reviews for path in (VALIDATE, MUTATE)] * 6
-    found += [Sent("POST", DRY_RUN, ((b"content-type", b"multipart/form-data; boundary=" + BOUNDARY),), form(deployment=json.dumps(asked[0])))] * 8
-    return found + [Sent("GET", path + query) for path in SHOWN for query in ("", *QUERIES)]
-
-
-def candidates() -> list[Sent]:
-    """Dry runs with candidate rules."""
-    return [posted(DRY_RUN, CANDIDATE_EXAMPLE), posted(DRY_RUN, {**CANDIDATE_EXAMPLE, "rules": ["id: x\n"]})]
-
-
-class Bending:
-    """Bends requests by chance."""
-
-    def __init__(self, seed: int) -> None:
-        self.by = random.Random(seed)  # no secret
-        self.originals, self.candidates = originals(), candidates()
-
-    def requests(self) -> Iterator[Sent]:
-        """Requests without end."""
-        ways = (self.document, self.document, self.document, self.bytes, self.headers, self.address)
-        while True:
-            sent = self.by.choice(self.candidates if self.by.random() < CANDIDATES else self.originals)
-            for _ in range(self.by.choice((1, 1, 1, 2, 3))):
-                sent = self.by.choice(ways)(sent)
-            yield sent
-
-    def document(self, sent: Sent) -> Sent:
-        """Another value, key, order, number or nesting somewhere in the document."""
-        kind = sent.header(b"content-type")
-        try:
-            document = json.loads(sent.body) if kind == JSON else yaml.safe_load(sent.body) if kind == YAML else None
-        except (ValueError, yaml.YAMLError, RecursionError):
-            return self.bytes(sent)
-        if not isinstance(document, dict | list):
-            return self.bytes(sent)
-        holders = [holder for holder in _holders(document) if holder]
-        if not holders:
-            return self.bytes(sent)
-        holder: Any = self.by.choice(holders)
-        key: Any = self.by.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-        other = self.by.choice(holders)
-        match self.by.randrange(8):
-            case 0:
-                del holder[key]
-            case 1:
-                holder[key] = [holder[key]]
-            case 2 if isinstance(holder, dict):
-                holder[self.by.choice((*TEXTS, f"{key}s", str(key).upper(), f" {key}"))] = holder.pop(key)
-            case 3 if isinstance(holder, list):
-                holder.extend([holder[key]] * self.by.choice((1, 10, 1000)))
-            case 4:
-                holder[key] = json.loads(json.dumps(self.by.choice(list(other.values()) if isinstance(other, dict) else other)))
-            case 5:
-                depth = self.by.choice((3, 40, 150))
-                holder[key] = json.loads('{"a":[' * depth + "1" + "]}" * depth)
-            case 6 if isinstance(holder[key], str) and holder[key]:
-                place = self.by.randrange(len(holder[key]))
-                holder[key] = holder[key][:place] + self.by.choice(TEXTS) + holder[key][place + self.by.randrange(2) :]
-            case _:
-                holder[key] = self.by.choice(VALUES)
-        if kind == YAML:
-            with suppress(RecursionError):  # too deep for the library that writes it; JSON is YAML as well
-                return replace(sent, body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
-        return replace(sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
-
-    def bytes(self, sent: Sent) -> Sent:
-        """Bytes changed, put in, taken out, doubled or cut off."""
-        body, by = sent.body, self.by
-        place, end = sorted((by.randint(0, len(body)), by.randint(0, len(body))))
-        end = min(end, place + 40)
-        made = by.choice(
-            (
-                body[:place],
-                body[:place] + by.randbytes(by.randint(1, 4)) + body[place + 1 :],
-                body[:place] + by.choice(RAW) + body[place:],
-                body[:place] + body[end:],
-                body[:end] + body[place:end] + body[end:],
-                body[:place] + b'"' + body[place:],
-                body.replace(b"{", b'{"a":1,"a":2,', 1),
-                body.decode("utf-8", "replace").encode("utf-16"),
-                b"",
-            )
-        )
-        return replace(sent, body=made)
-
-    def headers(self, sent: Sent) -> Sent:
-        """A header more, or in the place of one."""
-        name, value = self.by.choice(HEADERS)
-        kept = sent.headers if self.by.random() < 0.2 else tuple(header for header in sent.headers if header[0] != name)
-        return replace(sent, headers=(*kept, (name, value)))
-
-    def address(self, sent: Sent) -> Sent:
-        """Another method or path."""
-        by, path = self.by, sent.path
-        if by.random() < 0.4:
-            return replace(sent, method=by.choice(METHODS))
-        place = by.randint(1, len(path))
-        made = by.choice(
-            (
-                path + "/",
-                path + by.choice(QUERIES),
-                path.upper(),
-                path[:place],
-                path[:place] + by.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000)) + path[place:],
-                f"/v1/decisions/{by.randbytes(16).hex()}",
-                "/v1/decisions/01a1fead-3b52-7415-a7da-62eefab0cd39",
-                by.choice(SHOWN),
-                by.choice((DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE)),
-            )
-        )
-        return replace(sent, path=made)
-
-
-def _holders(document: Any) -> Iterator[dict[str, Any] | list[Any]]:
-    if isinstance(document, dict | list):
-        yield document
-        for value in document.values() if isinstance(document, dict) else document:
-            yield from _holders(value)
 
 
 @dataclass(slots=True)
@@ -279,14 +43,16 @@ class Answer:
 
 @dataclass(slots=True)
 class Connection:
-    """One connection that is kept, and opened again where the server said that it closes it."""
+    """One connection that is kept, and opened again where the server said that it closes it, or may have."""
 
     port: int
     kept: socket.socket | None = field(default=None)
+    used: float = 0.0
 
     def asked(self, sent: Sent) -> Answer:
-        """The answer to a request; it is sent again where the server let a kept connection go meanwhile."""
-        was_kept = self.kept is not None
+        """The answer to a request."""
+        if self.kept is not None and time.monotonic() - self.used > IDLE:
+            self.close()
         if self.kept is None:
             self.kept = socket.create_connection(("127.0.0.1", self.port), SECONDS)
         try:
@@ -296,7 +62,8 @@ class Connection:
             answer = Answer(response.status, response.headers.get_content_type(), response.read(), response.will_close)
         except (OSError, HTTPException):
             self.close()
-            return self.asked(sent) if was_kept else Answer(0, "", b"", closes=True)
+            return Answer(0, "", b"", closes=True)
+        self.used = time.monotonic()
         if answer.closes:
             self.close()
         return answer

@@ -7,7 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mutations import Bending, Connection, Report, Sent, originals, posted, resolves
+from bending import Bending, Sent, originals, posted
+from mutations import Connection, Report, resolves
 
 from .conftest import PATIENCE
 
