@@ -66,7 +66,7 @@ def deciding(served: Served) -> dict[str, Any]:
         "/v1/dry-run": _post(
             "dryRun",
             "Explain a decision, and try candidate rules",
-            "Records nothing. With `rules` or `remove` it answers what the candidate rules would change; as a form, `curl -F deployment=@… -F rules=@…`.",
+            "Records nothing, unless told to. With `rules` or `remove` it answers what the rules would change; as a form, `curl -F deployment=@… -F rules=@…`.",
             {JSON: {"schema": asked, "examples": tried}, YAML: {"schema": asked}, "multipart/form-data": {"schema": ref("Form")}},
             {JSON: {"schema": compared, "example": msgspec.to_builtins(explained)}, TEXT: table},
             (*DECIDES, "rules-invalid", "rules-stopped", "too-many"),

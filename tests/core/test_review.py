@@ -1,0 +1,103 @@
+"""The document of a review: what is read of it, and every fault in one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy.errors import RequestInvalid
+from service.admission.review import Review, read_review
+
+
+def recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("admission").joinpath(f"{name}.json").read_text())
+    return found
+
+
+def test_a_review_s_members_are_read() -> None:
+    review = read_review(recorded("deployment-dry-run"))
+    document = recorded("deployment-dry-run")["request"]
+    expected = Review(
+        uid=document["uid"],
+        operation="CREATE",
+        group="apps",
+        version="v1",
+        kind="Deployment",
+        sub_resource="",
+        dry_run=True,
+        object=document["object"],
+        old_object=None,
+    )
+    assert review == expected
+    assert read_review(recorded("deployment-scale")).sub_resource == "scale"
+
+
+LEGAL = {"uid": "7", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": {}}
+KINDS = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
+    (None, [("", "`null` is no AdmissionReview; a Kubernetes API server sends one")]),
+    ([1], [("", "`[1]` is no AdmissionReview; a Kubernetes API server sends one")]),
+    (
+        {"apiVersion": "admission.k8s.io/v1beta1", "kind": ["AdmissionReview"]},
+        [
+            ("/apiVersion", "`admission.k8s.io/v1beta1` is not read here; legal: `admission.k8s.io/v1`"),
+            ("/kind", '`["AdmissionReview"]` is not read here; legal: `AdmissionReview`'),
+            ("/request", "no `request`; a review asks with one"),
+        ],
+    ),
+    ({**KINDS, "request": "x"}, [("/request", "`x` is no object; write a map of members here")]),
+    (
+        {**KINDS, "request": {}},
+        [
+            ("/request/operation", "no `operation`; every review has one"),
+            ("/request/uid", "no `uid`; every review has one"),
+            ("/request/kind", "no kind; a review names that of its object"),
+        ],
+    ),
+    (
+        {**KINDS, "request": {**LEGAL, "uid": "u" * 129, "operation": "UPDATE", "object": None, "oldObject": []}},
+        [
+            ("/request/uid", "129 characters are more than the 128 that are taken"),
+            ("/request/oldObject", "`[]` is no object; write a map of members here"),
+            ("/request/object", "no `object`; `UPDATE` is asked about one"),
+        ],
+    ),
+    (
+        {
+            **KINDS,
+            "request": {
+                **LEGAL,
+                "operation": "PATCH",
+                "kind": {"group": 1, "kind": "Pod"},
+                "resource": [],
+                "name": {},
+                "userInfo": {"username": 1, "groups": ["a", 2], "extra": {"a/b": "c"}},
+                "object": "x",
+                "dryRun": "yes",
+                "options": 0,
+            },
+        },
+        [
+            ("/request/operation", "`PATCH` is no operation; legal: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
+            ("/request/kind/group", "`1` is no text; put it in quotes"),
+            ("/request/resource", "`[]` is no object; write a map of members here"),
+            ("/request/userInfo/username", "`1` is no text; put it in quotes"),
+            ("/request/name", "`{}` is no text; put it in quotes"),
+            ("/request/userInfo/groups/1", "`2` is no text; put it in quotes"),
+            ("/request/userInfo/extra/a~1b", "`c` is no list; write a list here"),
+            ("/request/object", "`x` is no object; write a map of members here"),
+            ("/request/options", "`0` is no object; write a map of members here"),
+            ("/request/dryRun", "`yes` is neither `true` nor `false`"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "faults"), FAULTS)
+def test_every_fault_of_a_review_is_told_at_once(document: Any, faults: list[tuple[str, str]]) -> None:
+    with pytest.raises(RequestInvalid) as found:
+        read_review(document)
+    assert [(fault.pointer, fault.message) for fault in found.value.faults] == faults
