@@ -20,6 +20,7 @@ from service.candidates import MEMBERS, Candidate, read_candidate
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form
 from service.problems import Refused, headers_of, problem_of
+from service.queries import refuse
 from service.recording import Asking
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Call:
 
     scope: ClassVar[str] = DECIDE
     """What a caller's token must allow."""
+    any_query: ClassVar[bool] = False
+    """Whether the address may have parameters, which then mean nothing here."""
 
     def __init__(self, served: Served, path: str) -> None:
         self.served = served
@@ -81,6 +84,8 @@ class Call:
         try:
             headers = dict(scope["headers"])
             asking = Asking(self.path, self.caller(scope, headers), began)
+            if scope["query_string"] and not self.any_query:
+                refuse(scope["query_string"])
             await self.answer(scope, headers, receive, send, asking)
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
@@ -163,6 +168,8 @@ class Decisions(Call):
             headers = dict(scope["headers"])
             client = scope["client"]
             caller = client[0] if served.access.is_open and client else served.access.caller(client, headers, DECIDE)
+            if scope["query_string"]:
+                refuse(scope["query_string"])
             wanted = read_headers(headers, limit)
             message = await receive()
             body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import ssl
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from policy.decision import encode
 from service.access import OPEN_PATHS
-from service.problems import Refused, headers_of, problem_of
+from service.problems import MEDIA_TYPE, Refused, headers_of, problem_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,12 +32,20 @@ log = logging.getLogger("runner_policy")
 PATIENCE: Final = 10.0
 """Seconds for a certificate that is just being written, where a process starts."""
 TOO_MANY: Final = 503
+MAX_HEAD: Final = 65_536
+"""Bytes that a connection may send without a part of a body, or a request's end, among them."""
+MAX_HEADERS: Final = 200
+CONNECT: Final = b"CONNECT"
 
 Files = tuple[tuple[int, int, int] | None, ...]
 
 
 class Connection(HttpToolsProtocol):
-    """A connection; one too many is answered 503 and closed, unless it asks whether the process lives."""
+    """A connection; one too many is answered 503 and closed, unless it asks whether the process lives.
+
+    A request's head is bounded, which neither uvicorn nor its parser does. Another protocol that is offered (RFC 9110, section 7.8) is passed
+    over, where the parser would take the body for it.
+    """
 
     known: ClassVar[set[Any]] = set()
     """The open ones of this process."""
@@ -44,6 +54,9 @@ class Connection(HttpToolsProtocol):
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
         self.bound, self.limit_concurrency = self.limit_concurrency, None  # uvicorn's own answer is no problem, and meets the probes too
+        self.headers = []
+        self.unread = 0
+        """Bytes of a head, or after a body, that the parser may hold."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve it, or turn it away."""
@@ -53,10 +66,77 @@ class Connection(HttpToolsProtocol):
             Connection.turned_away += 1
             self.app = _turned_away(self.app)
 
+    def data_received(self, data: bytes) -> None:
+        """Read on, within the bounds."""
+        self._unset_keepalive_if_required()
+        self.unread += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            if len(self.headers) <= MAX_HEADERS:
+                self.send_400_response("Invalid HTTP request received.")
+        if self.unread > MAX_HEAD or len(self.headers) > MAX_HEADERS:
+            self._refuse_head()
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offered:
+                if not self._should_upgrade():
+                    return
+                data = memoryview(data)[offered.args[0] :]
+                self._pass_over()
+            else:
+                return
+
+    def on_headers_complete(self) -> None:
+        """Answer the request."""
+        self.unread = 0
+        if len(self.headers) > MAX_HEADERS:
+            raise httptools.HttpParserError("more headers than are taken")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self.unread = 0
+        super().on_body(body)
+
+    def _should_upgrade(self) -> bool:
+        """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
+        return bool(self.parser.get_method() != CONNECT)
+
+    def _pass_over(self) -> None:
+        """Read the head again without its offer."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version), *(b"%b: %b" % header for header in self.headers if header[0] != b"upgrade")]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+
+    def _refuse_head(self) -> None:
+        """Answer 431 where no other answer is under way, and close."""
+        if not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(HEAD_REFUSED)
+            self.transport.close()
+
     @property
     def is_silent(self) -> bool:
         """Whether no request is being answered, and none has just been."""
         return (self.cycle is None or self.cycle.response_complete) and self.timeout_keep_alive_task is None
+
+
+def _head_refused() -> bytes:
+    said = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are taken"
+    problem = problem_of(Refused("head-too-large", said))
+    body = encode(problem)
+    status = HTTPStatus(problem.status)
+    lines = [b"HTTP/1.1 %d %b" % (status, status.phrase.encode()), b"content-type: " + MEDIA_TYPE.encode(), b"content-length: %d" % len(body)]
+    return b"\r\n".join([*lines, b"connection: close", b"", body])
+
+
+HEAD_REFUSED: Final = _head_refused()
 
 
 def _turned_away(app: ASGIApp) -> ASGIApp:

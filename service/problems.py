@@ -35,6 +35,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "too-many": (429, "Too many dry runs with candidate rules at once"),
     "too-many-requests": (429, "Too many requests"),
     "log-unavailable": (503, "The decision could not be recorded"),
+    "head-too-large": (431, "The request's head is too large"),
     "too-many-connections": (503, "Too many connections"),
     "engine-failed": (503, "The rule engine did not finish"),
 }

@@ -36,6 +36,8 @@ REVIEWS: Final = "runner_policy_admission_reviews"
 class Admission(Call):
     """A review, validating or mutating by its path."""
 
+    any_query = True  # the API server says its `timeout` there
+
     def __init__(self, served: Served, path: str) -> None:
         super().__init__(served, path)
         settings = served.settings

@@ -17,6 +17,7 @@ from policy.errors import Misfit, RequestInvalid, listed, quoted
 from service.log.asking import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, NULL, RULE, TEXT, TEXTS, UNITS
 from service.log.record import Record, first_id, record
 from service.log.store import TABLE
+from service.queries import read_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,15 +71,9 @@ def read_asked(parameters: Iterable[tuple[str, str]]) -> Asked:
     Raises:
         RequestInvalid: with every fault; a filter that stands twice is one.
     """
-    given: dict[str, list[str]] = {}
-    for name, text in parameters:
-        given.setdefault(name, []).append(text)
-    faults = [Misfit("", f"unknown parameter {quoted(name)}; legal: {listed(FILTERS)}") for name in given if name not in FILTERS]
+    faults: list[Misfit] = []
     values: dict[str, Any] = {}
-    for name in FILTERS:
-        stated = given.get(name, [])
-        if len(stated) > 1:
-            faults.append(Misfit("", f"{name}: stands {len(stated)} times; keep one"))
+    for name, stated in read_query(parameters, FILTERS, faults).items():
         for text in dict.fromkeys(stated):
             values[name] = _value(name, text)
             if values[name] is None:

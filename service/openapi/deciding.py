@@ -12,7 +12,7 @@ import msgspec
 from policy import render
 from service.access import DECIDE, DRY_RUN
 from service.openapi.examples import BATCH_EXAMPLE, CANDIDATE_EXAMPLE, EXAMPLES, LINES_EXAMPLE, REVIEW_EXAMPLE, decided, reviewed_example
-from service.openapi.responses import ASKS_WHO, DECIDES, FULL, READS_BODY, problems, security
+from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, problems, security
 from service.openapi.schemas import ref
 
 if TYPE_CHECKING:
@@ -111,6 +111,6 @@ def _post(
             "parameters": [IF_MATCH],
             **needed,
             "requestBody": {"required": True, "content": bodies},
-            "responses": {"200": {"description": "the answer", "content": answers}, **problems(*ASKS_WHO, *READS_BODY, *kinds, FULL)},
+            "responses": {"200": {"description": "the answer", "content": answers}, **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL)},
         }
     }

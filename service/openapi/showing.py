@@ -14,7 +14,7 @@ from policy.decision import encode
 from service.access import OPEN_PATHS, READ, scope_of
 from service.openapi import parameters
 from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
-from service.openapi.responses import ASKS_WHO, FULL, problems, security
+from service.openapi.responses import ASKS_WHO, FULL, LARGE, problems, security
 from service.openapi.schemas import ref
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
-IN_RELEASE: Final = ("invalid-request", "unknown-release")
-IN_LOG: Final = ("not-found", "log-unavailable")
+QUERY: Final = ("invalid-request",)
+"""A parameter that is not known, or stands twice."""
+IN_RELEASE: Final = (*QUERY, "unknown-release")
+IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
 
 
 class Shown(Struct, frozen=True):
@@ -48,12 +50,12 @@ def _shown(served: Served) -> dict[str, Shown]:
     text = {"type": "string"}
     state = {"type": "object", "required": ["status", "revision"], "properties": {"status": {"const": "ready"}, "revision": text}}
     return {
-        "/v1/policy": Shown("policy", answers.policy_document(served.published)),
+        "/v1/policy": Shown("policy", answers.policy_document(served.published), QUERY),
         "/v1/rules": Shown("rules", answers.rules_document, IN_RELEASE),
         "/v1/rules/{rule_id}": Shown("rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *IN_RELEASE)),
-        "/v1/releases": Shown("releases", answers.releases_document),
-        "/v1/facts": Shown("facts", answers.facts_document),
-        "/v1/log": Shown("log", b'{"items":[%b],"next":null}' % record, (*IN_LOG, "invalid-request"), ref("Page")),
+        "/v1/releases": Shown("releases", answers.releases_document, QUERY),
+        "/v1/facts": Shown("facts", answers.facts_document, QUERY),
+        "/v1/log": Shown("log", b'{"items":[%b],"next":null}' % record, IN_LOG, ref("Page")),
         "/v1/decisions/{decision_id}": Shown("decision", record, IN_LOG, ref("Record")),
         "/metrics": Shown("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
         "/livez": Shown("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
@@ -64,7 +66,7 @@ def _shown(served: Served) -> dict[str, Shown]:
 def _call(path: str, call: dict[str, Any], shown: Shown, served: Served) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
-    also = (*(ASKS_WHO if needed else ()), *shown.kinds, *(() if path in OPEN_PATHS else (FULL,)))
+    also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL,)))
     responses: dict[str, Any] = {"200": {"description": "as shown", "content": content}, **problems(*also)}
     if path == "/v1/policy":
         responses["200"]["headers"] = TAG

@@ -6,9 +6,10 @@ import json
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from doors.conftest import PATIENCE
 
 from .conftest import QWEN, until
@@ -119,3 +120,74 @@ def test_connections_on_which_no_request_comes_are_closed(serve: Callable[..., A
         until(lambda: client.get("/livez").text == "ok\n")
         assert {sent: everything(connection) for sent, connection in silent.items()} == dict.fromkeys(silent, b"")
         assert client.post("/v1/decisions", json=QWEN).status_code == 200
+
+
+HEADS = {
+    "an address": (b"GET /", b"x" * 4096),
+    "a header": (b"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", b"x" * 4096),
+    "many headers": (b"GET /livez HTTP/1.1\r\nHost: x\r\n", b"a:b\r\n" * 1000),
+    "headers of a kept connection": (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\n", b"a:b\r\n" * 1000),
+    "headers after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a:b\r\n" * 1000),
+    "one header after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"x" * 4096),
+    "what stands beside a chunk": (b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 4096),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_head_without_end_is_refused_before_it_is_large(serve: Callable[..., Any], head: str) -> None:
+    begin, more = HEADS[head]
+    with serve(BODY_TIME="300") as service, service.client() as client, connected(service) as connection:
+        client.get("/livez")
+        connection.sendall(begin)
+        sent = 0
+        with suppress(OSError):
+            while sent < 50_000_000:
+                connection.sendall(more)
+                sent += len(more)
+        found = everything(connection)
+        alive = client.post("/v1/decisions", json=QWEN).status_code
+    assert sent < 50_000_000
+    assert alive == 200
+    if "body" not in head and "chunk" not in head and found:  # what was sent after the answer can take it away
+        answer = found[found.index(b"HTTP/1.1 431") :]
+        assert b"connection: close" in answer
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:runner-policy:problem:head-too-large"
+
+
+def test_a_head_that_is_too_large_is_answered_a_problem(serve: Callable[..., Any]) -> None:
+    begin = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
+    with serve() as service:
+        for parts in ((begin, b"X: " + b"x" * 70_000), (begin, b"a:b\r\n" * 201), (begin + b"a:b\r\n" * 200 + b"\r\n",)):
+            with connected(service) as connection:
+                for part in parts:
+                    connection.sendall(part)
+                    time.sleep(0.2)  # a part of its own
+                head, _, body = everything(connection).partition(b"\r\n\r\n")
+                assert (head.split(b"\r\n")[0], json.loads(body)["detail"]) == (
+                    b"HTTP/1.1 431 Request Header Fields Too Large",
+                    "the request's head is too large; at most 65,536 bytes and 200 headers are taken",
+                )
+
+
+def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(serve: Callable[..., Any]) -> None:
+    """As Java's and curl's clients make it for HTTP/2 without TLS (RFC 9110, section 7.8)."""
+    offers = (
+        (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"),
+        (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw=="),
+    )
+    body = json.dumps(QWEN).encode()
+    with serve() as service:
+        for offer in offers:
+            whole = post("/v1/decisions", body, len(body), *offer)
+            for at in (len(whole), len(whole) - len(body), len(whole) - 5, 60):
+                with connected(service) as connection:
+                    for part in filter(None, (whole[:at], whole[at:])):
+                        connection.sendall(part)
+                        time.sleep(0.05)
+                    connection.sendall(post("/v1/decisions", body, len(body), b"Connection: close"))
+                    found = everything(connection)
+                    assert (found.count(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (2, 2), at
+        with connected(service) as connection:
+            connection.sendall(b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert everything(connection).startswith(b"HTTP/1.1 4")
+        assert "WebSocket" not in service.log.read_text()

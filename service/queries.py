@@ -1,0 +1,56 @@
+"""What stands behind the question mark of an address.
+
+Owns that nothing there is passed over: a name that a call does not know, and one that stands twice, is a fault.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, listed, nearest, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+NONE: Final = "this call takes none"
+IN_BODY: Final = "this call takes none; what is asked stands in the body"
+
+
+def read_query(pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[Misfit], none: str = NONE) -> dict[str, list[str]]:
+    """What is given for each legal name, in the order of those; what is wrong with names is added to ``faults``."""
+    given: dict[str, list[str]] = {}
+    for name, text in pairs:
+        given.setdefault(name, []).append(text)
+    known = f"legal: {listed(legal)}" if legal else none
+    unknown = islice((name for name in given if name not in legal), MAX_FAULTS)
+    faults += (Misfit("", f"unknown parameter {quoted(name)}{nearest(name, legal)}; {known}") for name in unknown)
+    found = {name: given[name] for name in legal if name in given}
+    faults += (Misfit("", f"{name}: stands {len(texts)} times; keep one") for name, texts in found.items() if len(texts) > 1)
+    return found
+
+
+def only(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str | None:
+    """What is given for the only name that a call knows, or nothing.
+
+    Raises:
+        RequestInvalid: with every fault.
+    """
+    faults: list[Misfit] = []
+    found = read_query(pairs, () if name is None else (name,), faults)
+    if faults:
+        raise RequestInvalid(faults)
+    return found[name][0] if name in found else None
+
+
+def refuse(query: bytes) -> None:
+    """A call that is asked by its body has no query.
+
+    Raises:
+        RequestInvalid: it has one.
+    """
+    faults: list[Misfit] = []
+    read_query(parse_qsl(query.decode("latin-1"), keep_blank_values=True), (), faults, IN_BODY)
+    if faults:
+        raise RequestInvalid(faults)

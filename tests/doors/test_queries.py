@@ -1,0 +1,61 @@
+"""What stands behind the question mark of an address is known to the call and stands there once, or is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import httpx
+
+NONE = "this call takes none"
+IN_BODY = "this call takes none; what is asked stands in the body"
+SHOWING = {
+    "/v1/policy": NONE,
+    "/v1/releases": NONE,
+    "/v1/facts": NONE,
+    "/v1/rules": "legal: `vllm_version`",
+    "/v1/rules/kv-connector-fallback": "legal: `vllm_version`",
+}
+FACTS: dict[str, Any] = {"facts": {}}
+BODIES: dict[str, dict[str, Any]] = {"/v1/decisions": FACTS, "/v1/decisions/batch": {"items": [FACTS]}, "/v1/dry-run": FACTS}
+
+
+def refusals(answer: httpx.Response) -> tuple[int, list[str]]:
+    return answer.status_code, [fault["message"] for fault in answer.json()["errors"]]
+
+
+@pytest.mark.parametrize("path", SHOWING)
+def test_a_parameter_that_a_call_does_not_know_is_a_422(client: httpx.Client, path: str) -> None:
+    expected = [f"unknown parameter `colour`; {SHOWING[path]}", f"unknown parameter `\\x00`; {SHOWING[path]}"]
+    assert refusals(client.get(f"{path}?colour=red&%00&colour")) == (422, expected)
+
+
+@pytest.mark.parametrize("path", ["/v1/rules", "/v1/rules/kv-connector-fallback"])
+def test_a_near_miss_is_named_and_a_parameter_stands_once(client: httpx.Client, path: str) -> None:
+    assert refusals(client.get(f"{path}?vllm_verson=0.23.0&vllm_version=0.23.0&vllm_version=0.24.0")) == (
+        422,
+        ["unknown parameter `vllm_verson`; did you mean `vllm_version`?; legal: `vllm_version`", "vllm_version: stands 2 times; keep one"],
+    )
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_call_that_is_asked_by_its_body_takes_no_parameters(client: httpx.Client, path: str) -> None:
+    assert refusals(client.post(f"{path}?vllm_version=0.24.0&explain=true", json=BODIES[path])) == (
+        422,
+        [f"unknown parameter `vllm_version`; {IN_BODY}", f"unknown parameter `explain`; {IN_BODY}"],
+    )
+
+
+def test_faults_are_bounded(client: httpx.Client) -> None:
+    query = "&".join(f"p{number}={number}" for number in range(4000))
+    status, messages = refusals(client.get(f"/v1/rules?{query}"))
+    assert (status, len(messages)) == (422, 100)
+
+
+def test_what_probes_scrapers_and_api_servers_add_means_nothing(client: httpx.Client) -> None:
+    assert [client.get(f"{path}?timeout=3s").status_code for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs")] == [200] * 5
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "x", "operation": "DELETE"}}
+    plain, timed = (client.post(f"/v1/admission{query}", json=review) for query in ("", "?timeout=3s"))
+    assert (timed.status_code, timed.content) == (plain.status_code, plain.content)
