@@ -5,13 +5,15 @@ Owns the flags of ``serve``; how the service is started is ``serving``'s.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from policy.cli import app
-from policy.console import USAGE, DefaultOption, RulesOption, err  # typer reads the annotations
+from policy.console import INVALID, USAGE, DefaultOption, RulesOption, err  # typer reads the annotations
+from policy.errors import EngineFailed
 from service.cli_log import log as log_commands
 from service.cli_token import token as token_commands
 
@@ -64,5 +66,9 @@ app.add_typer(token_commands, name="token")
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; an engine that does not finish a decision ends any command with a word of that."""
+    try:
+        app()
+    except EngineFailed as error:
+        err.print(f"the rule engine failed: {error}; no decision was made", markup=False)
+        sys.exit(INVALID)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policy.errors import EngineFailed
+from service.cli import main
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -365,6 +368,25 @@ def test_a_hostile_candidate_is_stopped_with_a_3(call: Callable[..., Done], monk
         "",
         "the candidate rules took more than 1 s; make their conditions simpler\n",
     )
+
+
+@pytest.mark.parametrize("command", ["decide", "rules test"])
+def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fired(*_: object) -> list[str]:
+        raise EngineFailed("the engine stopped before the last rule")
+
+    document = tmp_path / "facts.json"
+    document.write_text('{"facts": {}}')
+    monkeypatch.setattr("policy.engine.Engine.fired", fired)
+    monkeypatch.setattr("sys.argv", ["runner-policy", *command.split(), *([str(document)] if command == "decide" else [])])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    assert (ended.value.code, shown.out) == (3, "")
+    assert shown.err.splitlines()[-1] == "the rule engine failed: the engine stopped before the last rule; no decision was made"
+    assert "Traceback" not in shown.err
 
 
 # help
