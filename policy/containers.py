@@ -65,7 +65,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)
     deployment = Deployment(container.words, container.env, configs, container.files, environment, container.places, *models, notes)
-    return replace(asked, vllm_version=version, release=release, deployment=deployment, pointer=pointer)
+    return replace(asked, vllm_version=version, release=release, deployment=deployment, pointer=pointer, manifest=(asked.pointer, manifest.document))
 
 
 def way_of(document: Any, path: str) -> list[Any]:

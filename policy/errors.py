@@ -63,7 +63,30 @@ class RequestInvalid(PolicyError):
     def __init__(self, faults: Iterable[Misfit], problem: str = "invalid-request") -> None:
         self.problem = problem
         self.faults = tuple(faults)
-        super().__init__("; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults))
+        super().__init__()
+
+    def __str__(self) -> str:
+        return "; ".join(f"{fault.pointer or '/'}: {fault.message}" for fault in self.faults)
+
+    def end_within(self, pointer: str, document: object) -> None:
+        """What points below ``pointer``, where ``document`` stands, ends at what is there."""
+        self.faults = tuple(replace(fault, pointer=_there(fault.pointer, pointer, document)) for fault in self.faults)
+
+
+def _there(pointer: str, below: str, document: object) -> str:
+    if not pointer.startswith(f"{below}/"):
+        return pointer
+    found = below
+    for step in pointer.removeprefix(below).split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and key in document:
+            document = document[key]
+        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):
+            document = document[int(key)]
+        else:
+            break
+        found = f"{found}/{step}"
+    return found
 
 
 class EngineFailed(PolicyError):

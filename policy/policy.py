@@ -167,7 +167,12 @@ class Policy:
             upstream = weigh(ruleset, facts, upstream_only=True).upstream
             return upstream.runner, upstream.starts
 
-        return take_in(request.deployment, request.release.decided_as, request.pointer, alone, self.find)
+        try:
+            return take_in(request.deployment, request.release.decided_as, request.pointer, alone, self.find)
+        except RequestInvalid as error:
+            if request.manifest is not None:  # whose objects have not every member that a deployment has
+                error.end_within(*request.manifest)
+            raise
 
     def _otherwise(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
         """The answer to another deployment; none, not starting, where vLLM refuses it before it comes to the runner."""

@@ -35,7 +35,8 @@ UNKNOWN_RELEASE: Final = "unknown-release"
 class Request(Struct, frozen=True, gc=False):
     """One deployment to decide; ``vllm_version`` is the text that was asked for, or the default release.
 
-    Of a ``deployment`` the facts are still to be derived; ``pointer`` is its place in the body.
+    Of a ``deployment`` the facts are still to be derived; ``pointer`` is its place in the body. One in a manifest has ``manifest``, that one's
+    place and document.
     """
 
     facts: Facts
@@ -46,6 +47,7 @@ class Request(Struct, frozen=True, gc=False):
     explain: bool
     deployment: Deployment | None = None
     pointer: str = ""
+    manifest: tuple[str, Any] | None = None
 
 
 class Manifest(Struct, frozen=True):

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
+import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from policy.decision import encode
@@ -36,8 +37,23 @@ MAX_HEAD: Final = 65_536
 """Bytes that a connection may send without a part of a body, or a request's end, among them."""
 MAX_HEADERS: Final = 200
 CONNECT: Final = b"CONNECT"
+GRACE: Final = 1.0
+"""Seconds that a connection may wait though the process has as many as it may."""
+
+HANDSHAKE: Final = 10.0
+"""Seconds for TLS' first words, in which a connection is in no count."""
 
 Files = tuple[tuple[int, int, int] | None, ...]
+
+
+class Loop(uvloop.Loop):
+    """uvloop's, which gives a client a minute for TLS' first words; here it has ``HANDSHAKE`` seconds."""
+
+    async def create_server(self, *arguments: Any, **more: Any) -> Any:
+        """Listen."""
+        if more.get("ssl") is not None:
+            more["ssl_handshake_timeout"] = HANDSHAKE
+        return await super().create_server(*arguments, **more)
 
 
 class Connection(HttpToolsProtocol):
@@ -47,8 +63,8 @@ class Connection(HttpToolsProtocol):
     over, where the parser would take the body for it.
     """
 
-    known: ClassVar[set[Any]] = set()
-    """The open ones of this process."""
+    waiting: ClassVar[dict[Connection, float]] = {}
+    """Those of this process on which no request is being answered, with the time since when, the longest first."""
     turned_away: ClassVar[int] = 0
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
@@ -61,10 +77,25 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve it, or turn it away."""
         super().connection_made(transport)
-        Connection.known = self.connections
-        if self.bound is not None and len(self.connections) > self.bound:
+        now = time.monotonic()
+        if self.bound is not None and len(self.connections) > self.bound and not self._makes_room(now):
             Connection.turned_away += 1
             self.app = _turned_away(self.app)
+        self.waiting[self] = now
+
+    def _makes_room(self, now: float) -> bool:
+        """Whether another connection could be closed, because it has been waiting: who holds connections and asks nothing keeps nobody out."""
+        longest, since = next(iter(self.waiting.items()), (self, now))
+        if now - since < GRACE:
+            return False
+        del self.waiting[longest]
+        longest.transport.close()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self.waiting.pop(self, None)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds."""
@@ -95,12 +126,19 @@ class Connection(HttpToolsProtocol):
         self.unread = 0
         if len(self.headers) > MAX_HEADERS:
             raise httptools.HttpParserError("more headers than are taken")
+        self.waiting.pop(self, None)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         self.unread = 0
         super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self.waiting[self] = time.monotonic()
 
     def _should_upgrade(self) -> bool:
         """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
@@ -120,11 +158,6 @@ class Connection(HttpToolsProtocol):
             if self.cycle is None or self.cycle.response_complete:
                 self.transport.write(HEAD_REFUSED)
             self.transport.close()
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether no request is being answered, and none has just been."""
-        return (self.cycle is None or self.cycle.response_complete) and self.timeout_keep_alive_task is None
 
 
 def _head_refused() -> bytes:
@@ -154,20 +187,17 @@ def _turned_away(app: ASGIApp) -> ASGIApp:
     return refuse
 
 
-class Silence:
-    """The connections on which no request comes, nor the rest of one's headers; they are closed after a while."""
+def sweep(seconds: float) -> None:
+    """Close the connections on which no request has come for so long, nor the rest of one's headers; to be called about every second.
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._since: dict[Any, float] = {}
-
-    def sweep(self) -> None:
-        """Close what has been silent for too long; to be called about every second."""
-        now = time.monotonic()
-        self._since = {each: self._since.get(each, now) for each in Connection.known if each.is_silent}
-        for each, since in self._since.items():
-            if now - since > self._seconds:
-                each.transport.close()
+    Those that had one and are silent since are the server's, which closes them earlier.
+    """
+    before = time.monotonic() - seconds
+    for connection, since in list(Connection.waiting.items()):
+        if since >= before:
+            break
+        if connection.timeout_keep_alive_task is None:
+            connection.transport.close()
 
 
 def state_of(*paths: Path | None) -> Files:

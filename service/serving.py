@@ -10,6 +10,7 @@ import json
 import logging.config
 import math
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 """The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
+SPARE_FILES: Final = 256
+"""Open files that a process may have beside its connections."""
 STUCK: Final = 15
 """Seconds without a sign of life after which a worker is replaced: starting several on a busy machine takes some.
 
@@ -65,6 +68,7 @@ def run(flags: dict[str, Any]) -> None:
         for name, value in settings.model_dump().items():
             if value is not None:
                 os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
+        _allow_files(settings.max_connections)
         reload = Reload(origin, Path(place), published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         if settings.reload:
@@ -73,6 +77,15 @@ def run(flags: dict[str, Any]) -> None:
             _serve(settings, application if settings.workers == 1 else "service.app:create_app")
         finally:
             reload.stop()
+
+
+def _allow_files(connections: int) -> None:
+    """As many files may be open as the connections need, with those that are not counted yet, as far as the system lets a process have them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * connections + SPARE_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _serve(settings: Settings, target: Any) -> None:
@@ -84,7 +97,7 @@ def _serve(settings: Settings, target: Any) -> None:
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
-            loop="uvloop",
+            loop="service.listening:Loop",
             http=Connection,
             interface="asgi3",
             ws="none",

@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from doors.conftest import PATIENCE
 
 from .conftest import QWEN, put, until
 from .test_life import refused
@@ -138,6 +139,14 @@ def test_only_tls_from_1_2_on_is_spoken(serve: Callable[..., Any], authority: Au
         with pytest.raises(httpx.TransportError), httpx.Client(trust_env=False) as plain:
             plain.get(f"http://127.0.0.1:{service.port}/livez")
     assert found == {"TLSv1_1": 0, "TLSv1_2": 200, "TLSv1_3": 200}
+
+
+def test_a_connection_that_begins_no_tls_is_closed(serve: Callable[..., Any], authority: Authority) -> None:
+    cert, key = authority.issue("service")
+    with serve("--tls-cert", str(cert), "--tls-key", str(key), tls=trusting(authority)) as service:
+        with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as silent:
+            assert silent.recv(1) == b""
+        assert service.client().get("/livez").text == "ok\n"
 
 
 def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none(serve: Callable[..., Any], authority: Authority) -> None:
