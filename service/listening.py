@@ -63,8 +63,10 @@ class Connection(HttpToolsProtocol):
     over, where the parser would take the body for it.
     """
 
+    known: ClassVar[set[Any]] = set()
+    """The open ones of this process."""
     waiting: ClassVar[dict[Connection, float]] = {}
-    """Those of this process on which no request is being answered, with the time since when, the longest first."""
+    """Those on which no request is being answered, with the time since when, the longest first."""
     turned_away: ClassVar[int] = 0
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
@@ -77,6 +79,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve it, or turn it away."""
         super().connection_made(transport)
+        Connection.known = self.connections
         now = time.monotonic()
         if self.bound is not None and len(self.connections) > self.bound and not self._makes_room(now):
             Connection.turned_away += 1
@@ -187,17 +190,35 @@ def _turned_away(app: ASGIApp) -> ASGIApp:
     return refuse
 
 
-def sweep(seconds: float) -> None:
-    """Close the connections on which no request has come for so long, nor the rest of one's headers; to be called about every second.
+class Silence:
+    """The connections on which nothing moves: no request comes, nor the rest of its head, or nothing of an answer is read.
 
-    Those that had one and are silent since are the server's, which closes them earlier.
+    They are closed after a while; those that had a request and have been idle since are the server's, which keeps them for longer.
     """
-    before = time.monotonic() - seconds
-    for connection, since in list(Connection.waiting.items()):
-        if since >= before:
-            break
-        if connection.timeout_keep_alive_task is None:
-            connection.transport.close()
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._silent: dict[Connection, float] = {}
+        """Since when each that says nothing was seen to."""
+        self._deaf: dict[Connection, tuple[int, float]] = {}
+        """How many bytes of each one's answers wait to be sent, and since when they have not become fewer."""
+
+    def sweep(self) -> None:
+        """Close what has been silent or deaf for too long; to be called about every second."""
+        now = time.monotonic()
+        self._silent = {each: self._silent.get(each, now) for each in Connection.waiting if each.timeout_keep_alive_task is None}
+        for silent, since in self._silent.items():
+            if now - since > self._seconds:
+                silent.transport.close()
+        left = {each: each.transport.get_write_buffer_size() for each in Connection.known}
+        self._deaf = {each: self._moved(each, size, now) for each, size in left.items() if size}
+        for deaf, (_, since) in self._deaf.items():
+            if now - since > self._seconds:
+                deaf.transport.abort()
+
+    def _moved(self, each: Connection, size: int, now: float) -> tuple[int, float]:
+        before, since = self._deaf.get(each, (size, now))
+        return size, since if size >= before else now
 
 
 def state_of(*paths: Path | None) -> Files:

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 """The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
+KEEP_ALIVE: Final = 75
+"""Seconds for which a connection is kept on which nothing is asked: longer than clients and proxies usually keep it, so that they let go of it first.
+
+uvicorn's own 5 are as long as httpx's, and a request meets a closed connection now and then.
+"""
 SPARE_FILES: Final = 256
 """Open files that a process may have beside its connections."""
 STUCK: Final = 15
@@ -106,6 +111,7 @@ def _serve(settings: Settings, target: Any) -> None:
             server_header=False,
             log_config=configuration(settings.log_format),
             limit_concurrency=settings.max_connections,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=math.ceil(settings.stop_time),
             timeout_worker_healthcheck=STUCK,
             ssl_certfile=settings.tls_cert,

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     tls_key: Path | None = Field(None, description="the certificate's key")
     tls_client_ca: Path | None = Field(None, description="the authorities of which a client must show a certificate")
     max_connections: int = Field(1000, ge=1, le=1_000_000, description="how many connections one process holds; more are turned away with 503")
-    body_time: float = Field(20.0, gt=0, le=3600, description="how long a body, or the next part of a stream, may take to arrive")
+    body_time: float = Field(20.0, gt=0, le=3600, description="how long a body, or the next part of a stream, may take, and an answer may wait to be read")
     stop_time: float = Field(20.0, gt=0, le=3600, description="how long requests and the log may take to end when the service is stopped")
     reload: bool = Field(True, description="load rules that change while the service runs")
     rules_git: str | None = Field(None, description="a git remote to pull the rules from")

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import PolicyError
-from service.listening import Certificate, state_of, sweep
+from service.listening import Certificate, Silence, state_of
 from service.reload import Reader
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Upkeep:
         self._wanted: Published | None = None
         self._file = file
         self._seen = state_of()
+        self._silence = Silence(served.settings.body_time)
         self._parent = multiprocessing.parent_process()
         self._swept = 0.0
 
@@ -56,7 +57,7 @@ class Upkeep:
         if due:
             self._swept = monotonic()
             self._served.slow.sweep()
-            sweep(self._served.settings.body_time)
+            self._silence.sweep()
             self._end_with_parent()
             self._served.metrics.snapshot()
             self._read_tokens()

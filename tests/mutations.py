@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bending import Sent
 
 SECONDS: Final = 60.0
-IDLE: Final = 3.0
-"""Seconds after which a connection is opened anew: the server lets one go on which nothing comes for five."""
+IDLE: Final = 60.0
+"""Seconds after which a connection is opened anew: the server lets one go on which nothing comes for 75."""
 PROBLEM: Final = ["type", "title", "status", "detail", "errors"]
 TYPES: Final = {"application/json", "application/problem+json", "text/plain", "application/x-ndjson", "text/html"}
 

@@ -174,7 +174,7 @@ SERVE = """applications:
 """
 CONTAINER = {"name": "c", "image": "vllm/vllm-openai:v0.33.0", "command": ["vllm", "serve", "Qwen/Qwen3-8B", "--dtype", "x"]}
 SPEC = {"name": "m", "repository": "vllm/vllm-openai", "tag": "v0.33.0", "modelURL": "Qwen/Qwen3-8B", "vllmConfig": {"dtype": "x"}}
-POINTERS: list[tuple[dict[str, Any], list[str]]] = [
+AT_WHAT_IS_THERE: list[tuple[dict[str, Any], list[str]]] = [
     (pod({**CONTAINER, "args": ["--max-model-len", "many"]}), ["/spec/containers/0/command/4", "/spec/containers/0/args/1"]),
     ({"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": SERVE}}, ["/spec/serveConfigV2"]),
     ({"servingEngineSpec": {"modelSpec": [SPEC]}}, ["/servingEngineSpec/modelSpec/0"]),
@@ -182,7 +182,7 @@ POINTERS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize("pointer", ["", "/items/3"])
-@pytest.mark.parametrize(("document", "pointers"), POINTERS, ids=["words", "a text", "values of a chart"])
+@pytest.mark.parametrize(("document", "pointers"), AT_WHAT_IS_THERE, ids=["words", "a text", "values of a chart"])
 def test_what_is_wrong_with_an_engine_points_at_what_is_there(ask: Asking, document: dict[str, Any], pointers: list[str], pointer: str) -> None:
     ((_, request),) = read(ask, document, pointer)
     assert isinstance(request, Request)

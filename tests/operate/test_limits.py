@@ -225,3 +225,40 @@ def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: C
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert int(line.split()[3]) == min(4 * 500 + 256, hard if hard != resource.RLIM_INFINITY else 1 << 30)
+
+
+def sockets(service: Service) -> int:
+    """How many its process has open."""
+    found = 0
+    for place in Path(f"/proc/{service.process.pid}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            found += str(place.readlink()).startswith("socket:")
+    return found
+
+
+def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., Any]) -> None:
+    line = json.dumps(QWEN).encode() + b"\n"
+    stream = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with serve(BODY_TIME="2") as service, ExitStack() as stack:
+        before = sockets(service)
+        deaf = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for connection in deaf:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(("127.0.0.1", service.port))
+            connection.setblocking(False)
+        with suppress(BlockingIOError):
+            deaf[0].send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+            deaf[1].send(stream)
+            for _ in range(100_000):
+                deaf[1].send(b"%x\r\n%b\r\n" % (len(line), line))
+        until(lambda: sockets(service) == before)
+        assert service.client().post("/v1/decisions", json=QWEN).status_code == 200
+
+
+def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it(serve: Callable[..., Any]) -> None:
+    with serve(BODY_TIME="1") as service, connected(service) as connection:
+        for pause in (0, 7):
+            time.sleep(pause)
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            while not (found := connection.recv(65536)).endswith(b"ok\n"):
+                assert found
