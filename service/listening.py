@@ -39,6 +39,10 @@ MAX_HEADERS: Final = 200
 CONNECT: Final = b"CONNECT"
 GRACE: Final = 1.0
 """Seconds that a connection may wait though the process has as many as it may."""
+LOOK: Final = 0.1
+"""Seconds between two looks for those."""
+_on_headers_complete: Final = HttpToolsProtocol.on_headers_complete  # each request comes by here, and `super()` costs more than all else of it
+_on_body: Final = HttpToolsProtocol.on_body
 
 HANDSHAKE: Final = 10.0
 """Seconds for TLS' first words, in which a connection is in no count."""
@@ -65,14 +69,16 @@ class Connection(HttpToolsProtocol):
 
     known: ClassVar[set[Any]] = set()
     """The open ones of this process."""
-    waiting: ClassVar[dict[Connection, float]] = {}
-    """Those on which no request is being answered, with the time since when, the longest first."""
+    candidates: ClassVar[list[Connection]] = []
+    """Those that waited at the last look, the longest at the end."""
+    looked: ClassVar[float] = 0.0
     turned_away: ClassVar[int] = 0
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
         self.bound, self.limit_concurrency = self.limit_concurrency, None  # uvicorn's own answer is no problem, and meets the probes too
         self.headers = []
+        self.since = 0.0
         self.unread = 0
         """Bytes of a head, or after a body, that the parser may hold."""
 
@@ -80,80 +86,91 @@ class Connection(HttpToolsProtocol):
         """Serve it, or turn it away."""
         super().connection_made(transport)
         Connection.known = self.connections
-        now = time.monotonic()
-        if self.bound is not None and len(self.connections) > self.bound and not self._makes_room(now):
+        self.since = time.monotonic()
+        if self.bound is not None and len(self.connections) > self.bound and not self._makes_room():
             Connection.turned_away += 1
             self.app = _turned_away(self.app)
-        self.waiting[self] = now
 
-    def _makes_room(self, now: float) -> bool:
-        """Whether another connection could be closed, because it has been waiting: who holds connections and asks nothing keeps nobody out."""
-        longest, since = next(iter(self.waiting.items()), (self, now))
-        if now - since < GRACE:
-            return False
-        del self.waiting[longest]
-        longest.transport.close()
-        return True
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
-        self.waiting.pop(self, None)
-        super().connection_lost(exc)
+    @property
+    def waits_since(self) -> float:
+        """Since when it has been idle; since its beginning where it is not, or had no request."""
+        idle = self.timeout_keep_alive_task
+        return self.since if idle is None else idle.when() - self.timeout_keep_alive
+
+    def _makes_room(self) -> bool:
+        """Whether another connection was closed that has been waiting, so that who holds connections and asks nothing keeps nobody out."""
+        before = self.since - GRACE
+        candidates = Connection.candidates
+        if not candidates and self.since - Connection.looked > LOOK:
+            Connection.looked = self.since
+            candidates += sorted((each for each in Connection.known if each.is_waiting), key=lambda each: each.waits_since, reverse=True)
+        while candidates:
+            longest = candidates.pop()
+            if longest.is_waiting and longest.waits_since < before and not longest.transport.is_closing():
+                longest.transport.close()
+                return True
+        return False
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds."""
         self._unset_keepalive_if_required()
         self.unread += len(data)
         try:
-            self._feed(data)
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offered:
+            self._pass_over(data, offered)
         except httptools.HttpParserError:
-            if len(self.headers) <= MAX_HEADERS:
-                self.send_400_response("Invalid HTTP request received.")
+            self._refuse()
         if self.unread > MAX_HEAD or len(self.headers) > MAX_HEADERS:
             self._refuse_head()
-
-    def _feed(self, data: bytes | memoryview) -> None:
-        while True:
-            try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as offered:
-                if not self._should_upgrade():
-                    return
-                data = memoryview(data)[offered.args[0] :]
-                self._pass_over()
-            else:
-                return
 
     def on_headers_complete(self) -> None:
         """Answer the request."""
         self.unread = 0
         if len(self.headers) > MAX_HEADERS:
             raise httptools.HttpParserError("more headers than are taken")
-        self.waiting.pop(self, None)
-        super().on_headers_complete()
+        _on_headers_complete(self)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
         self.unread = 0
-        super().on_body(body)
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request."""
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self.waiting[self] = time.monotonic()
+        _on_body(self, body)
 
     def _should_upgrade(self) -> bool:
         """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
         return bool(self.parser.get_method() != CONNECT)
 
-    def _pass_over(self) -> None:
-        """Read the head again without its offer."""
+    def _pass_over(self, data: bytes, offered: httptools.HttpParserUpgrade) -> None:
+        """Read what comes after an offer, and after the next ones."""
+        rest = memoryview(data)
+        while self._should_upgrade():
+            rest = rest[offered.args[0] :]
+            try:
+                self._read_head_again()
+                self.parser.feed_data(rest)
+            except httptools.HttpParserUpgrade as another:
+                offered = another
+            except httptools.HttpParserError:
+                self._refuse()
+                return
+            else:
+                return
+
+    def _read_head_again(self) -> None:
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version), *(b"%b: %b" % header for header in self.headers if header[0] != b"upgrade")]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
         self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+
+    def _refuse(self) -> None:
+        if len(self.headers) <= MAX_HEADERS:
+            self.send_400_response("Invalid HTTP request received.")
 
     def _refuse_head(self) -> None:
         """Answer 431 where no other answer is under way, and close."""
@@ -206,7 +223,7 @@ class Silence:
     def sweep(self) -> None:
         """Close what has been silent or deaf for too long; to be called about every second."""
         now = time.monotonic()
-        self._silent = {each: self._silent.get(each, now) for each in Connection.waiting if each.timeout_keep_alive_task is None}
+        self._silent = {each: self._silent.get(each, now) for each in Connection.known if each.is_waiting and each.timeout_keep_alive_task is None}
         for silent, since in self._silent.items():
             if now - since > self._seconds:
                 silent.transport.close()
