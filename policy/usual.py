@@ -22,6 +22,8 @@ from policy.request import MAX_REQUEST_ID, NEAREST, Request
 from policy.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VARIABLE, VARIABLE_INDEX, Fact, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policy.releases import Releases
     from policy.vocabulary import Tristate
 
@@ -78,7 +80,8 @@ _Usual: Final = msgspec.defstruct(
     forbid_unknown_fields=True,
 )
 _variable: Final = attrgetter(f"facts.{VARIABLE}")
-_decode: Final = msgspec.json.Decoder(_Usual).decode
+read: Final[Callable[[Any], Any]] = msgspec.json.Decoder(_Usual).decode
+"""The members of a usual request's body."""
 
 
 @lru_cache(maxsize=64)
@@ -94,7 +97,7 @@ def read_usual(body: bytes, releases: Releases) -> Request | None:
     The facts' ``stated`` and ``ignored`` are empty: nobody asks for them who does not ask for an explanation.
     """
     try:
-        asked: Any = _decode(body)
+        asked: Any = read(body)
         release = releases.resolve(asked.vllm_version, nearest=asked.beyond_verified is not None)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnknownRelease, NoVersion):
         return None

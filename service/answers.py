@@ -113,7 +113,7 @@ class Answers:
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
         if not self.recorder.silent:
-            self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking)
+            self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking, body)
         return json
 
     def decision(self, body: bytes, asking: Asking) -> bytes | Request | Manifest:
@@ -131,7 +131,7 @@ class Answers:
             if self.models.fetches:
                 return asked
             raise
-        counted = self.recorder.note(answer, asked, self.policy, asking)
+        counted = self.recorder.note(answer, asked, self.policy, asking, body)
         json = answer.json
         passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
         if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.comes_again(body):
@@ -223,7 +223,7 @@ class Answers:
             if isinstance(asked, Manifest) or (asked.deployment is not None and self.models.fetches):
                 return asked
             answer = self.policy.answer(asked, self._today())
-            self.recorder.note(answer, asked, self.policy, asking)
+            self.recorder.note(answer, asked, self.policy, asking, body)
             return answer.json + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"

@@ -85,17 +85,17 @@ class Recorder:
         """Records that nobody took from the standard output."""
         return self._printer.dropped if self._printer is not None else 0
 
-    def note(self, answer: Answer, request: Request, policy: Policy, asking: Asking) -> Decided:
-        """The decision is counted, and on its way to the log; where it was counted, to be counted there again."""
+    def note(self, answer: Answer, request: Request, policy: Policy, asking: Asking, body: bytes | None = None) -> Decided:
+        """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
         if not self.silent:
-            self.log_it(answer, request, asking)
+            self.log_it(answer, request, asking, body)
         return self.metrics.decided(request, answer.weighed, policy)
 
-    def log_it(self, answer: Answer, request: Request, asking: Asking) -> None:
+    def log_it(self, answer: Answer, request: Request, asking: Asking, body: bytes | None) -> None:
         """The decision is on its way to the log."""
         if self._tells:
             asking.made(id_of(answer.json))
-        noted = answer, request, asking.path, asking.caller, perf_counter_ns() - asking.began
+        noted = answer, request, asking.path, asking.caller, perf_counter_ns() - asking.began, body
         if self._printer is not None:
             self._printer.note(noted)
         log = self._log

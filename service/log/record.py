@@ -2,7 +2,8 @@
 
 Owns the members of a record, which are named as in the decision logs of Open Policy Agent, and that nothing
 is kept beyond the facts: no argument, no file, no variable that rules do not read. An answer is noted as a
-line, which costs the one that answers as little as can be; the keeper makes a row of it.
+line, which costs the one that answers as little as can be, and has a usual question as it came; the keeper
+makes a row of it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from policy.decision import id_of
-from policy.recent import remember
 from policy.releases import series
+from policy.usual import LAYERS, read
 
 if TYPE_CHECKING:
     from policy.policy import Answer
@@ -28,12 +29,15 @@ ERASED: Final = ["/input/deployment"]
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
-    """An answer as it was noted: who asked, by which call, how long it took, whether it asked of a deployment, the question and the answer."""
+    """An answer as it was noted: who asked, by which call, how long it took, whether it asked of a deployment, the question and the answer.
+
+    Where ``erased`` is ``None`` the question is a usual request's body.
+    """
 
     requested_by: str
     path: str
     nanoseconds: int
-    erased: bool
+    erased: bool | None
     input: Raw
     result: Raw
 
@@ -73,6 +77,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
 class _Release(Struct, frozen=True, gc=False):
     decided_as: str
+    verified: bool
 
 
 class _Policy(Struct, frozen=True, gc=False):
@@ -86,32 +91,42 @@ class _Result(Struct, frozen=True, gc=False):
     runner: str | None
     outcome: str | None
     starts: bool
+    vllm_version: str
     release: _Release
     policy: _Policy
 
 
 _decode_result: Final = msgspec.json.Decoder(_Result).decode
 _decode_line: Final = msgspec.json.Decoder(Line).decode
-_questions: dict[tuple[str, bool, bool], bytes] = {}
 
 
-Noted: TypeAlias = "tuple[Answer, Request, str, str, int]"
-"""An answer with its request, the call's path, who asked (a token's name or an address), and the nanoseconds that it took."""
+Noted: TypeAlias = "tuple[Answer, Request, str, str, int, bytes | None]"
+"""An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
 
 
 def line(noted: Noted) -> bytes:
-    """What is noted of an answer, as JSON: a ``Line``. Its ``input`` is a request, whose answer by the same rules is the same decision."""
-    answer, request, path, requested_by, nanoseconds = noted
-    key = (request.vllm_version, request.upstream_only, request.release.verified)
-    question = _questions.get(key)
-    if question is None:
-        layers = b'"layers":["upstream"],' if request.upstream_only else b""
-        beyond = b"" if request.release.verified else b'"beyond_verified":"nearest",'
-        question = remember(_questions, key, b'"vllm_version":%b,%b%b"facts":' % (encode(request.vllm_version), beyond, layers), key)
-    named = b"" if request.request_id is None else b'"request_id":%b,' % encode(request.request_id)
+    """What is noted of an answer, as JSON: a ``Line``."""
+    answer, request, path, requested_by, nanoseconds, body = noted
+    if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
+        return b'["%b","%b",%d,null,%b,%b]' % (requested_by.encode(), path.encode(), nanoseconds, body, _result(answer))
     facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
+    asked = _input(request.request_id, request.vllm_version, facts, upstream_only=request.upstream_only, verified=request.release.verified)
     erased = b"false" if request.deployment is None else b"true"
-    return b'["%b","%b",%d,%b,{%b%b%b},%b]' % (requested_by.encode(), path.encode(), nanoseconds, erased, named, question, facts, _result(answer))
+    return b'["%b","%b",%d,%b,%b,%b]' % (requested_by.encode(), path.encode(), nanoseconds, erased, asked, _result(answer))
+
+
+def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_only: bool, verified: bool) -> bytes:
+    """A request as JSON, whose answer by the same rules is the same decision."""
+    named = b"" if request_id is None else b'"request_id":%b,' % encode(request_id)
+    layers = b'"layers":["upstream"],' if upstream_only else b""
+    beyond = b"" if verified else b'"beyond_verified":"nearest",'
+    return b'{%b"vllm_version":%b,%b%b"facts":%b}' % (named, encode(vllm_version), beyond, layers, facts)
+
+
+def _usual_input(body: Raw, result: _Result) -> bytes:
+    """The same of a usual request's body."""
+    asked = read(body)
+    return _input(asked.request_id, result.vllm_version, encode(asked.facts), upstream_only=LAYERS[asked.layers], verified=result.release.verified)
 
 
 def _result(answer: Answer) -> bytes:
@@ -125,6 +140,7 @@ def _result(answer: Answer) -> bytes:
 def row(noted: Line, labels: str) -> Row:
     """What the store keeps of a line."""
     result = _decode_result(noted.result)
+    asked = bytes(noted.input) if noted.erased is not None else _usual_input(noted.input, result)
     return Row(
         result.decision_id,
         noted.requested_by,
@@ -135,9 +151,9 @@ def row(noted: Line, labels: str) -> Row:
         result.release.decided_as,
         result.policy.revision,
         noted.nanoseconds,
-        noted.erased,
+        noted.erased is True,
         labels,
-        bytes(noted.input).decode(),
+        asked.decode(),
         bytes(noted.result).decode(),
     )
 

@@ -76,7 +76,7 @@ def decided(answers: Answers, document: dict[str, Any]) -> Decision:
 def record_example(answers: Answers) -> Record:
     """The record of a decision, as the log shows it."""
     request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
-    noted = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000
+    noted = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
     return msgspec.json.decode(shown(noted, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
 
 

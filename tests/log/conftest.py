@@ -129,7 +129,7 @@ def noted(policy: Policy) -> Callable[..., Noted]:
     def make(caller: str = "argo", facts: dict[str, Any] | None = None, version: str = "0.23.0", request_id: str | None = None) -> Noted:
         document = {"facts": FACTS if facts is None else facts, "vllm_version": version, "request_id": request_id}
         request = read_request(document, policy.releases)
-        return policy.answer(request, TODAY), request, "v1/decisions", caller, 1000
+        return policy.answer(request, TODAY), request, "v1/decisions", caller, 1000, None
 
     return make
 

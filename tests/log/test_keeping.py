@@ -327,7 +327,7 @@ async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> Non
 
     architectures = [f"{n:04}" * 2000 for n in range(100)]
     request = read_request({"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases)
-    large = policy.answer(request, TODAY), request, "v1/decisions", "argo", 1
+    large = policy.answer(request, TODAY), request, "v1/decisions", "argo", 1, None
     async with keeping(sqlite) as log:
         await until(lambda: log._transport, log)
         assert log._process is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from doors.conftest import serving
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from log.conftest import FACTS, LABELS, TODAY, becomes
 
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from doors.conftest import Done, Server
     from log.conftest import Place
 
-    from policy.policy import Policy
+    from policy.policy import Answer, Policy
+    from policy.request import Request
     from policy.vocabulary import Fact
+    from service.log.record import Record
 
 QWEN = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 DEPLOYMENT = {"args": ["serve", "m", "-tp", "2"], "model_configs": {"m": QWEN}}
@@ -299,13 +301,17 @@ def without_id(answer: bytes) -> dict[str, Any]:
     return found
 
 
+def recorded(answer: Answer, request: Request, body: bytes | None) -> Record:
+    return record(row(msgspec.json.decode(line((answer, request, "v1/decisions", "argo", 1, body)), type=Line), LABELS))
+
+
 @settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(facts=documents(), release=st.sampled_from(["0.20.0", "0.23.0", "0.23.9", "0.29.0", "0.33.0", "0.99.0", None]), upstream=st.booleans())
 def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts: dict[str, Any], release: str | None, *, upstream: bool) -> None:
     document = {"facts": facts, "vllm_version": release, "beyond_verified": "nearest", **({"layers": ["upstream"]} if upstream else {})}
     request = read_request(document, policy.releases)
     answer = policy.answer(request, TODAY)
-    kept = record(row(msgspec.json.decode(line((answer, request, "v1/decisions", "argo", 1)), type=Line), LABELS))
+    kept = recorded(answer, request, None)
     expected = without_id(answer.json)
     if release is None:
         expected["release"]["defaulted"] = False  # the record says the version
@@ -316,3 +322,30 @@ def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts
         found = without_id(policy.answer(again, TODAY).json)
         assert {**found, "warnings": []} == {**expected, "warnings": []}
         assert policy.answer(again, TODAY).weighed.facts.row == answer.weighed.facts.row
+
+
+@settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    facts=documents(),
+    release=st.sampled_from(["0.20.0", "0.23.9", "0.33.0", None]),
+    layers=st.sampled_from([None, ["upstream"], ["upstream", "house"]]),
+    name=st.sampled_from([None, "request \u2028 \\ 1"]),
+    indent=st.sampled_from([None, 0, 2]),
+)
+def test_a_usual_question_as_it_came_is_the_same_record(
+    policy: Policy, facts: dict[str, Any], release: str | None, layers: list[str] | None, name: str | None, indent: int | None
+) -> None:
+    body = json.dumps({"facts": facts, "vllm_version": release, "beyond_verified": "nearest", "layers": layers, "request_id": name}, indent=indent).encode()
+    request = read_usual(body, policy.releases)
+    assume(request is not None)
+    assert request is not None
+    answer = policy.answer(request, TODAY)
+    assert recorded(answer, request, body) == recorded(answer, request, None)
+
+
+def test_a_member_that_stands_twice_is_kept_once(policy: Policy) -> None:
+    body = b'{"facts": {"model_config": {"architectures": ["A"]}}, "facts": {"model_config": {"architectures": ["B"]}}}'
+    request = read_usual(body, policy.releases)
+    assert request is not None
+    asked = bytes(recorded(policy.answer(request, TODAY), request, body).input)
+    assert asked == b'{"vllm_version":"0.23.0","facts":{"model_config":{"architectures":["B"]}}}'
