@@ -104,15 +104,15 @@ Noted: TypeAlias = "tuple[Answer, Request, str, str, int, bytes | None]"
 """An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
 
 
-def line(noted: Noted) -> bytes:
-    """What is noted of an answer, as JSON: a ``Line``."""
+def line(noted: Noted) -> tuple[bytes, ...]:
+    """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many."""
     answer, request, path, requested_by, nanoseconds, body = noted
     if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
-        return b'["%b","%b",%d,null,%b,%b]' % (requested_by.encode(), path.encode(), nanoseconds, body, _result(answer))
+        return b'["', requested_by.encode(), b'","', path.encode(), b'",%d,null,' % nanoseconds, body, b",", _result(answer), b"]"
     facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
     asked = _input(request.request_id, request.vllm_version, facts, upstream_only=request.upstream_only, verified=request.release.verified)
     erased = b"false" if request.deployment is None else b"true"
-    return b'["%b","%b",%d,%b,%b,%b]' % (requested_by.encode(), path.encode(), nanoseconds, erased, asked, _result(answer))
+    return b'["', requested_by.encode(), b'","', path.encode(), b'",%d,%b,' % (nanoseconds, erased), asked, b",", _result(answer), b"]"
 
 
 def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_only: bool, verified: bool) -> bytes:
@@ -176,7 +176,7 @@ def record(kept: Row) -> Record:
 
 def shown(noted: Noted, labels: str) -> bytes:
     """An answer's record in JSON."""
-    return encode(record(row(_decode_line(line(noted)), labels)))
+    return encode(record(row(_decode_line(b"".join(line(noted))), labels)))
 
 
 def timestamp(decision_id: str) -> str:

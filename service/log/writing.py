@@ -140,7 +140,13 @@ class Log(asyncio.Protocol):
         if not self._noted:
             return
         self._number += 1
-        data = b"[%d,[%b]]\n" % (self._number, b",".join(map(line, self._noted)))  # one after the other costs a third of each by itself
+        pieces = [b"[%d," % self._number]
+        for noted in self._noted:  # one after the other costs a third of each by itself
+            pieces.append(b",")
+            pieces += line(noted)
+        pieces[1] = b"["
+        pieces.append(b"]]\n")
+        data = b"".join(pieces)
         number, waiters = len(self._noted), self._waiters
         self._noted, self._waiters = [], []
         if self._size + len(data) > SIZE:

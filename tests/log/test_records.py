@@ -302,7 +302,7 @@ def without_id(answer: bytes) -> dict[str, Any]:
 
 
 def recorded(answer: Answer, request: Request, body: bytes | None) -> Record:
-    return record(row(msgspec.json.decode(line((answer, request, "v1/decisions", "argo", 1, body)), type=Line), LABELS))
+    return record(row(msgspec.json.decode(b"".join(line((answer, request, "v1/decisions", "argo", 1, body))), type=Line), LABELS))
 
 
 @settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
