@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from policy.errors import Misfit, RequestInvalid, at
+from policy.errors import Misfit, RequestInvalid, at, way_down
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
 from policy.releases import NoVersion, UnknownRelease
@@ -70,16 +70,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
 
 def way_of(document: Any, path: str) -> list[Any]:
     """The values from a document down to what stands at a path such as ``items[3].spec``; it ends early where nothing does."""
-    way = [document]
-    for step in _steps(path):
-        here = way[-1]
-        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
-            way.append(here[int(step)])
-        elif isinstance(here, dict) and step in here:
-            way.append(here[step])
-        else:
-            break
-    return way
+    return way_down(document, _steps(path))
 
 
 def name_of(document: object, path: str) -> str:

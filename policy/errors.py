@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,17 +76,9 @@ class RequestInvalid(PolicyError):
 def _there(pointer: str, below: str, document: object) -> str:
     if not pointer.startswith(f"{below}/"):
         return pointer
-    found = below
-    for step in pointer.removeprefix(below).split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict) and key in document:
-            document = document[key]
-        elif isinstance(document, list) and key.isdecimal() and int(key) < len(document):
-            document = document[int(key)]
-        else:
-            break
-        found = f"{found}/{step}"
-    return found
+    steps = pointer.removeprefix(below).split("/")[1:]
+    way = way_down(document, [step.replace("~1", "/").replace("~0", "~") for step in steps])
+    return "/".join([below, *steps[: len(way) - 1]])
 
 
 class EngineFailed(PolicyError):
@@ -96,6 +88,20 @@ class EngineFailed(PolicyError):
 def at(pointer: str, key: str | int) -> str:
     """The JSON pointer of a member or item (RFC 6901)."""
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def way_down(document: Any, steps: Iterable[str]) -> list[Any]:
+    """The values from a document down a way of keys and numbers; it ends early where nothing stands."""
+    way = [document]
+    for step in steps:
+        here = way[-1]
+        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            way.append(here[int(step)])
+        elif isinstance(here, dict) and step in here:
+            way.append(here[step])
+        else:
+            break
+    return way
 
 
 def quoted(value: object) -> str:

@@ -20,7 +20,7 @@ from service.candidates import MEMBERS, Candidate, read_candidate
 from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
 from service.forms import read_form
 from service.problems import Refused, headers_of, problem_of
-from service.queries import refuse
+from service.queries import refuse_query
 from service.recording import Asking
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Call:
             headers = dict(scope["headers"])
             asking = Asking(self.path, self.caller(scope, headers), began)
             if scope["query_string"] and not self.any_query:
-                refuse(scope["query_string"])
+                refuse_query(scope["query_string"])
             await self.answer(scope, headers, receive, send, asking)
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
@@ -169,7 +169,7 @@ class Decisions(Call):
             client = scope["client"]
             caller = client[0] if served.access.is_open and client else served.access.caller(client, headers, DECIDE)
             if scope["query_string"]:
-                refuse(scope["query_string"])
+                refuse_query(scope["query_string"])
             wanted = read_headers(headers, limit)
             message = await receive()
             body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)

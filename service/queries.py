@@ -31,7 +31,7 @@ def read_query(pairs: Iterable[tuple[str, str]], legal: Collection[str], faults:
     return found
 
 
-def only(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str | None:
+def parameter(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str | None:
     """What is given for the only name that a call knows, or nothing.
 
     Raises:
@@ -44,7 +44,7 @@ def only(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str | Non
     return found[name][0] if name in found else None
 
 
-def refuse(query: bytes) -> None:
+def refuse_query(query: bytes) -> None:
     """A call that is asked by its body has no query.
 
     Raises:

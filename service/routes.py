@@ -21,7 +21,7 @@ from policy.request import INVALID, UNKNOWN_RELEASE
 from service.access import READ
 from service.metrics import CONTENT_TYPE
 from service.problems import Refused, headers_of, problem_of
-from service.queries import only
+from service.queries import parameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def _json(body: bytes, **headers: str) -> Response:
 @router.get("/v1/policy")
 async def policy(request: Request) -> Response:
     """The loaded rules: revision, layers, counts, source, since when. `ETag` is the revision."""
-    only(request.query_params.multi_items())
+    parameter(request.query_params.multi_items())
     answers = _answers(request)
     known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
     if answers.etag in known or "*" in known:
@@ -64,7 +64,7 @@ async def policy(request: Request) -> Response:
 async def rules(request: Request) -> Response:
     """The catalogue in order of precedence, or the rules of one release."""
     answers = _answers(request)
-    vllm_version = only(request.query_params.multi_items(), "vllm_version")
+    vllm_version = parameter(request.query_params.multi_items(), "vllm_version")
     if vllm_version is None:
         return _json(answers.rules_document)
     return _json(encode(rules_document(answers.policy.catalogue, _release(answers, vllm_version))))
@@ -74,21 +74,21 @@ async def rules(request: Request) -> Response:
 async def rule(request: Request, rule_id: str) -> Response:
     """One rule with its history, or as one release has it."""
     answers = _answers(request)
-    vllm_version = only(request.query_params.multi_items(), "vllm_version")
+    vllm_version = parameter(request.query_params.multi_items(), "vllm_version")
     return _json(answers.rule_document(rule_id, None if vllm_version is None else _release(answers, vllm_version)))
 
 
 @router.get("/v1/releases")
 async def releases(request: Request) -> Response:
     """The releases whose decisions were checked against vLLM itself, and the default one."""
-    only(request.query_params.multi_items())
+    parameter(request.query_params.multi_items())
     return _json(_answers(request).releases_document)
 
 
 @router.get("/v1/facts")
 async def facts(request: Request) -> Response:
     """The vocabulary: every fact with its type, legal values, default, meaning and the releases that read it."""
-    only(request.query_params.multi_items())
+    parameter(request.query_params.multi_items())
     return _json(_answers(request).facts_document)
 
 
@@ -130,7 +130,7 @@ async def logged(request: Request, decision_id: UUID) -> Response:
     """One logged decision."""
     from service.log.reading import one  # noqa: PLC0415  # as above
 
-    only(request.query_params.multi_items())
+    parameter(request.query_params.multi_items())
     found = await _from_store(one, _store(request), str(decision_id))
     if found is None:
         raise Refused("not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment")

@@ -1,7 +1,7 @@
 """What may stand in the address of a call that shows.
 
-Owns the parameters as the document has them; ``service.queries`` reads their names and the routes their values, and those of the log, whose
-legal values are ``service.log.asking``'s, ``service.log.reading``.
+Owns the parameters as the document has them. ``service.queries`` reads their names. Their values are read by the routes, and those of the log,
+of which ``service.log.asking`` has the legal ones, by ``service.log.reading``.
 """
 
 from __future__ import annotations

@@ -119,20 +119,23 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
 
 
 def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[..., Any]) -> None:
-    """Without a head, with a part of one, and idle after an answer: none of them keeps anybody out."""
+    """Without a head, with a part of one, idle after an answer, and with a part of the next head: none of them keeps anybody out."""
     half = b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nX-Slow: "
-    with serve(MAX_CONNECTIONS="6", BODY_TIME="300") as service, ExitStack() as stack:
-        waiting = [stack.enter_context(connected(service)) for _ in range(6)]
-        for connection, sent in zip(waiting, (b"", half, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") * 2, strict=True):
+    whole = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    with serve(MAX_CONNECTIONS="8", BODY_TIME="300") as service, ExitStack() as stack:
+        waiting = [stack.enter_context(connected(service)) for _ in range(8)]
+        for connection, sent in zip(waiting, (b"", half, whole, whole) * 2, strict=True):
             connection.sendall(sent)
-        for connection in waiting[2::3]:
-            while not connection.recv(65536).endswith(b"ok\n"):
-                pass
-            connection.sendall(half)
+        for number, connection in enumerate(waiting):
+            if number % 4 > 1:
+                while not connection.recv(65536).endswith(b"ok\n"):
+                    pass
+            if number % 4 > 2:
+                connection.sendall(half)
         time.sleep(1.5)  # longer than any may wait where the process is full
-        clients = [stack.enter_context(service.client()) for _ in range(6)]
-        assert [client.post("/v1/decisions", json=QWEN).status_code for client in clients] == [200] * 6
-        assert [everything(connection) for connection in waiting] == [b""] * 6
+        clients = [stack.enter_context(service.client()) for _ in range(8)]
+        assert [client.post("/v1/decisions", json=QWEN).status_code for client in clients] == [200] * 8
+        assert [everything(connection) for connection in waiting] == [b""] * 8
 
 
 def test_connections_on_which_no_request_comes_are_closed(serve: Callable[..., Any]) -> None:
