@@ -124,12 +124,13 @@ def _notes(results: Results) -> list[str]:
         f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, half for the default release, the others for three more.",
         f"All differ, and {corpus.kinds / corpus.count:.0%} of them in what their release reads.",
         f"{corpus.fired:.1f} conditions hold for one of them; a decision has {corpus.answer_size:,} bytes.",
-        f"One worker on one core, no decision log. 16 keep-alive connections from a generator on {where}.",
+        f"One worker on one core. 16 keep-alive connections from a generator on {where}.",
+        "Only what is called logged keeps a decision log. The process that writes it is on the generator's core and slows it, so processor time counts there.",
         f"The generator was busy {traffic.results[CONSTANT].busy:.0%} of the time at the constant answer.",
         "The constant answer comes from a bare ASGI application under the same server and protocol parts; it is as long as a decision, and reads nothing.",
         f"The service's resident memory was {before:.0f} MB before the rounds over HTTP and {after:.0f} MB after them.",
     ]
-    if traffic.disturbed(*traffic.rounds):
+    if any(bar.disturbed for bar in bars(results)):
         notes.append(
             "DISTURBED: a server had less than 85 % of its core in some round. Other programs ran, and the figures so marked prove nothing; measure again."
         )
