@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from policy.catalogue import load
-from policy.decision import Decision  # noqa: TC001  # msgspec reads the annotations
+from policy.decision import Decision
+from policy.decision import encode as encode_decision
 from policy.errors import Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
 from policy.folder import Sources
 from policy.policy import Policy
@@ -38,7 +39,8 @@ COMMAND: Final = (sys.executable, "-P", "-m", "policy.candidate")
 class Job(Struct, frozen=True):
     """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request.
 
-    With ``for_all`` the changes are asked of all deployments that there can be, not of the request's alone.
+    With ``for_all`` the changes are asked of all deployments that there can be, not of the request's alone. Where
+    ``current`` is there, the decision by the loaded rules, the process compares too, with ``as_text`` for a terminal.
     """
 
     base: dict[str, str]
@@ -49,6 +51,8 @@ class Job(Struct, frozen=True):
     today: date
     seconds: int
     for_all: bool = False
+    current: Decision | None = None
+    as_text: bool = False
 
 
 class RuleFault(Struct, frozen=True):
@@ -81,9 +85,13 @@ class Affected(Struct, frozen=True):
 
 
 class Tried(Struct, frozen=True):
-    """The answer: a decision, or why there is none. ``misfits`` are (pointer, message)."""
+    """The answer: a decision, or why there is none. ``misfits`` are (pointer, message).
+
+    ``answer`` is the comparison, encoded, where the job asked for one.
+    """
 
     decision: Decision | None = None
+    answer: str | None = None
     affected: list[Affected] | None = None
     rules: list[str] = []
     faults: list[RuleFault] = []
@@ -190,7 +198,9 @@ def attempt(job: Job) -> Tried:
         texts, ids = laid_over(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
-        return Tried(decision, _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None, ids)
+        affected = _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None
+        tried = Tried(decision, affected=affected, rules=ids)
+        return tried if job.current is None else Tried(answer=_answer(compare(job.current, tried), as_text=job.as_text))
     except RulesInvalid as error:
         return Tried(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
     except RequestInvalid as error:
@@ -207,16 +217,34 @@ def _affected(loaded: Policy, candidate: Policy) -> list[Affected]:
     return msgspec.convert(found, list[Affected])
 
 
+def _answer(found: Comparison | ComparisonOfAll, *, as_text: bool) -> str:
+    if not as_text:
+        return encode_decision(found).decode()
+    from policy import render  # noqa: PLC0415  # a tenth of a second to import, for terminals only
+
+    shown = render.comparison(found) if isinstance(found, Comparison) else render.comparison_of_all(found)
+    return render.as_text(shown)
+
+
+def answer_of(tried: Tried) -> bytes:
+    """The comparison that a job with a ``current`` decision asked for, encoded.
+
+    Raises:
+        RulesInvalid, RequestInvalid: the candidate was refused.
+    """
+    _refuse(tried)
+    if tried.answer is None:
+        raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
+    return tried.answer.encode()
+
+
 def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
     """Both decisions and what differs; each change names the touched rules that stand in either, or else all whose reasons differ.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
     """
-    if tried.faults:
-        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
-    if tried.misfits:
-        raise RequestInvalid([Misfit(*misfit) for misfit in tried.misfits], tried.problem)
+    _refuse(tried)
     if tried.decision is None:
         raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
     candidate = tried.decision
@@ -232,6 +260,13 @@ def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
         if getattr(current, member) != getattr(candidate, member)
     ]
     return Comparison(current, candidate, changes)
+
+
+def _refuse(tried: Tried) -> None:
+    if tried.faults:
+        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
+    if tried.misfits:
+        raise RequestInvalid([Misfit(*misfit) for misfit in tried.misfits], tried.problem)
 
 
 def too_slow(seconds: float) -> str:

@@ -239,17 +239,34 @@ class Access:
             raise self._refused("scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`")
         return found.name
 
-    def _limit(self, name: str) -> None:
-        """Take one from the caller's bucket, which fills at the rate and holds a second's worth."""
+    def charge(self, name: str, decisions: int) -> float:
+        """Take more from a caller's bucket for a request that made several decisions; seconds until it is not empty any more.
+
+        The bucket may then owe some: the caller's next request is answered when it does not.
+        """
+        if not self._rate or name not in self._buckets:
+            return 0.0
         now = monotonic()
-        left, since = self._buckets.pop(name, (max(1.0, self._rate), now))
-        left = min(max(1.0, self._rate), left + (now - since) * self._rate)
+        left = self._left(name, now) - decisions
+        self._buckets[name] = (left, now)
+        return max(0.0, -left / self._rate)
+
+    def _left(self, name: str, now: float) -> float:
+        """What the caller's bucket holds now; it fills at the rate, and holds a second's worth."""
+        full = max(1.0, self._rate)
+        left, since = self._buckets.pop(name, (full, now))
+        return min(full, left + (now - since) * self._rate)
+
+    def _limit(self, name: str) -> None:
+        """Take one from the caller's bucket."""
+        now = monotonic()
+        left = self._left(name, now)
         if len(self._buckets) >= MAX_CALLERS:
             self._buckets.popitem(last=False)
         if left < 1:
             self._buckets[name] = (left, now)
             wait = math.ceil((1 - left) / self._rate)
-            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} requests a second; wait {wait} s", wait)
+            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} decisions a second; wait {wait} s", wait)
         self._buckets[name] = (left - 1, now)
 
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:

@@ -1,33 +1,28 @@
-"""Documents → answers, as bytes: the calls of the service without HTTP around them.
+"""Documents → answers, as bytes: what the event loop answers by itself.
 
-Owns the loaded policy with what is published of it, and the bounded memory of answers to repeated
-documents. That memory is keyed by the bytes of the document and is empty again on a new day, because
+Owns the loaded policy with what is published of it, which requests are small enough to be decided here (``jobs`` has
+the others), and the bounded memory of answers to repeated documents. That memory is keyed by the bytes of the document and is empty again on a new day, because
 warnings of overdue house rules depend on the date; a policy brings its own.
 """
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, date, datetime
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from uuid_utils import uuid7
 
-from policy import render
-from policy.candidate import with_models
-from policy.containers import requests_of
-from policy.decision import ID_END, ID_START, Decision, encode
-from policy.errors import PolicyError, RequestInvalid, nearest, quoted
+from policy.decision import ID_END, ID_START, encode
+from policy.errors import PolicyError, nearest, quoted
 from policy.intake.intake import ModelConfigNeeded
 from policy.policy import Answer
 from policy.published import facts_document, policy_document, releases_document, rule_document, rules_document
 from policy.recent import Recent
-from policy.request import Manifest, Request, read_asked, with_explanation
+from policy.request import Manifest, Request, read_asked
 from policy.usual import read_usual
 from service.documents import decode
-from service.problems import Problem, Refused, problem_of
+from service.problems import Refused, problem_of
 
 if TYPE_CHECKING:
     from policy.policy import Policy
@@ -39,30 +34,14 @@ if TYPE_CHECKING:
 
 DAY: Final = 86_400  # seconds
 KEPT_SIZE: Final = 8192
-PAUSE: Final = 32  # items between two looks at other clients
+MAX_INLINE: Final = 16 << 10
+"""Bytes of a body that is decided in the event loop, where it asks for one decision. Reading and deciding the worst of that size takes less than
+20 ms here (``bench.reliability hostile``); what is larger, or asks for more, goes to a worker process."""
 
 
 def today() -> date:
     """The date in UTC, by which house rules are overdue."""
     return datetime.fromtimestamp(time(), UTC).date()
-
-
-class Item(Struct, frozen=True, omit_defaults=True):
-    """A container of a manifest by its path: its decision, or the problem with it."""
-
-    path: str
-    decision: Decision | None = None
-    problem: Problem | None = None
-
-    def row(self) -> tuple[str, Decision | str]:
-        """The path, with the decision or what is wrong."""
-        return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # one of the two is there
-
-
-class Items(Struct, frozen=True):
-    """The answer to a manifest."""
-
-    items: list[Item]
 
 
 class Answers:
@@ -116,20 +95,20 @@ class Answers:
             self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking, body)
         return json
 
-    def decision(self, body: bytes, asking: Asking) -> bytes | Request | Manifest:
-        """The answer to a JSON body; what takes longer is handed back, for ``later``.
+    def decision(self, body: bytes, asking: Asking) -> bytes | None:
+        """The answer to a JSON body; ``None`` where that may take long, for a worker process.
 
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        asked = self.asked(body)
-        if isinstance(asked, Manifest):
-            return asked
+        asked = self._asked(body)
+        if asked is None:
+            return None
         try:
             answer = self.policy.answer(asked, self._today())
         except ModelConfigNeeded:
             if self.models.fetches:
-                return asked
+                return None
             raise
         counted = self.recorder.note(answer, asked, self.policy, asking, body)
         json = answer.json
@@ -147,95 +126,30 @@ class Answers:
             self._kept.clear()
         return self._day
 
-    def asked(self, body: bytes) -> Request | Manifest:
-        """What a JSON body asks.
+    def _asked(self, body: bytes) -> Request | None:
+        """What a JSON body asks; ``None`` where that is for a worker process.
 
         Raises:
             PolicyError: the body cannot be read, or what it asks does not fit.
         """
+        if len(body) > MAX_INLINE:
+            return None
         releases = self.policy.releases
-        return read_usual(body, releases) or read_asked(decode(body), releases)
+        asked = read_usual(body, releases) or read_asked(decode(body), releases)
+        if isinstance(asked, Manifest) or (asked.deployment is not None and asked.explain):
+            return None
+        return asked
 
-    async def later(self, asked: Request | Manifest, asking: Asking | None) -> Decision | Items:
-        """The answer to a request, once its models were fetched, or to each container of a manifest; nothing is noted without an ``asking``.
-
-        Raises:
-            PolicyError: it cannot be decided.
-        """
-        if isinstance(asked, Request):
-            return await self.one(asked, asking)
-        items = []
-        for number, (path, request) in enumerate(requests_of(asked, self.policy.releases)):
-            try:
-                if isinstance(request, RequestInvalid):
-                    raise request
-                items.append(Item(path, await self.one(request, asking)))
-            except PolicyError as error:
-                items.append(Item(path, problem=problem_of(error)))
-            if number % PAUSE == PAUSE - 1:
-                await asyncio.sleep(0)
-        return Items(items)
-
-    async def one(self, request: Request, asking: Asking | None) -> Decision:
-        """The decision on one deployment, once its models were fetched.
-
-        Raises:
-            PolicyError: it cannot be decided.
-        """
-        decision, weighed = await self.models.ready(lambda: self.policy.decided(request, today()))
-        if asking is not None:
-            self.recorder.note(Answer(ID_START + decision.decision_id.encode(), weighed, decision), request, self.policy, asking)
-        return decision
-
-    async def decide(self, document: Any, asking: Asking | None, pointer: str = "", *, explain: bool = False) -> Decision | Items:
-        """The answer to a request's document; ``pointer`` is its place in the body.
-
-        Raises:
-            PolicyError: the document cannot be decided.
-        """
-        asked = read_asked(document, self.policy.releases, pointer)
-        return await self.later(with_explanation(asked) if explain else asked, asking)
-
-    def whole(self, document: Any) -> Any:
-        """A request's document with the models that the hub gave for it.
-
-        Raises:
-            PolicyError: the document cannot be decided.
-        """
-        asked = read_asked(document, self.policy.releases) if self.models.fetches else None
-        if not isinstance(asked, Request) or asked.deployment is None:
-            return document
-        return with_models(document, self.policy.taken_in(asked).found)
-
-    async def item(self, document: Any, asking: Asking, pointer: str) -> Decision | Items | Problem:
-        """A batch's item: its decision, those of its containers, or the problem with it."""
-        try:
-            return await self.decide(document, asking, pointer)
-        except PolicyError as error:
-            return problem_of(error)
-
-    def line(self, body: bytes | PolicyError, asking: Asking) -> bytes | Request | Manifest:
-        """A stream's line: its decision or problem, ending in a newline; what takes longer is handed back, for ``later_line``."""
+    def line(self, body: bytes | PolicyError, asking: Asking) -> bytes | None:
+        """The decision on a stream's line or its problem, ending in a newline; ``None`` where that is for a worker process."""
         try:
             if isinstance(body, PolicyError):
                 raise body
-            asked = self.asked(body)
-            if isinstance(asked, Manifest) or (asked.deployment is not None and self.models.fetches):
-                return asked
+            asked = self._asked(body)
+            if asked is None or (asked.deployment is not None and self.models.fetches):
+                return None
             answer = self.policy.answer(asked, self._today())
             self.recorder.note(answer, asked, self.policy, asking, body)
             return answer.json + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
-
-    async def later_line(self, asked: Request | Manifest, asking: Asking) -> bytes:
-        """The line of what takes longer."""
-        try:
-            return encode(await self.later(asked, asking)) + b"\n"
-        except PolicyError as error:
-            return encode(problem_of(error)) + b"\n"
-
-    def text(self, answer: Decision | Items) -> bytes:
-        """An answer for a terminal."""
-        picture = render.decision(answer) if isinstance(answer, Decision) else render.containers([item.row() for item in answer.items])
-        return render.as_text(picture).encode()

@@ -1,7 +1,8 @@
 """The calls that decide, as plain ASGI: a body in, an answer out.
 
-Owns the way of a request through the service. These calls carry the load, so nothing stands between
-the server and them; what FastAPI adds to a route (parsing, threads, middleware) they do not need.
+Owns the way of a request through the service. What is small and asks for one decision is decided here, in the event
+loop; everything else by a worker process (``pool``). These calls carry the load, so nothing stands between the server
+and them; what FastAPI adds to a route (parsing, threads, middleware) they do not need.
 """
 
 from __future__ import annotations
@@ -9,48 +10,57 @@ from __future__ import annotations
 import asyncio
 from asyncio import current_task
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from policy import candidate, render
+from policy import candidate
 from policy.decision import encode
-from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, quoted
+from policy.errors import PolicyError
 from service.access import DECIDE, DRY_RUN
-from service.answers import PAUSE, Items, today
-from service.candidates import MEMBERS, Candidate, read_candidate
-from service.documents import NDJSON_TYPES, YAML_TYPES, Disconnected, Headers, decode, read_body, read_headers, read_lines, too_large
-from service.forms import read_form
-from service.problems import Refused, headers_of, problem_of
+from service.answers import today
+from service.documents import (
+    NDJSON_TYPES,
+    YAML_TYPES,
+    Disconnected,
+    Headers,
+    read_body,
+    read_headers,
+    read_lines,
+    too_large,
+)
+from service.jobs import JSON, OK, Job, JobResult, Kind
+from service.pool import unless_gone
+from service.problems import AGAIN, MEDIA_TYPE, Refused, headers_of, problem_of
 from service.queries import refuse_query
 from service.recording import Asking
+from service.slots import Slots
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.types import Receive, Scope, Send
 
-    from policy.request import Manifest, Request
     from service.answers import Answers
     from service.served import Served
 
-JSON: Final = b"application/json"
-TEXT: Final = b"text/plain; charset=utf-8"
 NDJSON: Final = b"application/x-ndjson"
-FORM: Final = b"multipart/form-data"
-OK: Final = 200
 FAILED: Final = 500
 GONE: Final = 499
 """The status by which requests are counted whose client went away; it is the one of nginx, and is never sent."""
-
-
-async def send_answer(send: Send, content_type: bytes, body: bytes) -> None:
-    """One whole response."""
-    await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]})
-    await send({"type": "http.response.body", "body": body})
+TURN: Final = 5_000_000
+"""Nanoseconds that decisions may take before others have their turn in the event loop."""
+LINES: Final = 32
+"""Lines of a stream that are answered together."""
+PIECE: Final = 1 << 20
+"""Bytes of a large answer that are sent at once."""
+WAITING: Final = 16
+"""Dry runs with candidate rules of one caller that may wait."""
 
 
 async def send_problem(send: Send, error: PolicyError) -> int:
     """The problem that an error is, as a response; its status.
 
-    What is left of a body that was too large is let go by unread: closing the connection under a client
-    that is still sending would take the answer from it.
+    What is left of a body that was too large is ignored: closing the connection under a client that is still sending
+    would take the answer from it.
     """
     problem = problem_of(error)
     body = encode(problem)
@@ -60,11 +70,31 @@ async def send_problem(send: Send, error: PolicyError) -> int:
     return problem.status
 
 
+async def send_result(send: Send, found: JobResult, output: Path | None) -> int:
+    """The answer of a worker process as a response; its status. One that lies in a file is sent piece by piece."""
+    size = len(found.body) if found.spooled is None else found.spooled
+    headers = [(b"content-type", found.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
+    if found.status in AGAIN:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": found.status, "headers": headers})
+    if found.spooled is None or output is None:
+        await send({"type": "http.response.body", "body": found.body})
+        return found.status
+    with output.open("rb") as file:
+        while size:
+            piece = file.read(min(size, PIECE))
+            size -= len(piece)
+            await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
+    return found.status
+
+
 class Call:
     """A call of the API as an ASGI application; a problem is answered, a vanished client is let go."""
 
     scope: ClassVar[str] = DECIDE
     """What a caller's token must allow."""
+    model_seconds: float | None = None
+    """How long a request may wait for models of the hub, all together."""
     any_query: ClassVar[bool] = False
     """Whether the address may have parameters, which then mean nothing here."""
 
@@ -86,8 +116,7 @@ class Call:
             asking = Asking(self.path, self.caller(scope, headers), began)
             if scope["query_string"] and not self.any_query:
                 refuse_query(scope["query_string"])
-            await self.answer(scope, headers, receive, send, asking)
-            status = OK
+            status = await self.answer(scope, headers, receive, send, asking)
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             status = await self.failed(error, task, send)
         finally:
@@ -116,9 +145,57 @@ class Call:
         """The body of this task's request is there: what comes now may take its time."""
         self.served.slow.reading.pop(current_task(), None)
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:
-        """Answer one request, or raise what is wrong with it."""
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:
+        """Answer one request, or raise what is wrong with it; the status of the answer."""
         raise NotImplementedError
+
+    async def worked(
+        self, kind: Kind, answers: Answers, body: bytes, wanted: Headers, asking: Asking, receive: Receive | None
+    ) -> tuple[JobResult, Path | None]:
+        """The answer of a worker process, its decisions counted, logged and charged; and the file in which it may lie.
+
+        Where there is a ``receive``, the work ends when the client goes away.
+
+        Raises:
+            Refused: it takes too long, or too many such requests are under way.
+            Disconnected: the client went away.
+            LogUnavailable: a decision could not be recorded where it must be.
+        """
+        served = self.served
+        output = served.pool.output()
+        job = Job(
+            kind,
+            answers.policy.revision,
+            body,
+            wanted.content_type if kind is not Kind.DRY_RUN else wanted.whole_type,
+            wanted.wants_text,
+            asking.path,
+            asking.caller,
+            asking.began,
+            served.job_settings(),
+            str(output) if output is not None else None,
+        )
+        work = served.pool.result(job, answers.texts, today(), self.model_seconds)
+        try:
+            found = await (work if receive is None else unless_gone(receive, work))
+            if found.decisions > 1:
+                served.access.charge(asking.caller, found.decisions - 1)
+            await served.recorder.log_made_elsewhere(found, output, asking)
+            await asking.safe()
+        except BaseException:
+            if output is not None:
+                output.unlink(missing_ok=True)
+            raise
+        return found, output
+
+    async def send_worked(self, kind: Kind, answers: Answers, body: bytes, wanted: Headers, asking: Asking, receive: Receive, send: Send) -> int:
+        """Answer a request by a worker process; the status."""
+        found, output = await self.worked(kind, answers, body, wanted, asking, receive)
+        try:
+            return await send_result(send, found, output)
+        finally:
+            if output is not None:
+                output.unlink(missing_ok=True)
 
 
 class Turn:
@@ -128,20 +205,25 @@ class Turn:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[asyncio.Future[bytes | Request | Manifest], Answers, bytes, Asking]] = []
+        self._waiting: list[tuple[asyncio.Future[bytes | None], Answers, bytes, Asking]] = []
 
-    def decision(self, answers: Answers, body: bytes, asking: Asking) -> asyncio.Future[bytes | Request | Manifest]:
-        """The answer to a JSON body, or the error that there is instead, in this turn's end."""
+    def decision(self, answers: Answers, body: bytes, asking: Asking) -> asyncio.Future[bytes | None]:
+        """The answer to a JSON body, or the error that there is instead, in this turn's end; ``None`` as ``Answers`` has it."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._end)
-        future: asyncio.Future[bytes | Request | Manifest] = loop.create_future()
+        future: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((future, answers, body, asking))
         return future
 
     def _end(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for future, answers, body, asking in waiting:
+        ends = perf_counter_ns() + TURN
+        for place, (future, answers, body, asking) in enumerate(waiting):
+            if perf_counter_ns() > ends:  # who comes next in the loop must not wait for all of them
+                self._waiting = waiting[place:]
+                asyncio.get_running_loop().call_soon(self._end)
+                return
             if future.cancelled():
                 continue
             try:
@@ -162,7 +244,7 @@ class Decisions(Call):
         began = perf_counter_ns()
         served, limit = self.served, self.settings.max_body
         reading, task = served.slow.reading, current_task()
-        status, asking = FAILED, None
+        status, asking, held = FAILED, None, None
         try:
             reading[task] = began
             headers = dict(scope["headers"])
@@ -172,95 +254,101 @@ class Decisions(Call):
                 refuse_query(scope["query_string"])
             wanted = read_headers(headers, limit)
             message = await receive()
-            body = message["body"] if not message.get("more_body", True) else await read_body(receive, limit, message)
+            if message.get("more_body", True):
+                held = served.memory.hold()
+                body = await read_body(receive, limit, held, message)
+            else:
+                body = message["body"]
             del reading[task]
             if len(body) > limit:
                 raise too_large(limit)
             answers = served.answers if b"if-match" not in headers else served.answers_for(headers)
             asking = Asking(self.path, caller, began)
-            if wanted.wants_text or wanted.content_type in YAML_TYPES:
-                content_type, answer = await self.odd(answers, wanted, body, asking)
-            else:
-                content_type, found = JSON, answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
-                answer = found if type(found) is bytes else encode(await answers.later(found, asking))  # type: ignore[arg-type]  # mypy takes bytes' subclasses for possible
+            answer = None
+            if not wanted.wants_text and wanted.content_type not in YAML_TYPES:
+                answer = answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
+            if answer is None:
+                status = await self.send_worked(Kind.DECISION, answers, body, wanted, asking, receive, send)
+                if status == OK:
+                    served.metrics.took.append(perf_counter_ns() - began)
+                return
             if asking.waiting is not None:
                 await asking.safe()
             served.metrics.took.append(perf_counter_ns() - began)
-            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", content_type), (b"content-length", b"%d" % len(answer))]})
+            length = (b"content-length", b"%d" % len(answer))
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON), length]})
             await send({"type": "http.response.body", "body": answer})
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             reading.pop(task, None)
             status = await self.failed(error, task, send)
         finally:
+            if held is not None:
+                held.release()
             if served.tells or status != OK:
                 served.done(scope, status, began, None, asking)
-
-    async def odd(self, answers: Answers, wanted: Headers, body: bytes, asking: Asking) -> tuple[bytes, bytes]:
-        """The answer to a body in YAML or for a terminal, and its type."""
-        decision = await answers.decide(decode(body, wanted.content_type), asking)
-        return (TEXT, answers.text(decision)) if wanted.wants_text else (JSON, encode(decision))
 
 
 class Batch(Call):
     """``POST /v1/decisions/batch``."""
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:  # noqa: ARG002
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
         wanted = read_headers(headers, 1 << 62)
         if wanted.content_type in NDJSON_TYPES:
-            await self.stream(self.served.answers_for(headers), receive, send, asking)
-            return
+            answers = self.served.answers_for(headers)
+            with self.served.streams.place(asking.caller):
+                return await self.stream(answers, wanted, receive, send, asking)
         wanted = read_headers(headers, limit)
-        body = await read_body(receive, limit)
-        self.arrived()
-        items = self.items(decode(body, wanted.content_type))
-        answers = self.served.answers_for(headers)
-        found = []
-        for number, item in enumerate(items):
-            found.append(encode(await answers.item(item, asking, f"/items/{number}")))
-            if number % PAUSE == PAUSE - 1:
-                await asyncio.sleep(0)
-        await asking.safe()
-        await send_answer(send, JSON, b'{"items":[' + b",".join(found) + b"]}")
+        with self.served.memory.hold() as held:
+            body = await read_body(receive, limit, held)
+            self.arrived()
+            return await self.send_worked(Kind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send)
 
-    def items(self, document: Any) -> list[Any]:
-        """The items of a batch's document.
-
-        Raises:
-            RequestInvalid: it is no batch, or a larger one than is taken.
-        """
-        if type(document) is not dict:
-            raise RequestInvalid([Misfit("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
-        faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in list(document)[:MAX_FAULTS] if key != "items"]
-        items = document.get("items")
-        if type(items) is not list:
-            faults.append(Misfit("/items", f"{quoted(items)} is no list of requests"))
-        elif len(items) > self.settings.max_batch_items:
-            faults.append(
-                Misfit("/items", f"{len(items)} items are more than the {self.settings.max_batch_items} that are taken; send them as a stream of lines")
-            )
-        if faults:
-            raise RequestInvalid(faults)
-        return items  # type: ignore[return-value]  # what is no list has raised
-
-    async def stream(self, answers: Answers, receive: Receive, send: Send, asking: Asking) -> None:
+    async def stream(self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: Asking) -> int:
         """A request a line in, an answer a line out, as they come; all of them by one revision."""
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", NDJSON)]})
+        await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
             self.arrived()
-            for start in range(0, len(lines), PAUSE):
-                found = [answers.line(line, asking) for line in lines[start : start + PAUSE]]
-                whole = [each if isinstance(each, bytes) else await answers.later_line(each, asking) for each in found]
-                try:
-                    await asking.safe()
-                except PolicyError as error:
-                    whole = [encode(problem_of(error)) + b"\n"] * len(whole)
-                await send({"type": "http.response.body", "body": b"".join(whole), "more_body": True})
-                await asyncio.sleep(0)
+            for start in range(0, len(lines), LINES):
+                await self.answer_lines(lines[start : start + LINES], answers, wanted, send, asking)
             self.served.slow.reading[current_task()] = perf_counter_ns()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return OK
+
+    async def answer_lines(self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: Asking) -> None:
+        """The answers to some lines of a stream, slowed down to the caller's rate."""
+        found = []
+        ends = perf_counter_ns() + TURN
+        for line in lines:
+            answer = answers.line(line, asking)
+            if answer is None:
+                assert isinstance(line, bytes)  # INVARIANT: a line that was refused has its answer
+                answer = await self.worked_line(answers, line, wanted, asking)
+            found.append(answer)
+            if perf_counter_ns() > ends:
+                await asyncio.sleep(0)
+                ends = perf_counter_ns() + TURN
+        try:
+            await asking.safe()
+        except PolicyError as error:
+            found = [encode(problem_of(error)) + b"\n"] * len(found)
+        await send({"type": "http.response.body", "body": b"".join(found), "more_body": True})
+        await asyncio.sleep(self.served.access.charge(asking.caller, len(lines)))
+
+    async def worked_line(self, answers: Answers, line: bytes, wanted: Headers, asking: Asking) -> bytes:
+        """The answer of a worker process to one line."""
+        try:
+            found, output = await self.worked(Kind.DECISION, answers, line, wanted, asking, None)
+        except PolicyError as error:
+            return encode(problem_of(error)) + b"\n"
+        if output is None or found.spooled is None:
+            return found.body + b"\n"
+        try:
+            return await asyncio.to_thread(output.read_bytes) + b"\n"
+        finally:
+            output.unlink(missing_ok=True)
 
 
 class DryRun(Call):
@@ -270,67 +358,34 @@ class DryRun(Call):
 
     def __init__(self, served: Served, path: str) -> None:
         super().__init__(served, path)
-        self.slots = asyncio.Semaphore(self.settings.candidate_slots)
-        self.waiting = 0
+        self.slots = Slots(self.settings.candidate_slots, WAITING, "too-many")
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> None:
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
         """Decide and explain, and with candidate rules say what they would change."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
-        body = await read_body(receive, limit)
-        self.arrived()
-        answers = self.served.answers_for(headers)
-        if wanted.content_type == FORM:
-            asked = await read_form(scope, body)
-            pointer = ""
-        else:
-            document = decode(body, wanted.content_type)
-            asked, pointer = Candidate(document), ""
-            if type(document) is dict and not document.keys().isdisjoint(MEMBERS):
-                asked = read_candidate(document)
-                pointer = "/request"
-        document, rules, remove = asked.document, asked.rules, asked.remove
-        current = await answers.decide(document, asking if self.settings.log_dry_runs else None, pointer, explain=True)
-        await asking.safe()
-        if not rules and not remove:
-            await self.send(send, answers, wanted, current)
-        elif isinstance(current, Items):
-            place = f"{pointer}/manifest" if "manifest" in document else pointer
-            raise RequestInvalid([Misfit(place, "candidate rules are tried on one deployment; send `facts` or a `deployment`")])
-        else:
-            await self.send(send, answers, wanted, await self.tried(answers, current, answers.whole(document), asked))
+        with self.served.memory.hold() as held:
+            body = await read_body(receive, limit, held)
+            self.arrived()
+            answers = self.served.answers_for(headers)
+            found, output = await self.worked(Kind.DRY_RUN, answers, body, wanted, asking, receive)
+            if found.candidate is not None:
+                tried = await unless_gone(receive, self.tried(found.candidate, asking.caller))
+                found = JobResult(OK, found.content_type, candidate.answer_of(candidate.read_tried(tried)))
+            try:
+                return await send_result(send, found, output)
+            finally:
+                if output is not None:
+                    output.unlink(missing_ok=True)
 
-    async def send(self, send: Send, answers: Answers, wanted: Headers, answer: Any) -> None:
-        """The answer as the client wants it."""
-        if not wanted.wants_text:
-            await send_answer(send, JSON, encode(answer))
-            return
-        if isinstance(answer, candidate.Comparison | candidate.ComparisonOfAll):
-            picture = render.comparison(answer) if isinstance(answer, candidate.Comparison) else render.comparison_of_all(answer)
-            await send_answer(send, TEXT, render.as_text(picture).encode())
-        else:
-            await send_answer(send, TEXT, answers.text(answer))
-
-    async def tried(self, answers: Answers, current: Any, document: Any, asked: Candidate) -> candidate.Comparison | candidate.ComparisonOfAll:
-        """What the candidate rules would change, tried in a process of its own with bounded time.
+    async def tried(self, job: bytes, caller: str) -> bytes:
+        """What comes of candidate rules, tried in a process of its own with bounded time.
 
         Raises:
             Refused: too many such runs are waiting, or this one took too long.
-            RulesInvalid, RequestInvalid: the candidate is refused.
         """
-        seconds = self.settings.candidate_time
-        request = {**document, "explain": True}
-        default = answers.policy.releases.default
-        job = candidate.Job(answers.texts, asked.rules, asked.remove, request, default, today(), int(seconds) + 1, asked.for_all)
-        if self.waiting >= self.settings.candidate_slots * 8:
-            raise Refused("too-many", "too many dry runs with candidate rules are waiting; try again in a few seconds")
-        self.waiting += 1
-        try:
-            async with self.slots:
-                output = await _run(candidate.encode(job), seconds)
-        finally:
-            self.waiting -= 1
-        return candidate.compare(current, candidate.read_tried(output))
+        async with self.slots.place(caller):
+            return await _run(job, self.settings.candidate_time)
 
 
 async def _run(job: bytes, seconds: float) -> bytes:

@@ -1,6 +1,6 @@
-"""``GET /docs``: the OpenAPI document to click through, with scripts from this machine.
+"""``GET /openapi.json``, and ``GET /docs``: that document to click through, with scripts from this machine.
 
-Owns the page and its static files. FastAPI's own page loads them from elsewhere, which a cluster
+Owns the endpoints, the page and its static files. FastAPI's own page loads them from elsewhere, which a cluster
 without a way out cannot, and a policy service should not ask for.
 """
 
@@ -10,24 +10,29 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.responses import HTMLResponse  # noqa: TC002  # FastAPI reads the annotations
+from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from service.app import Application
 
 STATIC: Final = "/docs/static"
+DOCUMENT: Final = "/openapi.json"
 
 
-def add_docs(app: FastAPI) -> None:
-    """Serve the page and its files."""
+def add_docs(app: Application) -> None:
+    """Serve the document, the page and its files."""
     page = get_swagger_ui_html(
-        openapi_url="/openapi.json",
+        openapi_url=DOCUMENT,
         title=app.title,
         swagger_js_url=f"{STATIC}/swagger-ui-bundle.js",
         swagger_css_url=f"{STATIC}/swagger-ui.css",
         swagger_favicon_url=f"{STATIC}/favicon.png",
     )
+
+    @app.get(DOCUMENT, include_in_schema=False)
+    async def document() -> Response:
+        return Response(await app.openapi_json(), media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive
 
+    from service.slots import Holding
+
 YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
 
@@ -32,6 +34,8 @@ class Headers(Struct, frozen=True, gc=False):
 
     content_type: bytes
     wants_text: bool
+    whole_type: bytes = b""
+    """The type with its parameters."""
 
 
 PLAIN: Final = Headers(b"application/json", wants_text=False)
@@ -53,7 +57,8 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     accept = headers.get(b"accept", b"*/*")
     if content_type == b"application/json" and accept in USUAL:
         return PLAIN
-    return Headers(content_type.partition(b";")[0].strip().lower(), accept not in USUAL and _prefers_text(accept))
+    media_type = content_type.partition(b";")[0].strip().lower()
+    return Headers(media_type, accept not in USUAL and _prefers_text(accept), content_type)
 
 
 def _prefers_text(accept: bytes) -> bool:
@@ -73,11 +78,11 @@ def _weight(text: bytes) -> float:
         return 0.0
 
 
-async def read_body(receive: Receive, limit: int, message: Message | None = None) -> bytes:
+async def read_body(receive: Receive, limit: int, held: Holding, message: Message | None = None) -> bytes:
     """The whole body, of which ``message`` is the first part where that was received already.
 
     Raises:
-        Refused: it is longer than ``limit`` bytes.
+        Refused: it is longer than ``limit`` bytes, or the process holds as many bytes of bodies as it may.
         Disconnected: the client went away.
     """
     chunks: list[bytes] = []
@@ -90,6 +95,7 @@ async def read_body(receive: Receive, limit: int, message: Message | None = None
         size += len(chunk)
         if size > limit:
             raise too_large(limit)
+        held.add(len(chunk))
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from policy.policy import Policy, Weighed
     from policy.request import Request
     from policy.ruling import Ruling
+    from service.jobs import DecisionCount
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -149,6 +150,12 @@ class Metrics:
             self._all.add(counted)
         counted.number += 1
         return counted
+
+    def count_decisions(self, made: DecisionCount, number: int) -> None:
+        """Count decisions of a worker process."""
+        self.count("runner_policy_decisions", made.runner, made.outcome, made.release, by=number)
+        for rule in made.rules:
+            self.count("runner_policy_rule_matches", rule, by=number)
 
     def done(self, path: str, status: int) -> None:
         """Count a request that was answered; those that ``took`` has are counted there."""

@@ -15,12 +15,19 @@ from policy.decision import id_of
 from service.log.printing import Printer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from policy.policy import Answer, Policy
     from policy.request import Request
+    from service.jobs import JobResult
+    from service.log.record import Noted
     from service.log.writing import Log
     from service.metrics import Decided, Metrics
 
 
+PAUSE: Final = 64
+"""Lines of a worker process that are noted in one turn of the event loop."""
 MOST: Final = 100
 """Ids of decisions in a line of the log of requests."""
 
@@ -36,6 +43,10 @@ class Asking(Struct, gc=False):
     began: int
     waiting: list[asyncio.Future[None]] | None = None
     decisions: list[str] | None = None
+
+    def noted(self, answer: Answer, request: Request, body: bytes | None) -> Noted:
+        """What the log takes of a decision that was made just now."""
+        return answer, request, self.path, self.caller, perf_counter_ns() - self.began, body
 
     def made(self, decision_id: str) -> None:
         """A decision was made for it."""
@@ -95,7 +106,31 @@ class Recorder:
         """The decision is on its way to the log."""
         if self._tells:
             asking.made(id_of(answer.json))
-        noted = answer, request, asking.path, asking.caller, perf_counter_ns() - asking.began, body
+        self._log_noted(asking.noted(answer, request, body), asking)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether records are kept or printed."""
+        return self._log is not None or self._printer is not None
+
+    async def log_made_elsewhere(self, found: JobResult, output: Path | None, asking: Asking) -> None:
+        """The decisions of a worker process, whose large answers are in ``output``, are counted and on their way to the log.
+
+        They come in parts: others have their turn in between, and where the log is full, it is waited for.
+        """
+        for counted, number in found.counts:
+            self.metrics.count_decisions(counted, number)
+        if self._tells:
+            for decision_id in found.ids:
+                asking.made(decision_id)
+        for number, made in enumerate(_lines(found, output)):
+            if number % PAUSE == PAUSE - 1:
+                await asyncio.sleep(0)
+                if self._log is not None:
+                    await self._log.room()
+            self._log_noted(made, asking)
+
+    def _log_noted(self, noted: Noted | bytes, asking: Asking) -> None:
         if self._printer is not None:
             self._printer.note(noted)
         log = self._log
@@ -112,3 +147,14 @@ class Recorder:
         """What is to be printed is printed, or nobody took it for a while."""
         if self._printer is not None:
             await asyncio.to_thread(self._printer.close)
+
+
+def _lines(found: JobResult, output: Path | None) -> Iterator[bytes]:
+    """The lines for the log, from the result or from the file in which they lie behind the answer."""
+    if found.spooled is None or output is None:
+        yield from found.lines
+        return
+    with output.open("rb") as file:
+        file.seek(found.spooled)
+        for size in found.spooled_lines:
+            yield file.read(size)

@@ -12,6 +12,7 @@ from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Route
 
 from policy.decision import encode
 from policy.errors import Misfit, PolicyError, RequestInvalid, nearest, quoted
@@ -177,7 +178,7 @@ def add_handlers(app: FastAPI) -> None:
         headers: dict[str, Any] = dict(error.headers or {})
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
             return _problem(Refused("method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"), headers)
-        paths = [*app.openapi()["paths"], "/docs", "/openapi.json"]
+        paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
         return _problem(Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers)
 
     app.add_exception_handler(PolicyError, refused)

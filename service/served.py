@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 from policy.catalogue import load
 from policy.folder import Sources
 from policy.policy import Policy
+from service.admission.engines import Options
 from service.answers import Answers, today
+from service.jobs import JobSettings
 from service.listening import Connection
+from service.pool import Pool
 from service.problems import Refused
+from service.slots import Bound, Memory
 from service.slowness import Slowness
 
 if TYPE_CHECKING:
@@ -53,9 +57,26 @@ class Served:
         self.version = version
         self._models = models
         self.tells = settings.access_log
+        self.memory = Memory(settings.max_bodies)
+        self.streams = Bound(settings.max_streams, "too-many-streams")
+        self.pool = Pool(settings.job_slots, settings.job_timeout, models, settings.run)
         self.published = published
         self.answers = self.made(published, None)
         self.metrics.sources.append(self._samples)
+
+    def job_settings(self) -> JobSettings:
+        """What of the settings a worker process needs to know."""
+        settings = self.settings
+        return JobSettings(
+            settings.default_release,
+            settings.max_batch_items,
+            settings.max_decisions,
+            settings.max_answer,
+            int(settings.candidate_time) + 1,
+            Options(settings.admission_deny, settings.admission_set_env, settings.admission_fail),
+            is_logged=self.recorder.keeps,
+            logs_dry_runs=settings.log_dry_runs,
+        )
 
     def made(self, published: Published, before: Answers | None) -> Answers:
         """The answers of published rules; rulesets that did not change are those of ``before``."""

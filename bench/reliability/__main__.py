@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench.reliability import database, disk, kill, load, reloads, slow
+from bench.reliability import database, disk, hostile, kill, load, reloads, slow
 from bench.reliability.verdict import failed
 
 
@@ -19,6 +19,7 @@ def main() -> None:
         ("database", database.check, "--away", 60.0),
         ("disk", disk.check, "--megabytes", 16),
         ("slow", slow.check, "--seconds", 15.0),
+        ("hostile", hostile.check, "--seconds", 5.0),
     ):
         command = commands.add_parser(name, help=(check.__doc__ or "").splitlines()[0].replace("%", "%%"))
         command.add_argument(flag, dest="value", type=type(default), default=default)

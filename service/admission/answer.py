@@ -5,8 +5,7 @@ Owns the order of things, and how decisions become an answer.
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -19,37 +18,25 @@ from service.admission.review import AdmissionReview, Response, Reviewed, Status
 from service.admission.words import Verdict, annotations_of, denial, shortened, warnings_of, why_not
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from policy.releases import Releases
     from service.admission.engines import Engine, Options
     from service.admission.patch import Decide
     from service.admission.review import Result, Review
 
-PAUSE: Final = 32  # engines between two looks at other clients
 
-T = TypeVar("T")
-
-
-async def reviewed(review: Review, releases: Releases, decide: Decide, options: Options, *, mutating: bool) -> Reviewed:
+def reviewed(review: Review, releases: Releases, decide: Decide, options: Options, *, mutating: bool) -> Reviewed:
     """The answer to a review, of the validating call or of the mutating one.
 
     Objects that start no vLLM, operations that start nothing, and engines that an update leaves as they were are allowed without a word: what is
     there already must remain editable.
     """
     engines = engines_to_decide(review, releases, options, mutating=mutating)
-    verdicts = [await _verdict(engine, decide) async for engine in _paced(engines)]
+    verdicts = [_verdict(engine, decide) for engine in engines]
     if mutating:
-        return await _mutated(review, verdicts, decide)
+        return _mutated(review, verdicts, decide)
     return _validated(review, verdicts, options)
-
-
-async def _paced(items: Sequence[T]) -> AsyncIterator[T]:
-    """The items one by one; now and then others have their turn."""
-    for number, item in enumerate(items):
-        yield item
-        if number % PAUSE == PAUSE - 1:
-            await asyncio.sleep(0)
 
 
 def _validated(review: Review, verdicts: Sequence[Verdict], options: Options) -> Reviewed:
@@ -65,8 +52,8 @@ def _validated(review: Review, verdicts: Sequence[Verdict], options: Options) ->
     return _answer(response, "ignored" if not verdicts else "warned" if warnings else "allowed")
 
 
-async def _mutated(review: Review, verdicts: Sequence[Verdict], decide: Decide) -> Reviewed:
-    patched = [(verdict, operations) async for verdict in _paced(verdicts) if (operations := await patch_of(verdict, decide))]
+def _mutated(review: Review, verdicts: Sequence[Verdict], decide: Decide) -> Reviewed:
+    patched = [(verdict, operations) for verdict in verdicts if (operations := patch_of(verdict, decide))]
     if patched:
         patch = encode([operation for _, operations in patched for operation in operations])
         annotations = annotations_of([verdict for verdict, _ in patched])
@@ -79,10 +66,10 @@ def _answer(response: Response, result: Result) -> Reviewed:
     return Reviewed(AdmissionReview(response), result)
 
 
-async def _verdict(engine: Engine, decide: Decide) -> Verdict:
+def _verdict(engine: Engine, decide: Decide) -> Verdict:
     if isinstance(engine.request, RequestInvalid):
         return Verdict(engine, None, why_not(engine.request))
     try:
-        return Verdict(engine, await decide(engine.request))
+        return Verdict(engine, decide(engine.request))
     except PolicyError as error:
         return Verdict(engine, None, why_not(error))

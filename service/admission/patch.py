@@ -13,8 +13,6 @@ from policy.containers import pointer_of
 from policy.errors import PolicyError, RequestInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from policy.decision import Decision
     from policy.request import Request
     from service.admission.words import Verdict
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 class Decide(Protocol):
     """Decides a request. What is only ``tried`` is no decision on what stands in the object, and is recorded nowhere."""
 
-    def __call__(self, request: Request, *, tried: bool = False) -> Awaitable[Decision]:
+    def __call__(self, request: Request, *, tried: bool = False) -> Decision:
         """The decision.
 
         Raises:
@@ -31,7 +29,7 @@ class Decide(Protocol):
         """
 
 
-async def patch_of(verdict: Verdict, decide: Decide) -> list[dict[str, Any]]:
+def patch_of(verdict: Verdict, decide: Decide) -> list[dict[str, Any]]:
     """The RFC 6902 operations that make an engine take the runner that was decided; none where they are made already or would not help.
 
     An engine that would not start with the variable is left as it is: the validating call says so.
@@ -42,18 +40,18 @@ async def patch_of(verdict: Verdict, decide: Decide) -> list[dict[str, Any]]:
     container = verdict.engine.way[-1]
     pointer = pointer_of("", verdict.engine.path, verdict.engine.way[0])
     operations = [operation for name, value in decision.set_env.items() for operation in _setting(container.get("env"), f"{pointer}/env", name, value)]
-    if not operations or not await _helps(request, decision, decide):
+    if not operations or not _helps(request, decision, decide):
         return []
     name = container.get("name")
     return ([{"op": "test", "path": f"{pointer}/name", "value": name}] if isinstance(name, str) else []) + operations
 
 
-async def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
+def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
     """Whether the variable is all that was missing. A script that sets it by itself, to what nobody knows, sets it after Kubernetes did."""
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     env = {**request.deployment.env, **decision.set_env}
     try:
-        then = await decide(replace(request, deployment=replace(request.deployment, env=env)), tried=True)
+        then = decide(replace(request, deployment=replace(request.deployment, env=env)), tried=True)
     except PolicyError:
         return False
     return then.runner == decision.runner and not then.set_env

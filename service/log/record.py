@@ -104,8 +104,13 @@ Noted: TypeAlias = "tuple[Answer, Request, str, str, int, bytes | None]"
 """An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
 
 
-def line(noted: Noted) -> tuple[bytes, ...]:
-    """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many."""
+def line(noted: Noted | bytes) -> tuple[bytes, ...]:
+    """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many.
+
+    Of an answer of a worker process it is that line already.
+    """
+    if isinstance(noted, bytes):
+        return (noted,)
     answer, request, path, requested_by, nanoseconds, body = noted
     if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
         return b'["', requested_by.encode(), b'","', path.encode(), b'",%d,null,' % nanoseconds, body, b",", _result(answer), b"]"
@@ -174,7 +179,7 @@ def record(kept: Row) -> Record:
     )
 
 
-def shown(noted: Noted, labels: str) -> bytes:
+def shown(noted: Noted | bytes, labels: str) -> bytes:
     """An answer's record in JSON."""
     return encode(record(row(_decode_line(b"".join(line(noted))), labels)))
 

@@ -64,7 +64,7 @@ class Log(asyncio.Protocol):
         self.waiting = 0
         """Decisions that are not known to be safe."""
         self._counts = self._before = Counts()
-        self._noted: list[Noted] = []
+        self._noted: list[Noted | bytes] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._sent: dict[int, _Sent] = {}
         self._size = 0
@@ -89,7 +89,7 @@ class Log(asyncio.Protocol):
         """All that there is to say of it."""
         return {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
 
-    def note(self, noted: Noted) -> None:
+    def note(self, noted: Noted | bytes) -> None:
         """The decision will be kept, unless it is dropped, which is counted."""
         if self.waiting >= self._bound:
             self.overflowed += 1
@@ -99,7 +99,7 @@ class Log(asyncio.Protocol):
         if self._flushing is None:
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
-    def recorded(self, noted: Noted) -> asyncio.Future[None]:
+    def recorded(self, noted: Noted | bytes) -> asyncio.Future[None]:
         """The decision is in the store or on the local disk when the future is done; it raises ``LogUnavailable`` where it is not."""
         future: asyncio.Future[None] = self._loop.create_future()
         if self.waiting >= self._bound:
@@ -112,6 +112,13 @@ class Log(asyncio.Protocol):
         if len(self._waiters) == 1:
             self._loop.call_soon(self._flush)  # with all that this turn of the loop still decides
         return future
+
+    async def room(self) -> None:
+        """At most half of the decisions that may wait do, or the store's patience has passed."""
+        ends = self._loop.time() + self._kept.patience
+        while 2 * self.waiting > self._bound and self._loop.time() < ends:
+            self._flush()
+            await asyncio.sleep(LINGER)
 
     async def close(self, seconds: float) -> None:
         """Everything that was noted is safe, or ``seconds`` have passed."""

@@ -15,7 +15,7 @@ from policy.intake.deployment import PLATFORMS
 from policy.request import MAX_REQUEST_ID, WAYS
 from policy.schema import facts_schema
 from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING, AdmissionReview
-from service.answers import Items
+from service.items import Items
 from service.log.record import Record
 from service.problems import Problem
 

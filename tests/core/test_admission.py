@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import copy
 import json
@@ -66,7 +65,7 @@ HELD = "nothing is let in here that cannot be decided; add what is missing"
 def decide(policy: Policy) -> Callable[..., Any]:
     """The shipped policy's decision on a request."""
 
-    async def decided(request: Request, **_: bool) -> Decision:
+    def decided(request: Request, **_: bool) -> Decision:
         return policy.decide(request, TODAY)
 
     return decided
@@ -83,7 +82,7 @@ def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, 
 
 
 def answered(policy: Policy, decide: Callable[..., Any], document: Document, options: Options, *, mutating: bool) -> tuple[str, Document]:
-    found = asyncio.run(reviewed(read_review(document), policy.releases, decide, options, mutating=mutating))
+    found = reviewed(read_review(document), policy.releases, decide, options, mutating=mutating)
     whole = json.loads(encode(found.response))
     response: Document = whole.pop("response")
     assert whole == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
@@ -253,7 +252,7 @@ def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[.
 
 
 def test_an_engine_that_did_not_finish_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:
-    async def failing(_: Request, **__: bool) -> Decision:
+    def failing(_: Request, **__: bool) -> Decision:
         raise EngineFailed("the rule engine did not finish")
 
     expected = told(f"{TEMPLATE}: not decided: the rule engine did not finish", runner=f"{TEMPLATE}=undecided")
@@ -437,7 +436,7 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(ask: Cal
 def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document]], policy: Policy) -> None:
     told_apart = []
 
-    async def noting(request: Request, *, tried: bool = False) -> Decision:
+    def noting(request: Request, *, tried: bool = False) -> Decision:
         told_apart.append(tried)
         return policy.decide(request, TODAY)
 
@@ -463,7 +462,7 @@ def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[
     made["spec"] = {"roles": roles}
     decided: list[str] = []
 
-    async def noting(request: Request, **_: bool) -> Decision:
+    def noting(request: Request, **_: bool) -> Decision:
         decided.append(request.vllm_version)
         return policy.decide(request, TODAY)
 
@@ -475,8 +474,8 @@ def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[
 
 
 def test_warnings_are_short_printable_lines_and_few(ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]) -> None:
-    async def saying(request: Request, **_: bool) -> Decision:
-        decision: Decision = await decide(request)
+    def saying(request: Request, **_: bool) -> Decision:
+        decision: Decision = decide(request)
         return replace(decision, set_env={}, warnings=["é“x”\n\t\x1b[31m\u202e" + "y" * 400, *(f"note {number}" for number in range(20))])
 
     warnings = ask(deployment(), WARN, by=saying)[1]["warnings"]
@@ -504,8 +503,8 @@ def test_a_long_path_is_shortened_in_the_middle(ask: Callable[..., tuple[str, Do
 def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left_as_it_is(
     ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
 ) -> None:
-    async def refusing(request: Request, **_: bool) -> Decision:
-        decision: Decision = await decide(request)
+    def refusing(request: Request, **_: bool) -> Decision:
+        decision: Decision = decide(request)
         return replace(decision, starts=False, startup_errors=["Model Runner V1 does not support: x", "second"])
 
     on_v1 = f"{TEMPLATE}: vLLM will not start on V1, which the policy decided: Model Runner V1 does not support: x"
@@ -558,11 +557,11 @@ def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(as
 def test_what_cannot_be_tried_with_the_variable_is_not_patched(ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]) -> None:
     asked = []
 
-    async def once(request: Request, **_: bool) -> Decision:
+    def once(request: Request, **_: bool) -> Decision:
         asked.append(request)
         if len(asked) > 1:
             raise EngineFailed("the rule engine did not finish")
-        decision: Decision = await decide(request)
+        decision: Decision = decide(request)
         return decision
 
     assert ask(deployment(), ALWAYS, mutating=True, by=once) == ("allowed", NOTHING)

@@ -79,8 +79,8 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(path: str, 
     def fail(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(app.served.answers, "asked", fail)
-    monkeypatch.setattr(app.served.answers, "item", fail)
+    monkeypatch.setattr(app.served.answers, "decision", fail)
+    monkeypatch.setattr(app.served.pool, "result", fail)
 
     async def ask() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hubserver import CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_server
+from pydantic import SecretStr
 
-from policy.decision import encode
+from policy.folder import default_folder
 from policy.intake.hub import Hub
-from policy.policy import Policy
-from service.answers import Answers
+from service.access import Access
+from service.answers import today
+from service.jobs import Job, Kind
 from service.metrics import Metrics
 from service.models import Models
 from service.recording import Asking, Recorder
-from service.reload import Published
+from service.reload import Folder, first
+from service.served import Served
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,8 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
-
-    from policy.catalogue import Catalogue
 
     from .conftest import Done, Server
 
@@ -149,18 +150,24 @@ def test_candidate_rules_are_tried_with_what_the_hub_gave(hub: HubServer, asked:
             assert compared["candidate"].get("facts") == compared["current"].get("facts")
 
 
-def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, catalogue: Catalogue, tmp_path: Path) -> None:
+def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path: Path) -> None:
     now = [0.0]
     models = Models(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
-    published = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00")
-    answers = Answers(Policy(catalogue, None, models.find), published, Settings(), models, Recorder(Metrics()))
+    settings = Settings(log=SecretStr("off"))
+    served = Served(settings, first(Folder(default_folder()))[0], models, Recorder(Metrics()), Access(None, 0, Metrics()), "0")
     asking = Asking("v1/decisions", "somebody", 0)
 
-    def architecture() -> str:
-        body = json.dumps(of()).encode()
+    async def answer(body: bytes) -> bytes:
+        answers = served.answers
         found = answers.kept(body, asking) or answers.decision(body, asking)
-        answer = found if isinstance(found, bytes) else encode(asyncio.run(answers.later(found, asking)))
-        return str(json.loads(answer)["facts"]["model_config.architectures"]["value"][0])
+        if found is not None:
+            return found
+        job = Job(Kind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
+        return (await served.pool.result(job, answers.texts, today())).body
+
+    def architecture() -> str:
+        found = asyncio.run(answer(json.dumps(of()).encode()))
+        return str(json.loads(found)["facts"]["model_config.architectures"]["value"][0])
 
     hub.give(Reply())
     found = [architecture() for _ in range(3)]

@@ -224,7 +224,7 @@ def test_the_rate_is_the_caller_s_own(serve: Callable[..., Any], tokens: Tokens)
             assert other.post("/v1/decisions", json=QWEN).status_code == 200
     assert [answer.status_code for answer in answers] == [200, 429, 429]
     wait = answers[1].headers["retry-after"]
-    assert (wait.isdigit(), answers[1].json()["detail"]) == (True, f"more than 0.001 requests a second; wait {wait} s")
+    assert (wait.isdigit(), answers[1].json()["detail"]) == (True, f"more than 0.001 decisions a second; wait {wait} s")
     assert probes == {200}
 
 

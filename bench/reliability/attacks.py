@@ -1,0 +1,106 @@
+"""Requests within the bounds that ask for as much work as they can, by name.
+
+Owns their texts, and ``python -m bench.reliability.attacks PORT NAME``, which sends one until it is ended. ``hostile``
+has each sent while others are answered, and the tests see that each gets an answer that is no 5xx.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+BODY: Final = (1 << 20) - 64
+BATCH: Final = (16 << 20) - 64
+CONFIG: Final = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
+FACTS: Final = {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}
+YAML: Final = {"content-type": "application/yaml"}
+TEXT: Final = {"accept": "text/plain"}
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A request: where it goes, its headers, and its body, which is made when it is needed."""
+
+    path: str
+    body: Callable[[], bytes]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _engines(number: int, args: str = "--model m", name: str = "c") -> dict[str, Any]:
+    containers = [{"name": f"{name}{n}", "image": "vllm/vllm-openai:v0.24.0", "args": args.split()} for n in range(number)]
+    spec = {"template": {"spec": {"containers": containers}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
+
+
+def _manifest(*of: Any, **members: Any) -> bytes:
+    return json.dumps({"manifest": _engines(*of), "model_configs": {"m": CONFIG}, **members}).encode()
+
+
+def _deployment(args: object, **members: Any) -> bytes:
+    return json.dumps({"deployment": {"args": args, "model_configs": {"m": CONFIG}, **members}}).encode()
+
+
+def _batch(item: Callable[[int], Any], number: int) -> bytes:
+    return json.dumps({"items": [item(n) for n in range(number)]}).encode()
+
+
+def _one_of(number: int, **members: Any) -> dict[str, Any]:
+    return {"deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}}, **members}
+
+
+def _review() -> bytes:
+    kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    request = {"uid": "1", "operation": "CREATE", "kind": kind, "object": _engines(1000)}
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+DECIDE, BATCHES, DRY = "/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"
+ATTACKS: Final[dict[str, Attack]] = {
+    "a list of ones": Attack(DECIDE, lambda: b"[" + b"1," * (BODY // 2 - 1) + b"1]"),
+    "a batch of ones": Attack(BATCHES, lambda: b'{"items":[' + b"1," * (BATCH // 2 - 8) + b"1]}"),
+    "a batch of empty lists": Attack(BATCHES, lambda: b'{"items":[' + b"[]," * (BATCH // 3 - 8) + b"1]}"),
+    "quotes and escapes": Attack(DECIDE, lambda: b'"\\"' * (BODY // 3)),
+    "quotes and escapes, small": Attack(DECIDE, lambda: b'"\\"' * 5400),
+    "quotes and escapes in a flag": Attack(DECIDE, lambda: _deployment(["--model", "m", "-sc", '{"a":"' + '"\\"' * 130_000])),
+    "a deep list": Attack(DECIDE, lambda: b"[" * BODY),
+    "unknown members": Attack(DECIDE, lambda: json.dumps({"facts": {f"x{n}": 1 for n in range(70_000)}}).encode()),
+    "unknown members, small": Attack(DECIDE, lambda: json.dumps({"facts": {f"x{n}": 1 for n in range(1300)}}).encode()),
+    "unknown flags": Attack(DECIDE, lambda: _deployment(["--model", "m", *(f"--flag{n}" for n in range(4000))])),
+    "unknown flags, small": Attack(DECIDE, lambda: _deployment(["--model", "m", *(f"--fl{n}" for n in range(1300))])),
+    "an open shell": Attack(DECIDE, lambda: _deployment("vllm serve m " + "${a:-" * 180_000)),
+    "a long shell": Attack(DECIDE, lambda: _deployment("vllm serve m " + "-tp '1' " * 2000 + "# " + "x" * 900_000)),
+    "YAML values": Attack(DECIDE, lambda: b"facts:\n" + b"".join(b" a%d: 1\n" % n for n in range(19_000)), YAML),
+    "a batch of facts": Attack(BATCHES, lambda: _batch(lambda _: FACTS, 10_000)),
+    "a batch of deployments": Attack(BATCHES, lambda: _batch(_one_of, 10_000)),
+    "a batch of explained deployments": Attack(BATCHES, lambda: _batch(lambda n: _one_of(n, explain=True), 10_000)),
+    "a batch of manifests": Attack(BATCHES, lambda: _batch(lambda _: json.loads(_manifest(100)), 400)),
+    "a manifest": Attack(DECIDE, lambda: _manifest(1024)),
+    "a manifest as text": Attack(DECIDE, lambda: _manifest(1024), TEXT),
+    "long names as text": Attack(DECIDE, lambda: _manifest(120, "--model m", "n" * 8000), TEXT),
+    "an explained manifest": Attack(DRY, lambda: _manifest(1024)),
+    "a review": Attack("/v1/admission", _review),
+}
+
+
+def main() -> None:
+    """Send the attack of a name to a port of this machine, again and again, and print the status of each answer."""
+    port, name = sys.argv[1:]
+    attack = ATTACKS[name]
+    body = attack.body()
+    print("ready", flush=True)
+    connection = HTTPConnection("127.0.0.1", int(port))
+    while True:
+        connection.request("POST", attack.path, body, dict(attack.headers))
+        answer = connection.getresponse()
+        answer.read()
+        print(answer.status, flush=True)
+
+
+if __name__ == "__main__":
+    main()

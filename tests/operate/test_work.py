@@ -1,0 +1,362 @@
+"""Requests that ask for much work: bounded in all, done beside the others, ended when nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doors.conftest import PATIENCE
+from pydantic import SecretStr
+
+from bench.reliability.attacks import ATTACKS
+from policy.folder import default_folder
+from service import access
+from service.access import Access
+from service.answers import today
+from service.jobs import Job, Kind, run
+from service.metrics import Metrics
+from service.models import Models
+from service.problems import Refused
+from service.recording import Asking, Recorder
+from service.reload import Folder, first
+from service.served import Served
+from service.settings import Settings
+from service.slots import Bound, Slots
+
+from .conftest import QWEN, lives, state_of_process, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import httpx
+
+    from .conftest import Service, Tokens
+
+CONFIG = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
+BATCH = "/v1/decisions/batch"
+LINES = {"content-type": "application/x-ndjson"}
+
+
+def manifest(engines: int, **members: Any) -> dict[str, Any]:
+    containers = [{"name": f"c{n}", "image": "vllm/vllm-openai:v0.24.0", "args": ["--model", "m"]} for n in range(engines)]
+    document = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}}
+    return {"manifest": document, "model_configs": {"m": CONFIG}, **members}
+
+
+def deployment(number: int, **members: Any) -> dict[str, Any]:
+    return {"deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}}, **members}
+
+
+def heavy(number: int = 6000) -> bytes:
+    """A batch that takes seconds."""
+    return json.dumps({"items": [deployment(n) for n in range(number)]}).encode()
+
+
+def kind(problem: Any) -> str:
+    return str(problem["type"].rpartition(":")[2])
+
+
+def kinds(items: list[Any]) -> list[str]:
+    """What came of each item: its runner, or the kind of its problem."""
+    return [item["runner"] if "runner" in item else kind(item) for item in items]
+
+
+def worker_processes(service: Service) -> set[int]:
+    """The processes that work on requests, of a service with one that serves."""
+    found = set()
+    for place in Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split():
+        with suppress(OSError):
+            if b"spawn_main" in Path(f"/proc/{place}/cmdline").read_bytes():
+                found.add(int(place))
+    return found
+
+
+def served_here() -> Served:
+    settings = Settings(log=SecretStr("off"))
+    published = first(Folder(default_folder()))[0]
+    return Served(settings, published, Models(None), Recorder(Metrics()), Access(None, 0, Metrics()), "0")
+
+
+# the same answers
+
+
+def test_a_worker_process_answers_as_the_event_loop_does() -> None:
+    served = served_here()
+    answers, settings = served.answers, served.job_settings()
+    asking = Asking("v1/decisions", "somebody", 0)
+    bodies = [
+        json.dumps(request).encode()
+        for version in (None, *answers.policy.releases.known)
+        for request in (
+            {**QWEN, "vllm_version": version},
+            {**deployment(1), "vllm_version": version, "request_id": "x"},
+            {"facts": {"kv_transfer_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}, "vllm_version": version, "explain": True},
+        )
+    ]
+    for body in bodies:
+        job = Job(Kind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=settings)
+        found = run(job, answers.texts, today())
+        assert found is not None
+        here = answers.decision(body, asking)
+        assert here is not None
+        assert {**json.loads(found.body), "decision_id": ""} == {**json.loads(here), "decision_id": ""}
+        assert (found.status, [number for _, number in found.counts], found.decisions) == (200, [1], 16 if b"explain" in body else 1)
+
+
+def test_a_process_that_does_not_know_the_rules_says_so() -> None:
+    served = served_here()
+    job = Job(Kind.DECISION, "sha256:unknown", b"{}", b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
+    assert run(job, None, today()) is None
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_answered_and_nobody_else_is_refused(name: str, attacked: Service) -> None:
+    attack = ATTACKS[name]
+    with attacked.client() as client, attacked.client() as other, ThreadPoolExecutor() as pool:
+        under_way = pool.submit(client.post, attack.path, content=attack.body(), headers=dict(attack.headers))
+        answered = [other.post("/v1/decisions", json=QWEN).status_code for _ in range(20)] + [other.get("/livez").status_code]
+        assert (set(answered), under_way.result().status_code // 100 in {2, 4}) == ({200}, True)
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from .conftest import started  # noqa: PLC0415  # the fixture `serve` is a test's own
+
+    with started(tmp_path_factory.mktemp("attacked"), LOG="") as service:
+        yield service
+
+
+# the product of all factors
+
+
+def test_a_request_has_so_many_decisions_over_all_its_items_and_engines(serve: Callable[..., Any]) -> None:
+    with serve(MAX_DECISIONS="40") as service, service.client() as client:
+        items = client.post(BATCH, json={"items": [manifest(25), manifest(25), QWEN]}).json()["items"]
+        first_items, second = ([item.get("decision") or item["problem"] for item in each["items"]] for each in items[:2])
+        assert kinds(first_items) == ["v2"] * 25
+        assert kinds(second) == ["v2"] * 15 + ["too-much-work"] * 10
+        assert kinds(items[2:]) == ["too-much-work"]
+        assert items[2]["detail"] == "one request may ask for 40 decisions, an explained one counts as 16; send it in parts"
+        explained = client.post(BATCH, json={"items": [deployment(n, explain=True) for n in range(4)]}).json()["items"]
+        assert kinds(explained) == ["v2", "v2", "too-much-work", "too-much-work"]
+        dry = client.post("/v1/dry-run", json=manifest(4)).json()["items"]
+        assert ["decision" in item for item in dry] == [True, True, False, False]
+
+
+def test_the_answer_to_a_batch_is_bounded(serve: Callable[..., Any]) -> None:
+    with serve(MAX_ANSWER=str(1 << 16)) as service, service.client() as client:
+        answer = client.post(BATCH, json={"items": [deployment(n) for n in range(50)]})
+        found = kinds(answer.json()["items"])
+        assert found == ["v2"] * found.count("v2") + ["too-much-work"] * found.count("too-much-work")
+        assert 0 < found.count("v2") < 20
+        assert len(answer.content) < 1 << 17
+
+
+def test_work_that_takes_too_long_is_ended_and_the_next_is_done(serve: Callable[..., Any]) -> None:
+    with serve(JOB_TIMEOUT="1") as service, service.client() as client:
+        refused = client.post(BATCH, content=heavy(10_000))
+        assert (refused.status_code, kind(refused.json())) == (422, "too-much-work")
+        assert refused.json()["detail"] == "it took more than 1 s; send it in parts, or without an explanation"
+        assert kinds(until(lambda: client.post(BATCH, json={"items": [QWEN]}).json().get("items"))) == ["v2"]
+
+
+def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answered(serve: Callable[..., Any]) -> None:
+    with serve(MAX_BATCH_BODY=str(64 << 20)) as service, service.client() as client:
+        refused = client.post(BATCH, content=b'{"items":[' + b"[]," * (21 << 20) + b"1]}")
+        assert (refused.status_code, kind(refused.json())) == (422, "too-much-work")
+        assert "512 MiB of memory" in refused.json()["detail"]
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+
+
+def test_work_ends_when_its_client_goes_away(serve: Callable[..., Any]) -> None:
+    body = heavy(10_000)
+    with serve() as service, service.client() as client:
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process is there
+        (process,) = worker_processes(service)
+        connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+        connection.sendall(b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (BATCH.encode(), len(body)) + body)
+        until(lambda: state_of_process(process) == "R")
+        connection.close()
+        until(lambda: not lives(process))
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+
+
+def test_a_worker_process_that_was_killed_is_replaced_and_its_request_is_answered(serve: Callable[..., Any]) -> None:
+    with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
+        under_way = pool.submit(client.post, BATCH, content=heavy(10_000))
+        (process,) = until(lambda: worker_processes(service))
+        os.kill(process, signal.SIGKILL)
+        answered = under_way.result()
+        assert (answered.status_code, len(answered.json()["items"])) == (200, 10_000)
+        assert process not in worker_processes(service)
+
+
+def test_a_request_whose_worker_processes_are_killed_twice_is_told_to_come_again(serve: Callable[..., Any]) -> None:
+    with serve() as service, service.client() as client, ThreadPoolExecutor() as pool:
+        under_way = pool.submit(client.post, BATCH, content=heavy(10_000))
+        killed: set[int] = set()
+        while not under_way.done():
+            for process in worker_processes(service) - killed:
+                os.kill(process, signal.SIGKILL)
+                killed.add(process)
+        refused = under_way.result()
+        assert (refused.status_code, kind(refused.json()), refused.headers["retry-after"]) == (503, "busy", "1")
+        assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+
+
+def test_worker_processes_end_with_the_service_also_where_that_is_killed(serve: Callable[..., Any]) -> None:
+    with serve() as service, ThreadPoolExecutor() as pool, service.client() as client:
+        under_way = pool.submit(client.post, BATCH, content=heavy(10_000))
+        processes = until(lambda: worker_processes(service))
+        service.process.kill()
+        until(lambda: not any(map(lives, processes)))
+        assert under_way.exception() is not None
+
+
+# a caller's share
+
+
+def test_one_caller_s_work_leaves_room_for_others(serve: Callable[..., Any], tokens: Tokens) -> None:
+    many, few = tokens.add("many", "decide"), tokens.add("few", "decide")
+    with serve("--tokens", str(tokens.path)) as service, service.client(many) as client, service.client(few) as other, ThreadPoolExecutor(8) as pool:
+        started = threading.Barrier(7)
+
+        def ask() -> int:
+            started.wait()
+            return int(client.post(BATCH, content=heavy(4000)).status_code)
+
+        under_way = [pool.submit(ask) for _ in range(6)]
+        started.wait()
+        until(lambda: worker_processes(service))
+        assert kinds(other.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+        assert not all(future.done() for future in under_way)
+        assert [future.result() for future in under_way] == [200] * 6
+
+
+def test_a_caller_has_all_places_but_one_and_waits_for_its_own() -> None:
+    async def found() -> list[str]:
+        slots, order = Slots(3, 1, "busy"), []
+        ready, go = asyncio.Event(), asyncio.Event()
+
+        async def work(caller: str) -> None:
+            async with slots.place(caller):
+                order.append(caller)
+                if len(order) == 3:
+                    ready.set()
+                await go.wait()
+
+        tasks = [asyncio.ensure_future(work(caller)) for caller in ("a", "a", "a")]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.ensure_future(work("b")))
+        await ready.wait()
+        with pytest.raises(Refused, match="3 such requests of this caller"):
+            await work("a")
+        go.set()
+        await asyncio.gather(*tasks)
+        return order
+
+    assert asyncio.run(found()) == ["a", "a", "b", "a"]
+
+
+def test_a_thing_that_is_bounded_leaves_half_of_it_to_other_callers() -> None:
+    bound = Bound(4, "too-many-streams")
+    with bound.place("a"), bound.place("a"):
+        with pytest.raises(Refused, match="2 of at most 4 are open, 2 of them by this caller, which may have 2"), bound.place("a"):
+            pass
+        with bound.place("b"), bound.place("b"), pytest.raises(Refused, match="4 of at most 4"), bound.place("c"):
+            pass
+        with bound.place("c"):
+            pass
+
+
+def test_streams_that_drip_leave_room_for_decisions(serve: Callable[..., Any]) -> None:
+    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n" % BATCH.encode()
+    with serve(MAX_STREAMS="4") as service, service.client() as client:
+        dripping = [socket.create_connection(("127.0.0.1", service.port), PATIENCE) for _ in range(2)]
+        for connection in dripping:
+            connection.sendall(head + b"1\r\n{\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        refused = client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES)
+        assert (refused.status_code, kind(refused.json()), "retry-after" in refused.headers) == (429, "too-many-streams", True)
+        assert client.post("/v1/decisions", json=QWEN).json()["runner"] == "v2"
+        for connection in dripping:
+            connection.close()
+        until(lambda: client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES).status_code == 200)
+
+
+def test_the_bodies_that_a_process_holds_are_bounded_together(serve: Callable[..., Any]) -> None:
+    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n" % BATCH.encode()
+    with serve(MAX_BODIES=str(1 << 20)) as service, service.client() as client:
+        holding = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+        holding.sendall(head + b"[" * 800_000)
+        body = json.dumps({"items": [deployment(n) for n in range(4000)]}).encode()
+
+        def is_refused() -> Any:
+            answer = client.post(BATCH, content=body)
+            return answer if answer.status_code == 503 else None
+
+        refused = until(is_refused)
+        assert (kind(refused.json()), refused.headers["retry-after"]) == ("busy", "1")
+        assert client.post("/v1/decisions", json=QWEN).json()["runner"] == "v2"
+        holding.close()
+        assert len(until(lambda: client.post(BATCH, content=body).json().get("items"))) == 4000
+
+
+# the rate counts decisions
+
+
+def test_the_rate_counts_decisions_and_not_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(access, "monotonic", lambda: now[0])
+    asked = Access(None, 10, Metrics())
+    caller = asked.caller(("10.0.0.1", 1), {}, "decide")
+    assert asked.charge(caller, 39) == pytest.approx(3.0)
+    for now[0], answered in ((2.9, False), (3.0, False), (3.2, True)):
+        if answered:
+            asked.caller(("10.0.0.1", 1), {}, "decide")
+        else:
+            with pytest.raises(Refused, match="more than 10 decisions a second"):
+                asked.caller(("10.0.0.1", 1), {}, "decide")
+    assert asked.caller(("10.0.0.2", 1), {}, "decide") == "10.0.0.2"
+
+
+def test_a_batch_is_charged_for_each_of_its_decisions(serve: Callable[..., Any]) -> None:
+    with serve(RATE="5") as service, service.client() as client:
+        assert len(client.post(BATCH, json={"items": [QWEN] * 500}).json()["items"]) == 500
+        refused = client.post("/v1/decisions", json=QWEN)
+        assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
+        assert 60 < int(refused.headers["retry-after"]) <= 100
+
+
+# what is done elsewhere is counted and logged here
+
+
+def test_decisions_of_worker_processes_are_counted_and_logged_and_leave_nothing_behind(serve: Callable[..., Any], tmp_path: Path) -> None:
+    def counted(client: httpx.Client) -> float:
+        lines = client.get("/metrics").text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("runner_policy_decisions_total"))
+
+    with serve(LOG="", LOG_REQUIRED="true") as service, service.client() as client:
+        answer = client.post(BATCH, json={"items": [deployment(n) for n in range(1500)]})
+        assert len(answer.content) > 1 << 20
+        made = {item["decision_id"] for item in answer.json()["items"]}
+        assert counted(client) == 1500
+        logged: set[str] = set()
+        until_id: str | None = None
+        while True:
+            page = client.get("/v1/log", params={"limit": "1000", **({"until": until_id} if until_id else {})}).json()
+            logged |= {record["decision_id"] for record in page["items"]}
+            until_id = page["next"]
+            if until_id is None:
+                break
+        assert logged == made
+        assert not list((tmp_path / "tmp").rglob("answer-*"))
