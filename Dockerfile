@@ -1,6 +1,9 @@
 # Runner Policy. Each RUN is a make target, so that the same steps run without Docker (`make image-steps`).
 
-FROM python:3.13-slim-bookworm AS build
+# The index of all platforms, by its digest: what was checked is what is built. Dependabot raises version and digest.
+FROM python:3.13.15-slim-bookworm@sha256:2325bb286ec344af3e5898cc224b5844e2707ac6e26b1632516fd3edc84a5e26 AS base
+
+FROM base AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev make && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY Makefile pyproject.toml LICENSE README.md ./
@@ -13,7 +16,7 @@ COPY rules rules
 RUN make image-install IMAGE=/app PYTHON=python3
 RUN make image-check IMAGE=/app
 
-FROM python:3.13-slim-bookworm
+FROM base
 LABEL org.opencontainers.image.title="Runner Policy" org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin runner-policy
 COPY --from=build /app /app
