@@ -1,19 +1,27 @@
-"""The supply chain: what the image and the workflows take from elsewhere is pinned."""
+"""The supply chain: what the image and the workflows take from elsewhere is pinned and listed."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
 WORKFLOWS: Final = sorted((ROOT / ".github/workflows").glob("*.y*ml"))
 BY_DIGEST: Final = re.compile(r"[\w./-]+:\d[\w.-]*@sha256:[0-9a-f]{64}")
 BY_COMMIT: Final = re.compile(r"[\w.-]+(/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+
+Document = dict[str, Any]
 
 # pins
 
@@ -129,7 +137,75 @@ def test_the_build_takes_only_what_dockerignore_lets_in() -> None:
 def test_the_image_installs_nothing_without_a_hash() -> None:
     makefile = (ROOT / "Makefile").read_text()
     [step] = re.findall(r"^image-install:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-    installs = re.findall(r"/pip install (.*)", step)
-    assert len(installs) == 3
+    [listing] = re.findall(r"^image-sbom:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    installs = re.findall(r"/pip install (.*)", step + listing)
+    assert len(installs) == 4
     for options in installs:
         assert "--require-hashes" in options or options.endswith("--no-deps --no-build-isolation ."), options
+
+
+# the bill of materials
+
+
+@pytest.fixture(scope="module")
+def sbom(tmp_path_factory: pytest.TempPathFactory) -> Document:
+    path = tmp_path_factory.mktemp("sbom") / "sbom.cdx.json"
+    run = [sys.executable, ".ci/sbom.py", "--locked-only", sys.prefix, str(path)]
+    done = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    assert re.fullmatch(rf"{re.escape(str(path))}: \d+ packages, valid CycloneDX 1\.6\n", done.stdout)
+    document: Document = json.loads(path.read_text())
+    return document
+
+
+def locked() -> dict[Requirement, set[str]]:
+    """The requirements of run.lock with their hashes."""
+    entries = re.findall(r"^(\S.*?) \\\n((?:    --hash=.*\n?)+)", (ROOT / "requirements/run.lock").read_text(), re.MULTILINE)
+    return {Requirement(line): set(re.findall(r"sha256:([0-9a-f]{64})", hashes)) for line, hashes in entries}
+
+
+def test_the_bill_of_materials_is_of_this_service(sbom: Document) -> None:
+    component = sbom["metadata"]["component"]
+    assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
+    assert (component["name"], component["type"], component["version"]) == ("runner-policy", "application", version("runner-policy"))
+
+
+def test_the_bill_of_materials_has_every_locked_package_with_version_and_hashes(sbom: Document) -> None:
+    listed = {canonicalize_name(component["name"]): component for component in sbom["components"]}
+    needed = [requirement for requirement in locked() if requirement.marker is None or requirement.marker.evaluate()]
+    assert len(needed) > 50
+    for requirement, hashes in locked().items():
+        component = listed.pop(canonicalize_name(requirement.name), None)
+        if component is None:
+            assert requirement not in needed, requirement
+            continue
+        references = component["externalReferences"]
+        assert requirement.specifier.contains(component["version"], prereleases=True)
+        assert {digest["content"] for reference in references for digest in reference.get("hashes", ())} == hashes, requirement
+    assert listed == {}
+
+
+def test_the_bill_of_materials_has_every_licence(sbom: Document) -> None:
+    assert [component["name"] for component in sbom["components"] if not component.get("licenses")] == []
+
+
+def test_the_bill_of_materials_says_what_needs_what(sbom: Document) -> None:
+    references = {sbom["metadata"]["component"]["bom-ref"], *(component["bom-ref"] for component in sbom["components"])}
+    depends = {entry["ref"]: entry.get("dependsOn", []) for entry in sbom["dependencies"]}
+    assert depends.keys() == references
+    assert {each for needed in depends.values() for each in needed} <= references
+    assert any(each.startswith("starlette") for each in depends[next(ref for ref in references if ref.startswith("fastapi="))])
+
+
+def test_an_environment_with_other_packages_has_no_bill_of_materials(tmp_path: Path) -> None:
+    """The image's is made without `--locked-only`, so a package that came in by another way stops the build."""
+    run = [sys.executable, ".ci/sbom.py", sys.prefix, str(tmp_path / "sbom.json")]
+    done = subprocess.run(run, cwd=ROOT, check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1
+    assert re.search(r"^pytest: expected no such package, got [\d.]+$", done.stderr, re.MULTILINE)
+    assert not (tmp_path / "sbom.json").exists()
+
+
+def test_the_image_has_its_bill_of_materials_and_not_the_tool() -> None:
+    assert 'runner-policy.sbom="/app/sbom.cdx.json"' in DOCKERFILE
+    assert "\nRUN make image-sbom IMAGE=/app PYTHON=python3\n" in DOCKERFILE
+    assert "cyclonedx" not in (ROOT / "requirements/run.lock").read_text()
