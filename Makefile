@@ -48,6 +48,9 @@ coverage: $(READY) ## the tests with branch coverage of policy/ and service/
 sbom: $(READY) ## the software bill of materials of what runs (CycloneDX), in build/sbom.cdx.json
 	$(BIN)/python .ci/sbom.py --locked-only $(VENV) build/sbom.cdx.json
 
+audit: $(READY) ## known vulnerabilities of the locked packages; "Error 1" is a vulnerability, "Error 3" that no source could be asked
+	$(BIN)/python .ci/audit.py
+
 generate: $(READY) ## the files that are made from the vocabulary: schemas, docs/facts.md
 	$(BIN)/python -m policy.generate
 
@@ -120,4 +123,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage sbom generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis
+.PHONY: help setup serve test check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis

@@ -1,19 +1,26 @@
-"""The supply chain: what the image and the workflows take from elsewhere is pinned and listed."""
+"""The supply chain: what the image and the workflows take from elsewhere is pinned, listed and checked."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text()
@@ -209,3 +216,80 @@ def test_the_image_has_its_bill_of_materials_and_not_the_tool() -> None:
     assert 'runner-policy.sbom="/app/sbom.cdx.json"' in DOCKERFILE
     assert "\nRUN make image-sbom IMAGE=/app PYTHON=python3\n" in DOCKERFILE
     assert "cyclonedx" not in (ROOT / "requirements/run.lock").read_text()
+
+
+# known vulnerabilities
+
+
+@contextmanager
+def osv(status: int, answers: dict[str, Document]) -> Iterator[str]:
+    """A service in the shape of OSV's that knows vulnerabilities of some packages."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            query = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            body = json.dumps(answers.get(query["package"]["name"], {})).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1/query"
+        finally:
+            server.shutdown()
+
+
+def audit(*arguments: str, **environment: str) -> tuple[int, str]:
+    run = [sys.executable, ".ci/audit.py", *arguments]
+    done = subprocess.run(run, cwd=ROOT, env={**os.environ, **environment}, check=False, capture_output=True, text=True, timeout=600)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout
+
+
+def test_packages_without_a_known_vulnerability_pass_the_audit() -> None:
+    with osv(200, {}) as url:
+        code, output = audit("--osv-url", url)
+    assert (code, re.sub(r"\d+ packages", "N packages", output)) == (0, f"{url}: N packages, no known vulnerabilities\n")
+
+
+def test_a_known_vulnerability_fails_the_audit() -> None:
+    affected = {
+        "package": {"name": "starlette", "ecosystem": "PyPI"},
+        "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.0"}]}],
+    }
+    with osv(200, {"starlette": {"vulns": [{"id": "PYSEC-0000-1", "summary": "a summary", "affected": [affected]}]}}) as url:
+        code, output = audit("--osv-url", url)
+    assert code == 1
+    assert re.search(r"^starlette [\d.]+: PYSEC-0000-1, fixed in 99\.0$", output, re.MULTILINE)
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_source_that_cannot_answer_is_not_a_clean_audit(status: int) -> None:
+    with osv(status, {}) as url:
+        code, output = audit("--osv-url", url)
+    assert code == 3
+    assert output.startswith(f"{url} could not be asked: ")
+
+
+def test_a_source_that_is_not_there_is_not_a_clean_audit() -> None:
+    with osv(200, {}) as url:
+        pass
+    assert audit("--osv-url", url)[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "expected"),
+    [((), ("a", "b"), 3), (("a",), ("b",), 2), (("a", "b"), (), 0)],
+)
+def test_an_index_that_does_not_know_packages_is_not_a_clean_audit(tmp_path: Path, known: tuple[str, ...], unknown: tuple[str, ...], expected: int) -> None:
+    """pip-audit skips packages that the index does not know, and ends with 0; a stand-in for it prints what it prints."""
+    packages = [{"name": name, "version": "1", "vulns": []} for name in known]
+    skipped = [{"name": name, "skip_reason": "Dependency not found on PyPI and could not be audited"} for name in unknown]
+    (tmp_path / "pip_audit.py").write_text(f"print({json.dumps({'dependencies': packages + skipped, 'fixes': []})!r})")
+    assert audit(PYTHONPATH=str(tmp_path))[0] == expected
