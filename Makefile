@@ -34,15 +34,22 @@ serve: $(READY) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 test: $(READY) ## the tests
 	$(BIN)/pytest $(ARGS)
 
-check: $(READY) ## format, lint, types, rules
+check: $(READY) ## format, lint, types, workflows, rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic .github
 	$(BIN)/runner-policy rules check
 	$(BIN)/runner-policy rules test
 
 coverage: $(READY) ## the tests with branch coverage of policy/ and service/
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+sbom: $(READY) ## the software bill of materials of what runs (CycloneDX), in build/sbom.cdx.json
+	$(BIN)/python .ci/sbom.py --locked-only $(VENV) build/sbom.cdx.json
+
+audit: $(READY) ## known vulnerabilities of the locked packages; "Error 1" is a vulnerability, "Error 3" that no source could be asked
+	$(BIN)/python .ci/audit.py
 
 generate: $(READY) ## the files that are made from the vocabulary: schemas, docs/facts.md
 	$(BIN)/python -m policy.generate
@@ -50,10 +57,11 @@ generate: $(READY) ## the files that are made from the vocabulary: schemas, docs
 tables: $(READY) ## the model tables anew, from the wheels of every release (2 GB)
 	$(BIN)/python -m policy.intake.maketables all
 
-lock: $(READY) ## the lock files, from pyproject.toml and requirements/build.in; needs uv
+lock: $(READY) ## the lock files, from pyproject.toml and requirements/*.in; needs uv
 	for extra in dev bench; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra $$extra pyproject.toml -o requirements/$$extra.lock; done
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/run.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/build.in -o requirements/build.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --constraint requirements/dev.lock requirements/sbom.in -o requirements/sbom.lock
 
 bench: $(READY) ## the benchmark; writes bench/results.md
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
@@ -82,6 +90,13 @@ image-check: ## the image's second step: an image with broken rules is not built
 	$(IMAGE)/bin/runner-policy rules check $(IMAGE)/rules
 	$(IMAGE)/bin/runner-policy rules test $(IMAGE)/rules
 
+image-sbom: ## the image's third step: its bill of materials, by a tool that does not stay in it
+	@test -n "$(IMAGE)" || { echo "say where: make $@ IMAGE=/app" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(IMAGE)-sbom
+	$(IMAGE)-sbom/bin/pip install --quiet --no-cache-dir --only-binary :all: --require-hashes -r requirements/sbom.lock
+	$(IMAGE)-sbom/bin/python .ci/sbom.py $(IMAGE) $(IMAGE)/sbom.cdx.json
+	rm -rf $(IMAGE)-sbom
+
 image-steps: $(READY) ## the Dockerfile's steps without Docker, in an empty folder, and the health check of what they made
 	sh .ci/image
 
@@ -108,4 +123,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage generate tables lock bench image-install image-check image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis
+.PHONY: help setup serve test check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis

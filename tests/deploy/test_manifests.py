@@ -202,6 +202,22 @@ def test_images_are_pinned(overlay: str) -> None:
         assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", container["image"]), container["image"]
 
 
+def test_the_guides_overlays_take_the_image_by_its_digest(tmp_path: Path) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not here, so nothing renders the overlays")
+    overlays = re.findall(r"kustomization\.yaml <<END\n(.*?)^END$", (DEPLOY / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert len(overlays) == 2
+    values = {"IMAGE": "registry.example/runner-policy", "DIGEST": f"sha256:{'0' * 64}"}
+    values |= {"DATABASE_ADDRESS": "192.0.2.1", "CONTROL_PLANE_ADDRESS": "192.0.2.2"}
+    for number, text in enumerate(overlays):
+        shutil.copytree(KUSTOMIZE, tmp_path / f"{number}")
+        overlay = tmp_path / f"{number}/overlays/mine"
+        overlay.mkdir(exist_ok=True)
+        (overlay / "kustomization.yaml").write_text(re.sub(r"\$(\w+)", lambda found: values[found[1]], text))
+        [container] = one(rendered(str(overlay)), "Deployment")["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == f"{values['IMAGE']}@{values['DIGEST']}"
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_what_is_mounted_is_there_and_what_is_there_is_mounted(overlay: str) -> None:
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
