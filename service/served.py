@@ -132,5 +132,7 @@ class Served:
         yield "runner_policy_log_spilled", (), counts.spilled
         yield "runner_policy_log_taken_in", (), counts.taken_in
         yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
+        yield "runner_policy_log_lost_files", (), counts.lost_files
+        yield "runner_policy_log_lost_file_records", (), counts.lost_file_records
         yield "runner_policy_log_store_up", (), float(counts.store_up)
         yield "runner_policy_log_spill_bytes", (), counts.spill_bytes
