@@ -111,6 +111,13 @@ class Served:
             found["log"] = kept.state()
         return found
 
+    def log_fault(self) -> str | None:
+        """Why decisions cannot be recorded just now, where they must be; what a caller without rights may know of it."""
+        kept = self.recorder.log
+        if not self.settings.log_required or (kept is not None and kept.can_record):
+            return None
+        return "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
+
     def _samples(self) -> Iterable[Sample]:
         policy, published = self.answers.policy, self.published
         yield "runner_policy_info", (self.version, policy.revision), 1
