@@ -73,6 +73,8 @@ FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_log_taken_in": Family("counter", "decisions that the store took from the local disk"),
     "runner_policy_log_spill_bytes": Family("gauge", "bytes of decisions on the local disk", merge="max"),
     "runner_policy_log_dropped": Family("counter", "decisions that are in no log"),
+    "runner_policy_log_lost_files": Family("counter", "files of the log that were deleted, replaced or damaged after they were opened"),
+    "runner_policy_log_lost_file_records": Family("counter", "decisions that were recorded in files that were lost later"),
     "runner_policy_log_unprinted": Family("counter", "decisions whose records nobody took from the standard output"),
     "runner_policy_log_store_up": Family("gauge", "whether the log's store took the last decisions", merge="min"),
     "runner_policy_admission_reviews": Family(

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
 
+import msgspec
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -101,13 +102,24 @@ async def livez() -> Response:
 
 @router.get("/readyz")
 async def readyz(request: Request, verbose: str | None = None) -> Response:
-    """Rules are loaded and requests are decided. `?verbose` says more, and where tokens are needed it needs one with the scope `read`."""
+    """Rules are loaded and requests are decided; where decisions must be recorded, they can be.
+
+    `?verbose` says more, and where tokens are needed it needs one with the scope `read`.
+    """
     served = _served(request)
-    if verbose is None:
-        return _json(served.answers.ready_document)
-    if served.access.tokens is not None:
+    if verbose is not None and served.access.tokens is not None:
         served.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
-    return _json(encode(served.state()))
+    fault = served.log_fault()
+    if fault is not None:
+        return _not_ready(Refused("log-unavailable", fault), served.state() if verbose is not None else {})
+    return _json(served.answers.ready_document if verbose is None else encode(served.state()))
+
+
+def _not_ready(error: Refused, state: dict[str, Any]) -> Response:
+    """The problem, whose own members go before those of the state."""
+    problem = problem_of(error)
+    headers = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
+    return Response(encode({**state, **msgspec.structs.asdict(problem)}), problem.status, headers)
 
 
 @router.get("/metrics")

@@ -132,6 +132,13 @@ class Served:
             found["log"] = kept.state()
         return found
 
+    def log_fault(self) -> str | None:
+        """Why decisions cannot be recorded just now, where they must be; what a caller without rights may know of it."""
+        kept = self.recorder.log
+        if not self.settings.log_required or (kept is not None and kept.can_record):
+            return None
+        return "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
+
     def _samples(self) -> Iterable[Sample]:
         policy, published = self.answers.policy, self.published
         yield "runner_policy_info", (self.version, policy.revision), 1
@@ -153,5 +160,7 @@ class Served:
         yield "runner_policy_log_spilled", (), counts.spilled
         yield "runner_policy_log_taken_in", (), counts.taken_in
         yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
+        yield "runner_policy_log_lost_files", (), counts.lost_files
+        yield "runner_policy_log_lost_file_records", (), counts.lost_file_records
         yield "runner_policy_log_store_up", (), float(counts.store_up)
         yield "runner_policy_log_spill_bytes", (), counts.spill_bytes

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from service.log.file import Loss
 from service.log.record import Row, first_id
 from service.log.spill import Left, Spill, SpillFailed
 from service.log.store import StoreFailed, read_url, said
@@ -55,7 +56,11 @@ class Kept(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What became of the rows, and whether the store took the last ones; ``lost`` took neither store nor disk."""
+    """What became of the rows, and whether the store took the last ones; ``lost`` took neither store nor disk.
+
+    ``lost_files`` were deleted, replaced or damaged after rows were written to them, ``lost_file_records`` of this process;
+    ``can_record`` is whether the store or the disk takes rows.
+    """
 
     written: int = 0
     spilled: int = 0
@@ -65,6 +70,10 @@ class Counts(Struct):
     store_up: bool = True
     last_error: str = ""
     spill_bytes: int = 0
+    lost_files: int = 0
+    lost_file_records: int = 0
+    last_lost_file: str = ""
+    can_record: bool = False
 
 
 class Settled(Struct, frozen=True):
@@ -205,6 +214,7 @@ class Keeper:
 
     def _landed(self, flight: _Flight, done: _Done) -> None:
         counts = self.counts
+        counts.can_record = True
         if not counts.store_up:
             counts.store_up, counts.last_error = True, ""
         if done.more:
@@ -228,6 +238,7 @@ class Keeper:
         self._next_try = time.monotonic() + RETRY
         batch, flight.batch = flight.batch, None
         if batch is None:
+            self.counts.can_record = self._spill.can_write()
             self._say([], None)
         else:
             self._spilled(batch)
@@ -238,15 +249,25 @@ class Keeper:
         except SpillFailed as error:
             self.counts.lost += len(batch.rows)
             self.counts.last_error = f"{self._why}; {error}"
+            self.counts.can_record = False
             self._say(batch.numbers, UNSAFE)
         else:
             self._next_look = 0.0
+            self.counts.can_record = True
             self.counts.spilled += len(batch.rows)
             self._say(batch.numbers, None)
 
     def _say(self, batches: list[int], error: str | None) -> None:
         self.counts.spill_bytes = self._spill.size()
+        for losses in (self._writer.losses, self._spill.losses):
+            while losses:
+                self._lose(losses.popleft())
         self._tell(Settled(batches, error, replace(self.counts)))
+
+    def _lose(self, loss: Loss) -> None:
+        self.counts.lost_files += 1
+        self.counts.lost_file_records += loss.records
+        self.counts.last_lost_file = loss.what
 
     # What the thread of the store does.
 
@@ -264,6 +285,8 @@ class Keeper:
             refused = self._writer.write(rows)
             self._left.taken()
             return _Done(taken_in=len(rows) - refused, lost=refused + broken, more=True)
+        self._find_lost_spill()
+        self._writer.check_for_damage()
         if time.monotonic() < self._next_tidying:
             return _Done()
         age = self._kept.keep_seconds
@@ -272,6 +295,18 @@ class Keeper:
         if not deleted:
             self._next_tidying = time.monotonic() + TIDY
         return _Done(deleted=deleted, more=deleted > 0)
+
+    def _find_lost_spill(self) -> None:
+        """Find out which files that were left are gone though nobody took them in: the store does not have their last record."""
+        left = self._spill.left
+        for _ in range(len(left)):
+            file = left[0]
+            if file.path.exists():
+                left.rotate(-1)
+                continue
+            if not self._writer.has(file.last):
+                self._spill.losses.append(Loss(f"{file.path} was deleted", file.records))
+            left.popleft()
 
 
 class _Thread:

@@ -9,6 +9,7 @@ makes a row of it.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 encode: Final = msgspec.json.Encoder().encode
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 ERASED: Final = ["/input/deployment"]
+MAX_NAME: Final = 128
+"""Characters of ``requested_by`` that are recorded."""
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
@@ -113,11 +116,17 @@ def line(noted: Noted | bytes) -> tuple[bytes, ...]:
         return (noted,)
     answer, request, path, requested_by, nanoseconds, body = noted
     if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
-        return b'["', requested_by.encode(), b'","', path.encode(), b'",%d,null,' % nanoseconds, body, b",", _result(answer), b"]"
+        return b"[", _name(requested_by), b',"', path.encode(), b'",%d,null,' % nanoseconds, body, b",", _result(answer), b"]"
     facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
     asked = _input(request.request_id, request.vllm_version, facts, upstream_only=request.upstream_only, verified=request.release.verified)
     erased = b"false" if request.deployment is None else b"true"
-    return b'["', requested_by.encode(), b'","', path.encode(), b'",%d,%b,' % (nanoseconds, erased), asked, b",", _result(answer), b"]"
+    return b"[", _name(requested_by), b',"', path.encode(), b'",%d,%b,' % (nanoseconds, erased), asked, b",", _result(answer), b"]"
+
+
+@lru_cache(maxsize=1024)
+def _name(requested_by: str) -> bytes:
+    """Who asked, as a JSON string of bounded length in which every character can be printed."""
+    return encode("".join(character if character.isprintable() else "?" for character in requested_by[:MAX_NAME]))
 
 
 def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_only: bool, verified: bool) -> bytes:

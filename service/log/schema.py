@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import inspect
 
-from service.log.store import StoreFailed
+from service.log.store import TABLE, StoreFailed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -24,16 +24,16 @@ LOCK: Final = 7_083_227_170
 """The PostgreSQL advisory lock under which the schema is changed; any number that others do not take."""
 
 
-def bring_up_to_date(connection: Connection) -> None:
-    """The schema is the newest; of several processes that come at once, one makes it so and the others wait.
+def bring_up_to_date(connection: Connection) -> bool:
+    """The schema is the newest; of several processes that come at once, one makes it so and the others wait. Whether the table was not there.
 
     Raises:
         StoreFailed: a newer version of the program made the store; it is as it was.
         sqlalchemy.exc.SQLAlchemyError: it could not be changed, and is as it was.
     """
-    if _version(connection) == HEAD:
+    if _version(connection) == HEAD and _has_table(connection):
         connection.rollback()
-        return
+        return False
     from alembic import command  # noqa: PLC0415  # a third of a second, for a store that is new or old
     from alembic.config import Config  # noqa: PLC0415  # as above
 
@@ -45,12 +45,20 @@ def bring_up_to_date(connection: Connection) -> None:
     version = _version(connection)
     if version is not None and version > HEAD:
         raise StoreFailed(f"a newer version of Runner Policy made this log (its schema is {version}, ours {HEAD}); update this one")
-    if version != HEAD:
+    is_new = not _has_table(connection)
+    if is_new and version is not None:  # somebody dropped it; all migrations have to run again
+        connection.exec_driver_sql(f"DELETE FROM {VERSIONS}")  # noqa: S608  # our own name
+    if is_new or version != HEAD:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
     connection.commit()
+    return is_new
+
+
+def _has_table(connection: Connection) -> bool:
+    return bool(inspect(connection).has_table(TABLE.name))
 
 
 def _version(connection: Connection) -> str | None:

@@ -1,20 +1,24 @@
 """Records on the local disk, while the store is away: files of lines, written by one process, taken in by any.
 
 Owns the files. A process holds a lock on the file that it writes, so that a file without one is whoever's who
-finds it: what a process that was killed left behind is taken in by another. A line is a row of the store.
+finds it: what a process that was killed left behind is taken in by another. A line is a row of the store. A file
+that was deleted or replaced while it was written is left for a new one before anything is said to be in it.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 from uuid_utils import uuid7
 
 from policy.errors import PolicyError
+from service.log.file import Loss, identity_of
 from service.log.record import Row
 
 if TYPE_CHECKING:
@@ -22,10 +26,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIX: Final = ".jsonl"
+BEGUN: Final = ".new"
 FILE_SIZE: Final = 16 << 20
 PART: Final = 500
 PART_SIZE: Final = 4 << 20
 """Rows, and bytes of them, that are taken in together at most."""
+ATTEMPTS: Final = 3
+"""How many files in turn may be lost before the records are."""
+PROBE: Final = b"\0" * 4096
 
 encode: Final = msgspec.json.Encoder().encode
 decode: Final = msgspec.json.Decoder(Row).decode
@@ -35,13 +43,35 @@ class SpillFailed(PolicyError):
     """The disk did not take the records, or they are more than may lie there."""
 
 
+@dataclass(slots=True)
+class SpillFile:
+    """A file that this process began: how many records it wrote to it, and the id of the last one."""
+
+    path: Path
+    descriptor: int
+    records: int = 0
+    last: str = ""
+
+    def fault(self) -> str | None:
+        """Why what is written to the open file is not on the disk; ``None`` where it is."""
+        opened, found = os.fstat(self.descriptor), identity_of(str(self.path))
+        if found == (opened.st_dev, opened.st_ino):
+            return None
+        return f"{self.path} was {'deleted' if found is None else 'replaced'}"
+
+
 class Spill:
-    """The file of a folder that one process writes."""
+    """The file of a folder that one process writes.
+
+    ``losses`` has what was found to be lost, and ``left`` the files that others may take in, for any thread to take out.
+    """
 
     def __init__(self, folder: Path, size: int, *, durable: bool = False) -> None:
         """``size`` is how many bytes may lie in the folder; ``durable`` syncs what is written to the disk."""
         self._folder, self._bound, self._durable = folder, size, durable
-        self._file: int | None = None
+        self._file: SpillFile | None = None
+        self.losses: deque[Loss] = deque()
+        self.left: deque[SpillFile] = deque()
 
     def size(self) -> int:
         """How many bytes lie in the folder."""
@@ -63,23 +93,59 @@ class Spill:
         if self.size() + len(data) > self._bound:
             raise SpillFailed(f"more than the {self._bound} bytes that may lie in {self._folder}")
         try:
-            if self._file is None:
-                self._file = self._made()
-            self._append(self._file, data)
+            for _ in range(ATTEMPTS):
+                if self._file is None:
+                    self._file = self._made()
+                size = self._append(self._file, data)
+                fault = self._file.fault()
+                if fault is None:
+                    self._file.records += len(rows)
+                    self._file.last = rows[-1].decision_id
+                    if size > FILE_SIZE:
+                        self.leave()
+                    return
+                self.losses.append(Loss(fault, self._file.records))
+                self._close()
         except OSError as error:
             raise SpillFailed(f"{self._folder}: {error.strerror}") from error
+        raise SpillFailed(f"{self._folder}: files in it are deleted or replaced again and again")
+
+    def can_write(self) -> bool:
+        """Whether the disk takes records just now, found out by a file that is deleted again."""
+        if self.size() + len(PROBE) > self._bound:
+            return False
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self._folder / f"{uuid7()}{BEGUN}"
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                written = os.write(descriptor, PROBE)
+                if self._durable:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+                path.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return written == len(PROBE)
 
     def leave(self) -> None:
         """The file that is written is whoever's who takes it in."""
         if self._file is not None:
-            os.close(self._file)
+            if self._file.records:
+                self.left.append(self._file)
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file.descriptor)
             self._file = None
 
-    def _made(self) -> int:
+    def _made(self) -> SpillFile:
         """A new file; it has its name only once it is locked, so that nobody takes it for one that was left behind."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{uuid7()}{SUFFIX}"
-        begun = path.with_suffix(".new")
+        begun = path.with_suffix(BEGUN)
         file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,9 +158,11 @@ class Spill:
             for each in (begun, path):
                 each.unlink(missing_ok=True)
             raise
-        return file
+        return SpillFile(path, file)
 
-    def _append(self, file: int, data: bytes) -> None:
+    def _append(self, opened: SpillFile, data: bytes) -> int:
+        """The data is in the open file; how large that is."""
+        file = opened.descriptor
         before = os.fstat(file).st_size
         try:
             written = 0
@@ -108,8 +176,7 @@ class Spill:
             except OSError:
                 self.leave()  # nothing may be written behind what is torn
             raise
-        if before + len(data) > FILE_SIZE:
-            self.leave()
+        return before + len(data)
 
 
 def _sync(folder: Path) -> None:

@@ -1,25 +1,29 @@
 """The one connection by which a keeper's records get into the store.
 
-Owns every statement that writes. All but ``cut`` is for one thread, which it may keep waiting.
+Owns every statement that writes, and that a record is only said to be written where the store has it: a SQLite file
+that was deleted, replaced or damaged is left for a new one. All but ``cut`` is for one thread, which it may keep waiting.
 """
 
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, suppress
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import create_engine, event
-from sqlalchemy.exc import DataError, SQLAlchemyError
+from sqlalchemy import create_engine, event, select
+from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from service.log import retention
-from service.log.schema import bring_up_to_date
+from service.log.damage import DamageCheck, is_damage
+from service.log.file import DatabaseFile, Loss
+from service.log.schema import VERSIONS, bring_up_to_date
 from service.log.store import TABLE, StoreFailed, connected_to, cut, is_file, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import URL, Connection, Engine
 
@@ -28,21 +32,39 @@ if TYPE_CHECKING:
 CHUNK: Final = 200
 """Rows a statement: its parameters stay below SQLite's 32,766, and the interpreter is let go once for all of them."""
 NAMES: Final = TABLE.columns.keys()
+ATTEMPTS: Final = 3
+"""How many files in turn may be lost before a record is spilled."""
+T = TypeVar("T")
 INSERT: Final = f"INSERT INTO {TABLE.name} ({', '.join(NAMES)})"
 
 
+class _Moved(Exception):
+    """The files are not in their place; nothing was written."""
+
+
 class Writer:
-    """A store that is written; it is connected to, made and brought up to date where that is needed."""
+    """A store that is written; it is connected to, made and brought up to date where that is needed.
+
+    ``losses`` has what was found to be lost, for any thread to take out.
+    """
 
     def __init__(self, url: URL, seconds: float, *, durable: bool = False) -> None:
         """``seconds`` is the patience with it; with ``durable`` each commit is on the disk of SQLite, or of the server, when it is done."""
         self._is_file = is_file(url)
-        self._database = url.database
+        self._files = DatabaseFile(Path(url.database or ""), seconds) if self._is_file else None
+        self._check = DamageCheck(self._files) if self._files is not None else None
+        self.losses: deque[Loss] = deque()
         self._engine = (_file if self._is_file else _server)(url, seconds, durable=durable)
         self._connection: Connection | None = None
         self._driver: Any = None
         self._lock = threading.Lock()
         self._one = f"({', '.join(['?' if self._is_file else '%s'] * len(NAMES))})"
+        self._written = 0
+        """Records that this process wrote to the store as it is."""
+        self._last: str | None = None
+        """The id of the last one of them."""
+        self._fault: str | None = None
+        """Why the store may not have them any more."""
 
     def open(self) -> None:
         """The store can be written.
@@ -50,8 +72,7 @@ class Writer:
         Raises:
             StoreFailed: it cannot.
         """
-        with self._failing():
-            self._opened()
+        self._do(lambda _: None)
 
     def write(self, rows: Sequence[Row]) -> int:
         """All of the rows are in the store, those that were there before once; how many it refuses for what they are, which no other try would change.
@@ -59,14 +80,19 @@ class Writer:
         Raises:
             StoreFailed: and none of them is, for all that is known.
         """
-        with self._failing():
-            connection = self._opened()
-            try:
-                self._inserted(connection, rows)
-            except DataError:
-                connection.rollback()
-                return sum(self._refused(connection, row) for row in rows)
-            return 0
+        refused = self._do(lambda connection: self._insert(connection, rows))
+        self._written += len(rows) - refused
+        if rows and not refused:
+            self._last = rows[-1].decision_id
+        return refused
+
+    def has(self, decision_id: str) -> bool:
+        """Whether the store has a record.
+
+        Raises:
+            StoreFailed: it cannot be asked.
+        """
+        return self._do(lambda connection: _has(connection, decision_id))
 
     def trim(self, oldest: str | None, size: int | None) -> int:
         """Delete some of what is older than the id ``oldest``, or more than ``size`` bytes; how many records went.
@@ -74,8 +100,12 @@ class Writer:
         Raises:
             StoreFailed: nothing went, for all that is known.
         """
-        with self._failing():
-            return retention.trim(self._opened(), oldest, size)
+        return self._do(lambda connection: retention.trim(connection, oldest, size))
+
+    def check_for_damage(self) -> None:
+        """Have the file of SQLite read as a whole, where that is due; the next task finds what came of it."""
+        if self._check is not None:
+            self._check.start_when_due()
 
     def cut(self) -> None:
         """Whatever the connection waits for ends, from any thread."""
@@ -85,6 +115,11 @@ class Writer:
 
     def close(self) -> None:
         """The connection is let go."""
+        self._disconnect()
+        if self._files is not None:
+            self._files.closed()
+
+    def _disconnect(self) -> None:
         with self._lock:
             self._driver = None  # first, so that nothing is cut that another has opened meanwhile
         connection, self._connection = self._connection, None
@@ -92,26 +127,155 @@ class Writer:
             with suppress(SQLAlchemyError, OSError):  # one that failed may fail once more as it is let go
                 connection.close()
 
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """What fails in the block closes the connection, and is said."""
+    def _do(self, task: Callable[[Connection], T]) -> T:
+        """What a task gives in a store whose files are in their place afterwards; where they are not, it is done again in new ones.
+
+        Raises:
+            StoreFailed: the store failed; the connection is closed.
+        """
         try:
-            yield
+            return self._done(task)
         except (StoreFailed, SQLAlchemyError, OSError) as error:
             self.close()
             raise StoreFailed(said(error)) from error
 
+    def _done(self, task: Callable[[Connection], T]) -> T:
+        for _ in range(ATTEMPTS):
+            try:
+                found = task(self._opened())
+            except _Moved:
+                continue
+            except DBAPIError as error:
+                if not self._is_of_files(error):
+                    raise
+            else:
+                if self._is_in_place():
+                    return found
+        raise StoreFailed("the files of the log are deleted, replaced or damaged again and again")
+
+    def _is_in_place(self) -> bool:
+        return self._files is None or self._files.fault() is None
+
+    def _is_of_files(self, error: DBAPIError) -> bool:
+        """Whether an error comes of files that are lost or damaged, so that another try has new ones."""
+        files = self._files
+        if files is None or files.identity is None:
+            return False
+        if files.fault() is None and self._connection is not None and is_damage(error.orig):
+            files.report_damage(files.identity, f"{files.path} is damaged ({said(error)})")
+        return files.fault() is not None
+
     def _opened(self) -> Connection:
-        if self._connection is None:
-            if self._is_file and self._database:
-                Path(self._database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._connection = self._engine.connect()
-            with self._lock:
-                self._driver = self._connection.connection.driver_connection
-            bring_up_to_date(self._connection)
+        """The connection, to files that are in their place."""
+        files = self._files
+        if self._connection is not None and self._is_in_place():
+            return self._connection
+        if files is None:
+            connection = self._connect()
+            is_new = self._prepare(connection)
+        else:
+            with files.locked():
+                self._leave(files)
+                is_new = self._open_files(files)
+        assert self._connection is not None
+        self._find_loss(self._connection, is_new=is_new)
         return self._connection
 
+    def _connect(self) -> Connection:
+        self._connection = self._engine.connect()
+        with self._lock:
+            self._driver = self._connection.connection.driver_connection
+        return self._connection
+
+    def _prepare(self, connection: Connection) -> bool:
+        """Make the schema and find out whether the store can be written; whether the table was not there."""
+        is_new = bring_up_to_date(connection)
+        if self._is_file:
+            connection.exec_driver_sql(f"UPDATE {VERSIONS} SET version_num = version_num")  # noqa: S608  # our own name
+            connection.commit()
+        else:
+            connection.exec_driver_sql(f"{INSERT} SELECT {', '.join(NAMES)} FROM {TABLE.name} WHERE false")  # noqa: S608  # our own names
+            connection.rollback()
+        return is_new
+
+    def _open_files(self, files: DatabaseFile) -> bool:
+        """Open the files at the path, which are made where they are missing; whether the table was not there."""
+        before, known = files.create(), files.identity
+        try:
+            is_new = self._prepare(self._connect())
+        except DBAPIError as error:
+            # A file that is no database is only set aside where it was one: the setting may name any file.
+            if is_damage(error.orig, also_foreign=before == known):
+                files.opened()
+                files.report_damage(files.identity, f"{files.path} is damaged ({said(error)})")
+            raise
+        files.opened()
+        if files.identity != before:
+            raise StoreFailed(f"{files.path} was replaced while it was opened")
+        return is_new
+
+    def _leave(self, files: DatabaseFile) -> None:
+        """Leave files that are lost, so that what is at their path is not taken for a part of the next database."""
+        fault = files.fault()
+        if fault is None:
+            return
+        if self._check is not None:
+            self._check.stop()
+        if files.damage() is not None:
+            self._disconnect()
+            if files.is_in_place():
+                fault += f"; it was renamed to {files.set_aside('damaged').name}"
+        elif not files.is_in_place():
+            self._complete(files)
+            self._disconnect()
+            files.set_aside("lost")
+        elif files.is_replaced("-wal") or files.is_replaced("-shm"):
+            self._disconnect()  # another connection has new ones, of which the old index says nothing
+        else:
+            is_complete = self._complete(files)
+            self._disconnect()
+            if not is_complete:
+                files.set_aside("lost", "-wal", "-shm")
+        self._fault = fault
+
+    def _complete(self, files: DatabaseFile) -> bool:
+        """Bring what was committed from the write-ahead log into the database; whether all of it is there."""
+        try:
+            if self._connection is None or files.damage() is not None:
+                return False
+            self._connection.rollback()
+            return bool(self._connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalar_one() == 0)
+        except SQLAlchemyError:
+            return False
+
+    def _find_loss(self, connection: Connection, *, is_new: bool) -> None:
+        """Find out whether the store still has what this process wrote: its last record, unless that went as the oldest ones do."""
+        what = self._fault or (f"the table `{TABLE.name}` was dropped" if is_new and self._written else None)
+        is_lost = False
+        if self._last is not None and not _has(connection, self._last):
+            oldest = connection.execute(select(TABLE.c.decision_id).order_by(TABLE.c.decision_id).limit(1)).scalar()
+            is_lost = what is not None or (oldest is not None and str(oldest) < self._last)
+        connection.rollback()
+        if is_lost or what is not None:
+            self.losses.append(Loss(what or "the store does not have the last records any more", self._written if is_lost else 0))
+        if is_lost:
+            self._written, self._last = 0, None
+        self._fault = None
+
+    def _insert(self, connection: Connection, rows: Sequence[Row]) -> int:
+        try:
+            self._inserted(connection, rows)
+        except DataError:
+            connection.rollback()
+            return sum(self._refused(connection, row) for row in rows)
+        return 0
+
     def _inserted(self, connection: Connection, rows: Sequence[Row]) -> None:
+        if self._is_file:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            if not self._is_in_place():  # other processes may have new files, with which these have the index in common
+                connection.rollback()
+                raise _Moved
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
             values = tuple(value for row in part for value in self._values(row))
@@ -129,6 +293,12 @@ class Writer:
     def _values(self, row: Row) -> tuple[Any, ...]:
         decision_id, *others = (getattr(row, name) for name in NAMES)
         return (decision_id.replace("-", "") if self._is_file else decision_id, *others)
+
+
+def _has(connection: Connection, decision_id: str) -> bool:
+    found = connection.execute(select(TABLE.c.decision_id).where(TABLE.c.decision_id == decision_id)).first()
+    connection.rollback()
+    return found is not None
 
 
 def _file(url: URL, seconds: float, *, durable: bool) -> Engine:

@@ -38,7 +38,7 @@ AGAIN: Final = 1.0
 SIZE: Final = 64 << 20
 """Bytes of batches that may wait to be safe."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
-ADDED_UP: Final = ("written", "spilled", "taken_in", "lost", "deleted")
+ADDED_UP: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")
@@ -83,7 +83,14 @@ class Log(asyncio.Protocol):
     @property
     def counts(self) -> Counts:
         """What became of the decisions so far."""
-        return msgspec.structs.replace(self._counts, **{name: getattr(self._before, name) + getattr(self._counts, name) for name in ADDED_UP})
+        before, counts = self._before, self._counts
+        added = {name: getattr(before, name) + getattr(counts, name) for name in ADDED_UP}
+        return msgspec.structs.replace(counts, last_lost_file=counts.last_lost_file or before.last_lost_file, **added)
+
+    @property
+    def can_record(self) -> bool:
+        """Whether the keeper has said that the store or the disk takes records, and nothing else since."""
+        return self._counts.can_record
 
     def state(self) -> dict[str, Any]:
         """All that there is to say of it."""
@@ -219,6 +226,9 @@ class Log(asyncio.Protocol):
             log.info("the decision log's store takes decisions again")
         if counts.lost > before.lost and before.lost == 0:
             log.error("decisions are lost: neither the log's store nor the disk takes them", extra={"error": counts.last_error})
+        if counts.lost_files > before.lost_files:
+            records = counts.lost_file_records - before.lost_file_records
+            log.error("a file of the decision log was lost; a new one is begun", extra={"error": counts.last_lost_file, "records": records})
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Another keeper is needed."""

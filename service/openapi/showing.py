@@ -59,7 +59,7 @@ def _shown(served: Served) -> dict[str, Shown]:
         "/v1/decisions/{decision_id}": Shown("decision", record, IN_LOG, ref("Record")),
         "/metrics": Shown("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
         "/livez": Shown("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
-        "/readyz": Shown("readyz", answers.ready_document, (), state),
+        "/readyz": Shown("readyz", answers.ready_document, ("log-unavailable",), state),
     }
 
 

@@ -38,6 +38,8 @@ METRICS: Final[dict[str, tuple[str, ...]]] = {
     "runner_policy_log_spilled_total": (),
     "runner_policy_log_spill_bytes": (),
     "runner_policy_log_dropped_total": (),
+    "runner_policy_log_lost_files_total": (),
+    "runner_policy_log_lost_file_records_total": (),
     "runner_policy_log_unprinted_total": (),
     "runner_policy_log_store_up": (),
     "runner_policy_admission_reviews_total": ("call", "result"),

@@ -13,7 +13,7 @@ import pytest
 from doors.conftest import serving
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from log.conftest import FACTS, LABELS, TODAY, becomes
+from log.conftest import FACTS, LABELS, TODAY, becomes, keeping, until
 
 from policy.request import read_request
 from policy.usual import read_usual
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from policy.policy import Answer, Policy
     from policy.request import Request
     from policy.vocabulary import Fact
-    from service.log.record import Record
+    from service.log.record import Noted, Record
+
+pytestmark = pytest.mark.anyio
 
 QWEN = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 DEPLOYMENT = {"args": ["serve", "m", "-tp", "2"], "model_configs": {"m": QWEN}}
@@ -349,3 +351,22 @@ def test_a_member_that_stands_twice_is_kept_once(policy: Policy) -> None:
     assert request is not None
     asked = bytes(recorded(policy.answer(request, TODAY), request, body).input)
     assert asked == b'{"vllm_version":"0.23.0","facts":{"model_config":{"architectures":["B"]}}}'
+
+
+@pytest.mark.parametrize(
+    ("caller", "recorded"),
+    [
+        ("argo", "argo"),
+        ("équipe 決定", "équipe 決定"),
+        ('a", "b', 'a", "b'),
+        ("a\\", "a\\"),
+        ("a\nb\x00\x1b[31m\x7f\x85\u2028\udcff", "a?b??[31m????"),
+        ("a" * 129, "a" * 128),
+        ("\n" * 1000, "?" * 128),
+    ],
+)
+async def test_who_asked_is_recorded_without_control_characters_and_bounded(caller: str, recorded: str, sqlite: Place, noted: Callable[..., Noted]) -> None:
+    async with keeping(sqlite) as log:
+        log.note(noted(caller=caller))
+        await until(lambda: log.counts.written == 1, log)
+    assert [found["requested_by"] for found in sqlite.records()] == [recorded]
