@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.acceptance import asked
+from policy.acceptance import Checker
 from policy.cases import read_cases
 from policy.catalogue import load, revision_of
 from policy.errors import PolicyError, RulesInvalid
@@ -177,6 +177,7 @@ class Reload:
         self.published: Published
         self._origin, self._folder, self._default_release = origin, folder, default_release
         self._last, self._faults = sources, list[str]()
+        self._checker = Checker()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
         self._publish(published)
@@ -190,6 +191,10 @@ class Reload:
         self._stop.set()
 
     def _run(self) -> None:
+        with self._checker:
+            self._look_at_changes()
+
+    def _look_at_changes(self) -> None:
         for _ in self._origin.changes(self._stop):
             if self._stop.is_set():
                 return
@@ -207,7 +212,7 @@ class Reload:
             sources = self._origin.read()
             began = monotonic()
             if sources != self._last:
-                self._faults = asked(sources, self._default_release, CHECK_TIME)
+                self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
                 self._last = sources
         except RulesInvalid as error:
             self._rejected([str(fault) for fault in error.faults])
