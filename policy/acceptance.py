@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,13 +25,17 @@ from policy.folder import Sources
 from policy.policy import Policy
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from policy.cases import Case
     from policy.catalogue import Catalogue
 
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.acceptance")
 MEMORY: Final = 2 << 30
+PROMPT: Final = 2.0
+"""Seconds of a processor, several times what usual rules need, in which a check competes with those who answer: on a busy machine it would starve."""
 NICE: Final = 10
-"""How much less of a busy processor it asks for than those who answer meanwhile."""
+"""How much less it asks for after that."""
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -76,30 +82,77 @@ class Unfinished(PolicyError):
     """The check did not come to its end."""
 
 
-def asked(sources: Sources, default_release: str | None, seconds: float) -> list[str]:
-    """The same, from a process that ends after ``seconds``.
+class Checker:
+    """Checks rules, each in a process that ends with the check; while the block lasts the next one is there already, started and waiting."""
 
-    Raises:
-        Unfinished: it was ended, or something broke it.
-    """
-    job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
-    try:
-        run = subprocess.run(COMMAND, input=job, capture_output=True, timeout=seconds, check=False)  # noqa: S603  # our own module, by our own interpreter
-    except subprocess.TimeoutExpired as error:
-        raise Unfinished(f"checking the rules took more than {seconds:g} s") from error
-    except OSError as error:
-        raise Unfinished(f"the rules could not be checked: {error}") from error
-    if run.returncode:
-        said = run.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise Unfinished(f"checking the rules ended with {run.returncode}: {' '.join(said) or 'no word of why'}")
-    found: list[str] = msgspec.json.decode(run.stdout)
-    return found
+    def __init__(self) -> None:
+        self._next: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+
+    def __enter__(self) -> Self:
+        self._is_ready = True
+        self._start_next()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_ready = False
+        if self._next is not None:
+            _end(self._next)
+            self._next = None
+
+    def faults_of(self, sources: Sources, default_release: str | None, seconds: float) -> list[str]:
+        """What keeps the rules from being loaded, a line each, from a process that ends after ``seconds``.
+
+        Raises:
+            Unfinished: it was ended, or something broke it.
+        """
+        job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
+        process, self._next = self._next, None
+        try:
+            if process is not None and process.poll() is not None:
+                _end(process)
+                process = None
+            process = process or _started()
+            answer, said = process.communicate(job, seconds)
+        except subprocess.TimeoutExpired as error:
+            raise Unfinished(f"checking the rules took more than {seconds:g} s") from error
+        except OSError as error:
+            raise Unfinished(f"the rules could not be checked: {error}") from error
+        finally:
+            if process is not None:
+                _end(process)
+            self._start_next()
+        if process.returncode:
+            why = said.decode(errors="replace").strip().splitlines()[-1:]
+            raise Unfinished(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}")
+        found: list[str] = msgspec.json.decode(answer)
+        return found
+
+    def _start_next(self) -> None:
+        if self._is_ready:
+            with suppress(OSError):  # the check itself will say why
+                self._next = _started()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603  # our own module, by our own interpreter
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The process is gone, and its pipes are closed."""
+    process.kill()
+    with suppress(BrokenPipeError), process:  # which closes them, and waits
+        pass
 
 
 def main() -> None:
     """Answer the job on standard input within its bounds."""
-    os.nice(NICE)
-    rules, cases, default_release, seconds = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[dict[str, str], dict[str, str], str | None, int])
+    signal.signal(signal.SIGPROF, lambda *_: os.nice(NICE))
+    signal.setitimer(signal.ITIMER_PROF, PROMPT)
+    job = sys.stdin.buffer.read()
+    if not job:  # the service ended, and asks for nothing
+        return
+    rules, cases, default_release, seconds = msgspec.json.decode(job, type=tuple[dict[str, str], dict[str, str], str | None, int])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

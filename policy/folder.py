@@ -1,24 +1,34 @@
 """The rules folder → the texts of its files, by their paths inside it.
 
-Owns the only reading of rule files from disk, and where the folder is looked for.
+Owns the only reading of rule files from disk, and where the folder is looked for. A folder that is not whole is
+refused: a file that is not read is a rule that does not decide, and nobody would notice.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, field
-from pathlib import Path
+from errno import ELOOP
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import Fault, RulesInvalid
+from policy.source import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEST_SUFFIX: Final = "_test.yaml"
+SUFFIX: Final = ".yaml"
+OTHER_SUFFIX: Final = ".yml"
 MAX_FILES: Final = 2000
 MAX_DEPTH: Final = 8
-"""Folders inside each other: links may lead back."""
+"""Folders inside each other."""
+MAX_NAMES: Final = 10_000
+"""Files and folders, those that are not read too: links can lead to many."""
+MAX_TOTAL: Final = 16 << 20
+"""Bytes of all files of a folder together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +43,189 @@ class Sources:
         (self.cases if name.endswith(TEST_SUFFIX) else self.rules)[name] = text
 
 
+class SourcesReader:
+    """The files of a folder or a revision as they are read: their texts within the bounds, and every fault."""
+
+    def __init__(self) -> None:
+        self.sources = Sources()
+        self.faults: list[Fault] = []
+        self._total = 0
+        self._is_full = False
+
+    def fault(self, name: str, message: str) -> None:
+        """Add a fault of a file or folder."""
+        self.faults.append(Fault(printable(name), 1, 1, message))
+
+    def has_room(self, name: str, size: int) -> bool:
+        """Whether a file of this many bytes is within the bounds; a fault is added where it is not."""
+        if size > MAX_BYTES:
+            self.fault(name, f"{size} bytes, more than the {MAX_BYTES} of a rule file; split it")
+            return False
+        self._is_full |= self._total + size > MAX_TOTAL or len(self.sources.rules) + len(self.sources.cases) > 2 * MAX_FILES
+        return not self._is_full
+
+    def add(self, name: str, data: bytes) -> None:
+        """Keep a file's text; a fault is added where it is not UTF-8."""
+        self._total += len(data)
+        try:
+            self.sources.add(name, data.decode())
+        except UnicodeDecodeError as error:
+            self.fault(name, f"cannot be read: {error}")
+
+    def result(self) -> Sources:
+        """Everything that was read.
+
+        Raises:
+            RulesInvalid: there is a fault, or the files are too many or too large together.
+        """
+        if max(len(self.sources.rules), len(self.sources.cases)) > MAX_FILES:
+            self.fault("", f"more than {MAX_FILES} rule files")
+        elif self._is_full:
+            self.fault("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")
+        if self.faults:
+            raise RulesInvalid(self.faults)
+        return self.sources
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name in the folder and what stands there: the file's state, or why there is none."""
+
+    name: str
+    path: Path
+    found: os.stat_result | OSError
+
+
+def printable(name: str) -> str:
+    """A path that can be written: bytes that are not UTF-8, and control characters, are escaped."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def is_printable(name: str) -> bool:
+    """Whether a path can be written as it is."""
+    return printable(name) == name
+
+
 def default_folder() -> Path:
     """``rules/`` where one works, else the rules that came with the package."""
     here = Path("rules")
     return here if (here / "releases.yaml").is_file() else Path(__file__).resolve().parent.parent / "rules"
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """The files below a folder that are not hidden; Kubernetes makes of a folder in a ConfigMap a link into a hidden one."""
-    for place, folders, names in os.walk(folder, followlinks=True):
-        above = Path(place)
-        deep = len(above.relative_to(folder).parts) >= MAX_DEPTH
-        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
-        yield from (above / name for name in sorted(names) if not name.startswith(".") and (above / name).is_file())
+def entries(folder: Path) -> Iterator[Entry]:
+    """Everything below a folder that is not hidden, links followed; an entry for a folder that cannot be listed has the error.
+
+    Kubernetes makes of a folder in a ConfigMap a link into a hidden one.
+    """
+    yield from _entries(folder, "", ())
+
+
+def _entries(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
+    try:
+        here, inside = _listed(folder, above)
+    except OSError as error:
+        yield Entry(name.removesuffix("/"), folder, error)
+        return
+    for path in inside:
+        try:
+            state = path.stat()
+        except OSError as error:
+            yield Entry(f"{name}{path.name}", path, error)
+            continue
+        yield Entry(f"{name}{path.name}", path, state)
+        if stat.S_ISDIR(state.st_mode):
+            yield from _entries(path, f"{name}{path.name}/", (*above, here))
+
+
+def _listed(folder: Path, above: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], list[Path]]:
+    """A folder's device and inode, and what it has that is not hidden.
+
+    Raises:
+        OSError: it cannot be listed, is one of those ``above``, or there are too many above.
+    """
+    found = folder.stat()
+    here = found.st_dev, found.st_ino
+    if here in above or len(above) > MAX_DEPTH:
+        raise OSError(ELOOP, os.strerror(ELOOP))
+    return here, sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def read_folder(folder: Path) -> Sources:
-    """The YAML files under ``folder``; hidden ones and what is no YAML are left out.
+    """The YAML files under ``folder``; hidden ones and those with other endings are left out.
 
     Paths, those of faults too, are seen from the folder.
 
     Raises:
-        RulesInvalid: the folder is not there or too large, or a file cannot be read as UTF-8.
+        RulesInvalid: the folder is not there, not whole or too large, or a file cannot be read as UTF-8.
     """
-    if not folder.is_dir():
-        raise RulesInvalid([Fault("", 1, 1, "no such folder; name one with `--rules` or RUNNER_POLICY_RULES")])
-    sources = Sources()
-    faults = []
-    for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
-        if path.suffix == ".yml":
-            faults.append(Fault(name, 1, 1, "rule files end in `.yaml`; rename it"))
-        if path.suffix != ".yaml":
-            continue
+    reader = SourcesReader()
+    for number, entry in enumerate(entries(folder)):
+        if number == MAX_NAMES:
+            reader.fault("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere")
+            break
+        _read(entry, reader)
+    return reader.result()
+
+
+def _read(entry: Entry, reader: SourcesReader) -> None:
+    if isinstance(entry.found, OSError):
+        reader.fault(entry.name, _why(entry, entry.found))
+        return
+    mode, suffix = entry.found.st_mode, PurePosixPath(entry.name).suffix
+    if suffix not in {SUFFIX, OTHER_SUFFIX}:
+        return
+    if not is_printable(entry.name):
+        reader.fault(entry.name, "the name is not printable UTF-8; rename it")
+    elif not stat.S_ISREG(mode):
+        reader.fault(entry.name, f"expected a file, got {kind_of(mode)}; rename or remove it")
+    elif suffix == OTHER_SUFFIX:
+        reader.fault(entry.name, f"rule files end in `{SUFFIX}`; rename it")
+    elif reader.has_room(entry.name, entry.found.st_size):
         try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            faults.append(Fault(name, 1, 1, f"cannot be read: {error}"))
-            continue
-        sources.add(name, text)
-    if len(sources.rules) > MAX_FILES:
-        faults.append(Fault("", 1, 1, f"more than {MAX_FILES} rule files"))
-    if faults:
-        raise RulesInvalid(faults)
-    return sources
+            reader.add(entry.name, _bytes_of(entry.path))
+        except OSError as error:
+            reader.fault(entry.name, _why(entry, error))
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The bytes of a regular file, no more than the bound and one: it may have grown, or be another by now."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe would wait for a writer
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"expected a file, got {kind_of(found.st_mode)}")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(f"more than the {MAX_BYTES} bytes of a rule file; split it")
+    return data
+
+
+def _why(entry: Entry, error: OSError) -> str:
+    """Why an entry cannot be read, and what to do."""
+    said = error.strerror or str(error)
+    if not entry.name and isinstance(error, FileNotFoundError | NotADirectoryError):
+        return "no such folder; name one with `--rules` or RUNNER_POLICY_RULES"
+    if isinstance(error, FileNotFoundError) and entry.path.is_symlink():
+        return f"a symbolic link to `{printable(str(entry.path.readlink()))}`, which is not there; restore that, or remove the link"
+    if isinstance(error, PermissionError):
+        return f"cannot be read: {said}; give the service the right to read it"
+    if error.errno == ELOOP:
+        return f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the folder up"
+    return f"cannot be read: {said}"
+
+
+def kind_of(mode: int) -> str:
+    """What a file's mode says it is, with its article."""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def fingerprint(folder: Path) -> tuple[object, ...]:
+    """What changes when a file of the folder does, wherever links lead; it costs a look at each name, and reads nothing."""
+    found: list[object] = []
+    for number, entry in enumerate(entries(folder)):
+        if number == MAX_NAMES:
+            break
+        state = entry.found
+        found.append((entry.name, state.errno) if isinstance(state, OSError) else (entry.name, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(found)

@@ -1,5 +1,7 @@
 """Rules from a git remote: a branch, fetched every now and then, taken only where its commit is signed, if that is asked for.
 
+A commit is taken only where it descends from the one whose rules were accepted last, so that nobody brings old rules back.
+
 Owns the copy of the branch and the questions to the remote. Nothing is checked out, and no program is run but
 ``ssh`` where the remote's address asks for it.
 """
@@ -9,19 +11,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections import deque
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from dulwich.client import default_urllib3_manager, get_transport_and_path
 from dulwich.errors import NotGitRepository
+from dulwich.file import FileLocked
 from dulwich.objects import Commit, ObjectID
 from dulwich.refs import Ref
 from dulwich.repo import Repo
 from urllib3 import PoolManager, Retry
 
 from policy.errors import quoted
-from policy.revision import NoRevision, read_commit
+from policy.revision import NoRevision, ObjectUnreadable, read_commit, read_object
 from service.reload import OriginFailed
 from service.settings import state_folder
 from service.signers import NotSigned, verify
@@ -38,8 +42,14 @@ PATIENCE: Final = 10.0
 """Seconds that a remote may take to connect or to say more."""
 SSH: Final = f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} -o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
 """How ``ssh`` is called where GIT_SSH_COMMAND does not say it: it asks nobody anything, and does not wait for ever."""
-ACCEPTED: Final = Ref(b"refs/runner-policy/rules")
-"""The commit whose rules passed last."""
+FIRST: Final = 1
+"""How many commits are fetched where none was accepted before."""
+WHOLE: Final = 0x7FFFFFFF
+"""The depth by which git fetches a history without an end, what was left out before included."""
+
+
+class RolledBack(OriginFailed):
+    """The branch is at a commit that does not descend from the accepted one."""
 
 
 class Remote:
@@ -51,8 +61,12 @@ class Remote:
         self._branch, self._every = settings.rules_git_branch, settings.rules_git_every
         self._path = settings.rules_git_path.removeprefix(".").strip("/")
         self._signers = settings.rules_git_signers
-        self._folder = state_folder() / f"rules-{hashlib.sha256(self._url.encode()).hexdigest()[:16]}.git"
+        self._allow_rollback = settings.rules_git_allow_rollback
+        self._folder = state_folder() / f"rules-{_digest(shown(self._url))}.git"
+        self._ref = Ref(f"refs/heads/{_digest(self._branch)}".encode())  # below refs/heads, so that a fetch says that it is there
         self._commit: ObjectID | None = None
+        self._accepted: ObjectID | None = None
+        self._refused: tuple[ObjectID, ObjectID] | None = None
 
     @property
     def name(self) -> str:
@@ -61,25 +75,26 @@ class Remote:
         return f"{shown(self._url)} {self._branch}:{self._path}{commit}"
 
     def read(self) -> Sources:
-        """The rules of the branch's newest commit; where the remote is away when the first are needed, those that passed last.
+        """The rules of the branch's newest commit.
+
+        Where the remote is away when the first are needed, or has been rolled back since, they are those that passed last.
 
         Raises:
-            OriginFailed: they cannot be had, or the commit is not signed as it has to be.
+            OriginFailed: they cannot be had, or the commit is not signed as it has to be, or does not descend from the accepted one.
             RulesInvalid: a file of it cannot be read.
         """
         with closing(self._repository()) as repository:
+            accepted = self._accepted or self._kept(repository)
             try:
-                commit = self._fetched(repository)
+                commit = self._newest(repository, accepted)
             except OriginFailed as error:
-                kept = repository.refs.read_ref(ACCEPTED) if self._commit is None else None
-                if kept is None or ObjectID(kept) not in repository.object_store:
+                if self._commit is not None or accepted is None or accepted not in repository.object_store:
                     raise
-                log.warning("the remote is away; its rules of last time are taken", extra={"error": str(error)})
-                commit = ObjectID(kept)
-            found = repository[commit]
+                what = "the branch was rolled back" if isinstance(error, RolledBack) else "the remote is away"
+                log.warning("%s; its rules of last time are taken", what, extra={"error": str(error)})
+                commit = accepted
             brief = commit.decode()[:12]
-            if not isinstance(found, Commit):
-                raise OriginFailed(f"the branch {quoted(self._branch)} is at {brief}, which is no commit")
+            found = self._commit_of(repository, commit)
             if self._signers is not None:
                 try:
                     verify(found, self._signers)
@@ -93,10 +108,14 @@ class Remote:
         return sources
 
     def accepted(self) -> None:
-        """The rules that were read last are those to begin with where the remote is away."""
+        """The rules that were read last are those to begin with where the remote is away, and later ones descend from their commit."""
         assert self._commit is not None
-        with closing(self._repository()) as repository:
-            repository.refs[ACCEPTED] = self._commit
+        self._accepted = self._commit
+        try:
+            with closing(self._repository()) as repository:
+                repository.refs[self._ref] = self._commit
+        except (OriginFailed, OSError, FileLocked) as error:
+            log.error("the accepted commit could not be kept; a restart does not know it", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item every now and then, until ``stop``."""
@@ -112,24 +131,67 @@ class Remote:
                 return Repo.init_bare(str(self._folder))
             except OSError as error:
                 raise OriginFailed(f"{self._folder}: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            raise OriginFailed(f"{self._folder} cannot be read: {error}; remove it, and it is made anew") from error
 
-    def _fetched(self, repository: Repo) -> ObjectID:
-        """The newest commit of the branch, whose objects are here now."""
+    def _kept(self, repository: Repo) -> ObjectID | None:
+        """The commit of this branch that an earlier process accepted."""
+        kept = repository.refs.read_ref(self._ref)
+        return ObjectID(kept) if kept is not None else None
+
+    def _commit_of(self, repository: Repo, commit: ObjectID) -> Commit:
+        try:
+            return read_object(repository, commit, Commit)
+        except ObjectUnreadable as error:
+            raise OriginFailed(f"the branch {quoted(self._branch)} is at no commit that can be read: {error}") from error
+
+    def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
+        """The newest commit of the branch, whose objects are here now.
+
+        Raises:
+            RolledBack: it does not descend from the accepted one, and that is not allowed.
+            OriginFailed: it cannot be had.
+        """
+        if accepted is None:
+            return self._fetched(repository, FIRST)
+        commit = self._fetched(repository)
+        if (commit, accepted) == self._refused:
+            does_descend: bool | None = False
+        else:
+            does_descend = descends(repository, commit, accepted)
+            if does_descend is None:
+                commit = self._fetched(repository, WHOLE)
+                does_descend = descends(repository, commit, accepted)
+        if does_descend:
+            return commit
+        self._refused = commit, accepted
+        briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
+        if not self._allow_rollback:
+            raise RolledBack(
+                f"the commit {briefs['commit']} is not taken: it does not descend from {briefs['accepted']}, whose rules were accepted; "
+                f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
+            )
+        if commit != self._commit:
+            log.warning("a commit that does not descend from the accepted one is taken, as rollbacks are allowed", extra=briefs)
+        return commit
+
+    def _fetched(self, repository: Repo, depth: int | None = None) -> ObjectID:
+        """The newest commit of the branch, whose objects are here now, and its history to a depth, by default as far as it is not here."""
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
 
-        def wants(refs: Any, depth: int | None = None) -> list[ObjectID]:  # noqa: ARG001  # dulwich's signature
+        def wants(refs: Any, depth: int | None = None) -> list[ObjectID]:
             if wanted not in refs:
                 raise OriginFailed(f"the remote has no branch {quoted(self._branch)}")
             found.append(refs[wanted])
-            return [] if refs[wanted] in repository.object_store else [refs[wanted]]
+            return [refs[wanted]] if depth == WHOLE or refs[wanted] not in repository.object_store else []
 
         pool = default_urllib3_manager(None, base_url=self._url, timeout=PATIENCE)
         assert isinstance(pool, PoolManager)
         try:
             pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)  # the next look is soon enough
             client, path = get_transport_and_path(self._url, pool_manager=pool, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH))
-            client.fetch(path, repository, determine_wants=wants, depth=1)
+            client.fetch(path, repository, determine_wants=wants, depth=depth)
         except OriginFailed:
             raise
         except Exception as error:  # noqa: BLE001  # a remote may say anything, and dulwich raises as much
@@ -138,6 +200,32 @@ class Remote:
         finally:
             pool.clear()
         return found[0]
+
+
+def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None:
+    """Whether a commit is another one or descends from it; ``None`` where the history that is here ends before that can be seen.
+
+    Only parents count: dulwich's own ``can_fast_forward`` goes by the commits' times too, and is wrong where a clock was.
+    """
+    seen: set[ObjectID] = set()
+    ahead = deque([commit])
+    is_cut = False
+    while ahead:
+        sha = ahead.popleft()
+        if sha == from_:
+            return True
+        if sha in seen:
+            continue
+        seen.add(sha)
+        try:
+            ahead.extend(read_object(repository, sha, Commit).parents)
+        except ObjectUnreadable:
+            is_cut = True
+    return None if is_cut else False
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def shown(url: str) -> str:

@@ -17,10 +17,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.acceptance import asked
-from policy.catalogue import revision_of
+from policy.acceptance import Checker
+from policy.cases import read_cases
+from policy.catalogue import load, revision_of
 from policy.errors import PolicyError, RulesInvalid
-from policy.folder import Sources, read_folder
+from policy.folder import Sources, fingerprint, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,8 @@ SETTLE: Final = 100
 """Milliseconds without a change, after which a folder is read: files are written one by one."""
 WAIT: Final = 500
 """Milliseconds between two looks whether the service ends, or the folder's path leads elsewhere."""
+LOOK_OVER: Final = 2.0
+"""Seconds between two looks at every file: a change of which no event tells, and what could not be read and is back."""
 MAX_FAULTS: Final = 50
 SHOWN: Final = 20
 """Faults that a line of the log has at most."""
@@ -96,6 +99,7 @@ class Folder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._has_failed = False
 
     @property
     def name(self) -> str:
@@ -108,25 +112,37 @@ class Folder:
         Raises:
             RulesInvalid: they cannot be read.
         """
-        return read_folder(self._folder)
+        self._has_failed = True
+        sources = read_folder(self._folder)
+        self._has_failed = False
+        return sources
 
     def accepted(self) -> None:
         """Nothing is to be done."""
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
-        """One item whenever something in the folder changed, until ``stop``, and one whenever the watch begins."""
+        """One item whenever something in the folder changed, until ``stop``, and one whenever the watch begins.
+
+        Where links lead out of the folder, and on file systems of other machines, no event tells of a change. So the folder is looked
+        over as well, and read once it is the same in two looks.
+        """
         from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
 
         while not stop.is_set():
             place = self._place()
-            began = True
+            read: tuple[object, ...] | None = None
+            found: tuple[object, ...] | None = None
+            looked = 0.0
             try:
                 for changed in watch(
                     self._folder, watch_filter=None, debounce=SETTLE * 5, step=SETTLE, rust_timeout=WAIT, yield_on_timeout=True, stop_event=stop
                 ):
-                    if changed or began:
-                        yield
-                    began = False
+                    is_due = bool(changed) or read is None
+                    if is_due or monotonic() - looked >= LOOK_OVER:
+                        looked, last, found = monotonic(), found, fingerprint(self._folder)
+                        if is_due or self._has_failed or (found == last and found != read):
+                            read = found
+                            yield
                     if self._place() != place:  # what is watched is no longer what the path leads to
                         break
             except (OSError, RuntimeError):  # the folder is gone, or its file system cannot be watched
@@ -142,12 +158,13 @@ class Folder:
 
 
 def first(origin: Origin) -> tuple[Published, Sources]:
-    """The rules to begin with.
+    """The rules to begin with; every rule has its cases, which are not run.
 
     Raises:
-        PolicyError: they cannot be had.
+        PolicyError: they cannot be had, or have a fault.
     """
     sources = origin.read()
+    read_cases(sources.cases, load(sources))
     now = _now()
     return Published(revision_of(sources.rules), sources.rules, origin.name, now, now), sources
 
@@ -160,6 +177,7 @@ class Reload:
         self.published: Published
         self._origin, self._folder, self._default_release = origin, folder, default_release
         self._last, self._faults = sources, list[str]()
+        self._checker = Checker()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
         self._publish(published)
@@ -173,6 +191,10 @@ class Reload:
         self._stop.set()
 
     def _run(self) -> None:
+        with self._checker:
+            self._look_at_changes()
+
+    def _look_at_changes(self) -> None:
         for _ in self._origin.changes(self._stop):
             if self._stop.is_set():
                 return
@@ -190,7 +212,7 @@ class Reload:
             sources = self._origin.read()
             began = monotonic()
             if sources != self._last:
-                self._faults = asked(sources, self._default_release, CHECK_TIME)
+                self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
                 self._last = sources
         except RulesInvalid as error:
             self._rejected([str(fault) for fault in error.faults])

@@ -58,6 +58,7 @@ class Settings(BaseSettings):
     rules_git_branch: str = Field("main", description="its branch")
     rules_git_path: str = Field("rules", description="the rules' folder in it")
     rules_git_every: float = Field(30.0, ge=1, le=86_400, description="how often it is asked")
+    rules_git_allow_rollback: bool = Field(False, description="take commits that do not descend from the one whose rules were accepted last")
     rules_git_signers: Path | None = Field(None, description="a file of allowed signers (ssh-keygen(1)); only commits signed by one of them are taken")
     log: SecretStr = Field(SecretStr(""), description="where decisions are logged: a sqlite:// or postgresql:// URL, or `off`; by default a local SQLite file")
     log_required: bool = Field(False, description="answer only when the decision is recorded, in the store or on the disk")

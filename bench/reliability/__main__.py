@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench.reliability import database, disk, hostile, kill, load, reloads, slow
+from bench.reliability import database, disk, hostile, inforce, kill, load, reloads, slow
 from bench.reliability.verdict import failed
 
 
@@ -15,6 +15,7 @@ def main() -> None:
     for name, check, flag, default in (
         ("load", load.check, "--minutes", 15.0),
         ("reloads", reloads.check, "--seconds", 60.0),
+        ("inforce", inforce.check, "--edits", 10),
         ("kill", kill.check, "--rounds", 100),
         ("database", database.check, "--away", 60.0),
         ("disk", disk.check, "--megabytes", 16),

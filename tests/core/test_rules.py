@@ -161,7 +161,6 @@ def test_hidden_files_and_what_is_no_yaml_are_left_out(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    (tmp_path / "folder.yaml").mkdir()
     assert read_folder(tmp_path) == Sources({"a.yaml": "a.yaml", "deep/er/f.yaml": "deep/er/f.yaml"}, {"b_test.yaml": "b_test.yaml"})
 
 

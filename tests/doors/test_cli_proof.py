@@ -205,9 +205,29 @@ def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Calla
     commit(folder.parent.parent)
     (folder / RULE).write_text(good.replace("effect: fallback-v1", "effect: none"))
     commit(folder.parent.parent)
-    for revision, said in (("HEAD~1", "it cannot be read"), ("HEAD", "`none` is no effect of the house layer")):
+    for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "`none` is no effect of the house layer")):
         done = call("rules", "diff", revision, "--rules", str(folder))
         assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (3, True, True, True)
+
+
+def test_a_revision_that_is_not_whole_is_told_with_its_place(call: Callable[..., Done], folder: Path) -> None:
+    good, aside = folder / RULE, folder.parent / "aside.yaml"
+    good.rename(aside)
+    good.symlink_to("../../aside.yaml")
+    commit(folder.parent.parent)
+    good.unlink()
+    aside.rename(good)
+    done = call("rules", "diff", "HEAD", "--rules", str(folder))
+    assert (done.code, done.out) == (3, "")
+    assert f"{RULE}:1:1: a symbolic link, which is not followed in a git tree" in done.err
+
+
+@pytest.mark.parametrize(("name", "code"), [("x" * 5000, 3), ("loop", 2)])
+def test_a_path_that_cannot_be_looked_at_is_told(call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int) -> None:
+    monkeypatch.chdir(folder)
+    Path("loop").symlink_to("loop")
+    done = call("rules", "diff", name, "--rules", name)
+    assert (done.code, done.out, done.err != "") == (code, "", True)
 
 
 PROVED = """\

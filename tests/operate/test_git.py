@@ -47,22 +47,34 @@ class Remote:
         self.repository.refs.set_symbolic_ref(Ref(b"HEAD"), Ref(b"refs/heads/main"))
         self.files = {f"rules/{path.relative_to(rules).as_posix()}": path.read_bytes() for path in rules.rglob("*.yaml")}
         self.files["README.md"] = b"beside the rules\n"
+        self.now = 1_790_000_000
 
     @property
     def url(self) -> str:
         return f"file://{self.path}"
 
-    def commit(self, title: str | None = None, *, parent: ObjectID | None = None, branch: str = "main", key: Path | None = None, broken: bool = False) -> str:
-        """Commit the rules with another title; the first twelve digits of the commit."""
+    def head(self, branch: str = "main") -> ObjectID | None:
+        """Where a branch is."""
+        found = self.repository.refs.read_ref(Ref(f"refs/heads/{branch}".encode()))
+        return ObjectID(found) if found is not None else None
+
+    def move(self, to: ObjectID, branch: str = "main") -> str:
+        """Force a branch to another commit; the first twelve digits of it."""
+        self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = to
+        return to.decode()[:12]
+
+    def commit(self, title: str | None = None, *, forced: bool = False, branch: str = "main", key: Path | None = None, broken: bool = False) -> str:
+        """Commit the rules with another title, upon the branch or instead of it; the first twelve digits of the commit."""
+        head = self.head(branch)
         files = dict(self.files)
         name = f"rules/{RULE}"
         if title is not None:
             files[name] = files[name].replace(TITLE.encode(), f"title: {'[' if broken else ''}{title}".encode())
         made = Commit()
         made.tree = self._tree(files)
-        made.parents = [parent] if parent is not None else []
+        made.parents = [head] if head is not None and not forced else []
         made.author = made.committer = AUTHOR
-        made.author_time = made.commit_time = 1_790_000_000
+        made.author_time = made.commit_time = self.now
         made.author_timezone = made.commit_timezone = 0
         made.encoding = b"UTF-8"
         made.message = f"rules: {title}\n".encode()
@@ -123,30 +135,141 @@ GIT: dict[str, Any] = {"RULES_GIT_EVERY": "1"}
 MAIN = Ref(b"refs/heads/main")
 
 
-def test_a_branch_is_cloned_followed_through_a_forced_push_and_kept_when_it_is_gone(serve: Callable[..., Any], remote: Remote) -> None:
+def test_a_branch_is_cloned_followed_and_kept_when_it_is_gone(serve: Callable[..., Any], remote: Remote) -> None:
     first = remote.commit("First")
     remote.commit("Elsewhere", branch="other")
     with serve("--rules-git", remote.url, "--workers", "2", **GIT) as service:
         assert (title(service), service.get("/v1/policy")["source"]) == ("First", f"{remote.url} main:rules at {first}")
-        head = remote.repository.refs[MAIN]
-        second = remote.commit("Second", parent=head)
+        second = remote.commit("Second")
         service.everywhere("/v1/policy", lambda policy: policy["source"].endswith(second))
-        forced = remote.commit("Forced")
-        service.everywhere("/v1/policy", lambda policy: policy["source"].endswith(forced))
         good = service.revision()
         remote.commit("Broken", broken=True)
         service.everywhere(STATE, lambda state: RULE in error_of(state))
-        assert (title(service), service.revision()) == ("Forced", good)
+        assert (title(service), service.revision()) == ("Second", good)
+        head = remote.head()
+        assert head is not None
         del remote.repository.refs[MAIN]
         service.everywhere(STATE, lambda state: "the remote has no branch `main`" in error_of(state))
         remote.path.rename(remote.path.with_name("away.git"))
         service.everywhere(STATE, lambda state: "see RUNNER_POLICY_RULES_GIT" in error_of(state))
         assert (service.revision(), service.metrics()["runner_policy_last_reload_successful"]) == (good, 0)
         remote.path.with_name("away.git").rename(remote.path)
+        remote.move(head)
         back = remote.commit("Back")
         service.everywhere("/v1/policy", lambda policy: policy["source"].endswith(back))
         assert (title(service), error(service)) == ("Back", "")
         assert not service.says("rules could not be looked at")
+
+
+# rollback
+
+
+def refusal(commit: str, accepted: ObjectID | None) -> str:
+    assert accepted is not None
+    return (
+        f"the commit {commit} is not taken: it does not descend from {accepted.decode()[:12]}, whose rules were accepted; "
+        "push one to `main` that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
+    )
+
+
+def replaced(remote: Remote) -> str:
+    """Replace the history by another."""
+    remote.commit("Replaced", forced=True)
+    return remote.commit("Replaced again")
+
+
+ROLLBACKS: dict[str, Callable[[Remote, ObjectID], str]] = {
+    "to an earlier commit": lambda remote, first: remote.move(first),
+    "to a commit beside": lambda remote, first: (remote.move(first), remote.commit("Beside"))[1],
+    "to another history": lambda remote, _: replaced(remote),
+}
+
+
+@pytest.mark.parametrize("how", ROLLBACKS)
+def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(tmp_path: Path, remote: Remote, how: str) -> None:
+    remote.commit("First")
+    first = remote.head()
+    remote.commit("Second")
+    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
+        third = remote.commit("Third")
+        until(lambda: service.get("/v1/policy")["source"].endswith(third))
+        accepted = remote.head()
+        assert first is not None
+        assert accepted is not None
+        says = refusal(ROLLBACKS[how](remote, first), accepted)
+        until(lambda: error(service) == says)
+        assert title(service) == "Third"
+        assert service.says("rules refused; the loaded ones stay")[-1]["faults"] == [says]
+    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
+        assert title(service) == "Third"
+        assert "the branch was rolled back; its rules of last time are taken" in service.log.read_text()
+        until(lambda: error(service) == says)
+        remote.move(accepted)
+        until(lambda: error(service) == "")
+        fourth = remote.commit("Fourth")
+        until(lambda: service.get("/v1/policy")["source"].endswith(fourth))
+        assert not service.says("rules could not be looked at")
+
+
+@pytest.mark.parametrize("how", ROLLBACKS)
+def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path, remote: Remote, how: str) -> None:
+    remote.commit("First")
+    first = remote.head()
+    second = remote.commit("Second")
+    with started(tmp_path, "--rules-git", remote.url, RULES_GIT_ALLOW_ROLLBACK="true", **GIT) as service:
+        assert first is not None
+        back = ROLLBACKS[how](remote, first)
+        until(lambda: service.get("/v1/policy")["source"].endswith(back))
+        warned = service.says("a commit that does not descend from the accepted one is taken, as rollbacks are allowed")
+        assert [(line["level"], line["commit"], line["accepted"]) for line in warned] == [("warning", back, second)]
+    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:  # what was taken is what later ones descend from
+        later = remote.commit("Later")
+        until(lambda: service.get("/v1/policy")["source"].endswith(later))
+
+
+def test_another_branch_begins_anew_and_the_first_one_goes_on_where_it_was(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    remote.commit("First")
+    first = remote.head()
+    assert first is not None
+    remote.commit("Second")
+    accepted = remote.head()
+    remote.move(first, "prod")
+    assert [taken(remote), taken(remote, "prod"), taken(remote)] == ["Second", "First", "Second"]
+    remote.move(first)
+    assert taken(remote) == "Second"  # the branch was rolled back, so what passed last is taken
+    remote.commit("On prod", branch="prod")
+    remote.move(remote.head("prod") or first)
+    assert [taken(remote, "prod"), taken(remote)] == ["On prod", "Second"]
+    assert accepted is not None
+    remote.move(accepted)
+    remote.commit("Third")
+    remote.move(remote.head() or first, "prod")
+    assert [taken(remote, "prod"), taken(remote)] == ["On prod", "Third"]
+
+
+def taken(remote: Remote, branch: str = "main", **more: Any) -> str:
+    """The title of the rules that a service would start with, which accepts them."""
+    origin = gitrules.Remote(Settings(rules_git=remote.url, rules_git_branch=branch, **more))
+    text = origin.read().rules[RULE]
+    origin.accepted()
+    return next(line for line in text.splitlines() if line.startswith("title: ")).removeprefix("title: ")
+
+
+def test_a_history_that_was_fetched_in_part_is_fetched_entirely_where_it_is_needed(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    remote.commit("First")
+    assert taken(remote) == "First"
+    for number in range(5):
+        remote.now -= 1000  # a clock that goes wrong changes nothing
+        remote.commit(f"Number {number}")
+    remote.move(remote.head() or ObjectID(b""), "prod")
+    assert [taken(remote, "prod"), taken(remote)] == ["Number 4", "Number 4"]
+
+
+def test_a_password_in_the_address_makes_no_other_remote() -> None:
+    folders = {gitrules.Remote(Settings(rules_git=f"https://{user}example.org/rules.git"))._folder for user in ("", "a:b@", "c:d@")}
+    assert len(folders) == 1
 
 
 def test_another_branch_and_folder_are_pulled_where_that_is_said(serve: Callable[..., Any], remote: Remote) -> None:
@@ -328,7 +451,7 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
         with started(tmp_path, RULES_GIT=url, **GIT) as service:
             source = service.get("/v1/policy")["source"]
             assert (title(service), source.partition(" at ")[0]) == ("Over HTTP", f"http://127.0.0.1:{port}/remote.git main:rules")
-            remote.commit("Again", parent=remote.repository.refs[MAIN])
+            remote.commit("Again")
             until(lambda: title(service) == "Again")
             until(lambda: len(asked) > 6)
             del remote.repository.refs[MAIN]

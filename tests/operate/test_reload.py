@@ -7,14 +7,16 @@ import os
 import shutil
 import signal
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .conftest import JSON, QWEN, RULE, TITLE, edit, put, retitled, started, until
+from .test_life import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from .conftest import Service, Tokens
@@ -214,6 +216,83 @@ def restore(folder: Path, source: Path) -> None:
             part = path.with_name(f".{path.name}")
             part.write_bytes(original.read_bytes())
             part.replace(path)
+
+
+# what is not whole
+
+UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "the layer is a link to nowhere": ("house", lambda path: path.symlink_to("nowhere"), "house:1:1: a symbolic link to `nowhere`, which is not there"),
+    "the layer is a link to itself": ("house", lambda path: path.symlink_to(path.name), "house:1:1: symbolic links lead in circles"),
+    "the rule is a link to nowhere": (RULE, lambda path: path.symlink_to("nowhere"), f"{RULE}:1:1: a symbolic link to `nowhere`, which is not there"),
+    "the rule is a folder": (RULE, lambda path: path.mkdir(), f"{RULE}:1:1: expected a file, got a folder"),
+    "the rule is a pipe": (RULE, os.mkfifo, f"{RULE}:1:1: expected a file, got a named pipe"),
+    "the cases are a pipe": (CASES, os.mkfifo, f"{CASES}:1:1: expected a file, got a named pipe"),
+    "the cases are gone": (CASES, lambda _: None, f"{RULE}:2:1: the cases of `kv-connector-fallback` have no "),
+    "the cases are empty": (CASES, lambda path: path.touch(), f"{CASES}:1:1:"),
+    "the rule is gone": (RULE, lambda _: None, f"{CASES}:2:7: no rule is called `kv-connector-fallback`"),
+}
+
+
+@contextmanager
+def unwhole(folder: Path, how: str) -> Iterator[str]:
+    """Something else is where a part of the rules was, for as long as the block lasts; how its fault begins."""
+    name, put_there, fault = UNWHOLE[how]
+    path, aside = folder / name, folder.with_name("aside")
+    path.rename(aside)
+    put_there(path)
+    try:
+        yield fault
+    finally:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        elif os.path.lexists(path):
+            path.unlink()
+        aside.rename(path)
+
+
+@pytest.mark.parametrize("how", UNWHOLE)
+def test_rules_that_are_not_whole_keep_it_from_starting(folder: Path, how: str) -> None:
+    with unwhole(folder, how) as fault:
+        code, lines = refused("--rules", str(folder))
+    assert (code, [line for line in lines if line.startswith(f"{folder}/{fault}")] != []) == (3, True), lines
+
+
+def test_rules_that_are_not_whole_leave_the_ones_before_until_they_are(serve: Callable[..., Any], folder: Path) -> None:
+    with serve("--rules", str(folder)) as service:
+        good = service.revision()
+        for how in UNWHOLE:
+            with unwhole(folder, how) as fault:
+                until(lambda fault: any(line.startswith(fault) for line in service.state()["rules"]["last_error"] or ()), fault)
+                assert (service.revision(), decided(service)) == (good, "fallback")
+            until(lambda: service.state()["rules"]["last_error"] is None)
+            assert service.revision() == good
+        assert not service.says("rules could not be looked at")
+
+
+def test_what_a_link_leads_to_outside_the_folder_is_looked_at_again(serve: Callable[..., Any], folder: Path) -> None:
+    outside = folder.with_name("outside")
+    (folder / "house").rename(outside)
+    (folder / "house").symlink_to("../outside")
+    with serve("--rules", str(folder)) as service:
+        outside.rename(folder.with_name("away"))
+        until(lambda: service.state()["rules"]["last_error"])
+        folder.with_name("away").rename(outside)
+        until(lambda: service.state()["rules"]["last_error"] is None)
+        edit(outside / "kv-connector-fallback.yaml", TITLE, "title: Outside")
+        until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "Outside")
+
+
+def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(serve: Callable[..., Any], folder: Path) -> None:
+    other, aside = folder.with_name("other"), folder.with_name("aside")
+    shutil.copytree(folder, other)
+    with serve("--rules", str(folder)) as service:
+        for number in range(30):
+            retitled(other, f"Number {number}")
+            (folder / "house").rename(aside)
+            (other / "house").rename(folder / "house")
+            aside.rename(other / "house")
+        last = next(line for line in (folder / RULE).read_text().splitlines() if line.startswith("title: ")).removeprefix("title: ")
+        until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == last and service.state()["rules"]["last_error"] is None)
 
 
 def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(serve: Callable[..., Any], folder: Path) -> None:

@@ -1,0 +1,44 @@
+"""The check of rules in a process of its own: each answers for itself, whatever became of the one before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policy.acceptance import Checker, Unfinished
+from policy.folder import Sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOTHING = ["releases.yaml:1:1: not there; it lists the known releases and the default one"]
+
+
+@pytest.fixture
+def checker() -> Iterator[Checker]:
+    """One that has the next process ready."""
+    with Checker() as made:
+        yield made
+
+
+def test_rules_are_checked_one_after_the_other(checker: Checker, sources: Sources) -> None:
+    assert [checker.faults_of(each, None, 60) for each in (sources, Sources(), sources)] == [[], NOTHING, []]
+
+
+def test_a_check_without_a_process_that_waits_says_the_same(sources: Sources) -> None:
+    checker = Checker()
+    assert [checker.faults_of(each, None, 60) for each in (sources, Sources())] == [[], NOTHING]
+
+
+def test_a_check_that_takes_too_long_is_ended_and_the_next_one_is_not(checker: Checker, sources: Sources) -> None:
+    with pytest.raises(Unfinished, match=r"^checking the rules took more than 1e-06 s$"):
+        checker.faults_of(sources, None, 1e-6)
+    assert checker.faults_of(Sources(), None, 60) == NOTHING
+
+
+def test_a_process_that_died_while_it_waited_is_replaced(checker: Checker) -> None:
+    assert checker._next is not None
+    checker._next.kill()
+    checker._next.wait()
+    assert checker.faults_of(Sources(), None, 60) == NOTHING

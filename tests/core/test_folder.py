@@ -1,0 +1,184 @@
+"""A rules folder that is not whole is refused: each way to lose a file gives a fault that says what was found."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policy.errors import RulesInvalid
+from policy.folder import MAX_DEPTH, MAX_NAMES, MAX_TOTAL, Sources, fingerprint, read_folder
+from policy.source import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CIRCLE = f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the folder up"
+
+
+def bind(path: Path) -> None:
+    """Leave a socket; its path may be longer than an address can be."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def write(path: Path, size: int) -> None:
+    path.write_bytes(b"#" * size)
+
+
+def nested(path: Path) -> None:
+    """A rule below as many folders as are read."""
+    deepest = path.joinpath(*map(str, range(MAX_DEPTH)))
+    deepest.mkdir(parents=True)
+    (deepest / "a.yaml").touch()
+
+
+BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "dangling file": (
+        "house/a.yaml",
+        lambda path: path.symlink_to("nowhere"),
+        "a symbolic link to `nowhere`, which is not there; restore that, or remove the link",
+    ),
+    "dangling folder": (
+        "other",
+        lambda path: path.symlink_to("/nowhere/house"),
+        "a symbolic link to `/nowhere/house`, which is not there; restore that, or remove the link",
+    ),
+    "link to itself": ("house/a.yaml", link_to_itself, CIRCLE),
+    "folder that links to itself": ("other", link_to_itself, CIRCLE),
+    "link to the folder": ("house/again", lambda path: path.symlink_to(".."), CIRCLE),
+    "named pipe": ("house/a.yaml", os.mkfifo, "expected a file, got a named pipe; rename or remove it"),
+    "socket": ("house/a.yaml", bind, "expected a file, got a socket; rename or remove it"),
+    "device": ("house/a.yaml", lambda path: path.symlink_to("/dev/null"), "expected a file, got a device; rename or remove it"),
+    "folder": ("house/a.yaml", lambda path: path.mkdir(), "expected a file, got a folder; rename or remove it"),
+    "folder of cases": ("house/a_test.yaml", lambda path: path.mkdir(), "expected a file, got a folder; rename or remove it"),
+    "other ending": ("house/a.yml", lambda path: path.touch(), "rule files end in `.yaml`; rename it"),
+    "name that is no UTF-8": (os.fsdecode(b"house/\xff.yaml"), lambda path: path.touch(), "the name is not printable UTF-8; rename it"),
+    "name with a line break": ("house/a\nb.yaml", lambda path: path.touch(), "the name is not printable UTF-8; rename it"),
+    "large file": ("house/a.yaml", lambda path: write(path, MAX_BYTES + 1), f"{MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it"),
+    "file without a size": (
+        "house/a.yaml",
+        lambda path: path.symlink_to("/proc/kallsyms"),
+        f"cannot be read: more than the {MAX_BYTES} bytes of a rule file; split it",
+    ),
+    "no UTF-8": (
+        "house/a.yaml",
+        lambda path: path.write_bytes(b"\xff"),
+        "cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small folder; where the test works."""
+    monkeypatch.chdir(tmp_path)
+    found = tmp_path / "rules"
+    (found / "house").mkdir(parents=True)
+    (found / "releases.yaml").write_text("known: []")
+    return found
+
+
+def faults_of(folder: Path) -> list[tuple[str, str]]:
+    with pytest.raises(RulesInvalid) as raised:
+        read_folder(folder)
+    return [(fault.path, fault.message) for fault in raised.value.faults]
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_folder_that_is_not_whole_is_refused_with_what_was_found(folder: Path, how: str) -> None:
+    name, break_, message = BROKEN[how]
+    break_(folder / name)
+    shown = {"name that is no UTF-8": "house/\\xff.yaml", "name with a line break": "house/a\\nb.yaml"}.get(how, name)
+    assert faults_of(folder) == [(shown, message)]
+
+
+def test_folders_are_read_to_a_depth(folder: Path) -> None:
+    nested(folder)
+    assert read_folder(folder).rules["/".join([*map(str, range(MAX_DEPTH)), "a.yaml"])] == ""
+    nested(folder / "0")
+    assert faults_of(folder) == [("/".join(["0", *map(str, range(MAX_DEPTH))]), CIRCLE)]
+
+
+def test_what_is_no_rule_is_left_out_and_so_is_what_is_hidden(folder: Path) -> None:
+    os.mkfifo(folder / "README.md")
+    os.mkfifo(folder / ".a.yaml")
+    (folder / ".b.yaml").symlink_to("nowhere")
+    (folder / ".git").symlink_to(".git")
+    assert read_folder(folder) == Sources({"releases.yaml": "known: []"})
+
+
+def test_links_to_files_and_folders_are_followed(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "a.yaml").write_text("a")
+    (folder / "one").symlink_to("../beside")
+    (folder / "two").symlink_to(tmp_path / "beside")
+    (folder / "b.yaml").symlink_to("one/a.yaml")
+    assert read_folder(folder).rules == {"releases.yaml": "known: []", "b.yaml": "a", "one/a.yaml": "a", "two/a.yaml": "a"}
+
+
+def test_the_files_of_a_folder_have_a_greatest_size_together(folder: Path) -> None:
+    for number in range(MAX_TOTAL // MAX_BYTES + 1):
+        write(folder / f"{number}.yaml", MAX_BYTES)
+    assert faults_of(folder) == [("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")]
+
+
+def test_links_that_multiply_end_at_a_number_of_names(folder: Path) -> None:
+    for number in range(MAX_DEPTH):
+        below = folder / "many" / str(number)
+        below.mkdir(parents=True)
+        for name in range(6):
+            (below / str(name)).symlink_to(f"../{number + 1}")
+    (folder / "many" / str(MAX_DEPTH)).mkdir()
+    (folder / "many" / str(MAX_DEPTH) / "a.yaml").touch()
+    assert ("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere") in faults_of(folder)
+
+
+@pytest.mark.parametrize(("name", "message"), [("a.yaml", "cannot be read: Permission denied"), ("", "cannot be read: Permission denied")])
+def test_what_one_may_not_read_is_a_fault(folder: Path, name: str, message: str) -> None:
+    (folder / "house" / "a.yaml").touch()
+    (folder / "house" / name).chmod(0)
+    found = subprocess.run([sys.executable, "-c", AS_NOBODY, str(folder)], capture_output=True, text=True, check=False)
+    (folder / "house" / name).chmod(0o755)
+    expected = f"house/{name}".rstrip("/") + f":1:1: {message}; give the service the right to read it\n"
+    assert (found.stdout, found.stderr) == (expected, "")
+
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from policy.errors import RulesInvalid
+from policy.folder import read_folder
+os.chdir(sys.argv[1])
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    print(read_folder(Path(".")))
+except RulesInvalid as error:
+    print(error)
+"""
+
+
+def test_a_fingerprint_changes_with_every_file_wherever_links_lead(folder: Path, tmp_path: Path) -> None:
+    beside = tmp_path / "beside"
+    (folder / "one").symlink_to(beside)
+    seen = [fingerprint(folder)]
+    beside.mkdir()
+    seen.append(fingerprint(folder))
+    (beside / "a.yaml").write_text("a")
+    seen.append(fingerprint(folder))
+    (beside / "a.yaml").write_text("ab")
+    seen.append(fingerprint(folder))
+    assert len(set(seen)) == len(seen)
+    assert fingerprint(folder) == seen[-1]
