@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench.reliability import database, disk, kill, load, reloads, slow
+from bench.reliability import database, disk, kill, load, reloads, restarts, slow
 from bench.reliability.verdict import failed
 
 
@@ -16,6 +16,7 @@ def main() -> None:
         ("load", load.check, "--minutes", 15.0),
         ("reloads", reloads.check, "--seconds", 60.0),
         ("kill", kill.check, "--rounds", 100),
+        ("restarts", restarts.check, "--requests", 100_000),
         ("database", database.check, "--away", 60.0),
         ("disk", disk.check, "--megabytes", 16),
         ("slow", slow.check, "--seconds", 15.0),
