@@ -138,7 +138,8 @@ def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(serve: Cal
     with serve("--tokens", str(all_tokens.path), ADMISSION_OPEN="true", RATE="1") as service, service.client() as client:
         reviews = {client.post(path, json=REVIEW).status_code for path in ("/v1/admission", "/v1/admission/mutate") for _ in range(10)}
         others = {client.post(path, json=BODIES[path]).status_code for path in ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run")}
-    assert (reviews, others) == ({200}, {401})
+        warned = [line["level"] for line in service.said() if "RUNNER_POLICY_ADMISSION_OPEN" in line["message"]]
+    assert (reviews, others, warned) == ({200}, {401}, ["warning"])
 
 
 def test_a_decision_is_logged_by_the_name_of_its_token(serve: Callable[..., Any], all_tokens: Tokens) -> None:

@@ -230,6 +230,20 @@ def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: C
     assert int(line.split()[3]) == min(4 * 500 + 256, hard if hard != resource.RLIM_INFINITY else 1 << 30)
 
 
+def test_too_few_files_for_the_connections_are_said_at_the_start(serve: Callable[..., Any]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said = {}
+    for connections in ("256", "257"):
+        with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", limit=512) as service:
+            said[connections] = [line for line in service.said() if "files_allowed" in line]
+            assert service.get("/readyz")["status"] == "ready"
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+    (line,) = said["257"]
+    assert (said["256"], line["level"]) == ([], "warning")
+    assert (line["max_connections"], line["files_needed"], line["files_allowed"]) == (257, 513, 512)
+    assert all(word in line["message"] for word in ("ulimit -Hn", "LimitNOFILE", "RUNNER_POLICY_MAX_CONNECTIONS"))
+
+
 def sockets(service: Service) -> int:
     """How many its process has open."""
     found = 0
