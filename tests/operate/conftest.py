@@ -159,7 +159,7 @@ def lives(pid: int) -> bool:
 
 @contextmanager
 def started(
-    folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, token: str | None = None, limit: int | None = None, **variables: Any
+    folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, token: str | None = None, limit: Any = None, **variables: Any
 ) -> Iterator[Service]:
     """A service for as long as the block lasts, ended afterwards; a ``VARIABLE`` is one of its settings, ``limit`` how many files it may have open."""
     log = folder / "serve.log"

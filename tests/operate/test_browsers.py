@@ -27,11 +27,10 @@ TEXT = {"content-type": "text/plain"}
 
 
 def status(client: httpx.Client, method: str = "POST", path: str = "/v1/decisions", **headers: str) -> int:
-    """The status of a request with these headers; `_` stands for `-`, and an empty `host` is none at all."""
+    """The status of a request with these headers; `_` stands for `-`."""
     body = BODY if method == "POST" else None
-    request = client.build_request(
-        method, path, content=body, headers={**TEXT, **{name.replace("_", "-"): value.encode("latin-1") for name, value in headers.items()}}
-    )
+    sent = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in {**TEXT, **headers}.items()}
+    request = client.build_request(method, path, content=body, headers=sent)
     response = client.send(request)
     assert not [name for name in response.headers if name.startswith("access-control")]
     return response.status_code
