@@ -31,6 +31,5 @@ VOLUME /var/lib/runner-policy
 WORKDIR /app
 USER 10001
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=2s --start-period=5s \
-    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:%s/readyz' % os.environ.get('RUNNER_POLICY_PORT', '8080'), timeout=1)"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5s CMD ["runner-policy", "health"]
 CMD ["runner-policy", "serve"]

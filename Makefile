@@ -114,7 +114,7 @@ cluster: $(READY) ## admission at a real API server: KUBEBUILDER_ASSETS names a 
 	KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" $(BIN)/pytest -n 0 tests/cluster $(ARGS)
 
 reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (half an hour)
-	for check in "load" "reloads" "inforce" "kill" "database" "disk" "slow" "hostile"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
+	for check in "load" "reloads" "inforce" "kill" "restarts" "database" "disk" "slow" "hostile"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
 
 schemathesis: $(READY) ## schemathesis, with many examples of each operation
 	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/doors/test_schemathesis.py $(ARGS)

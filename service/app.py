@@ -20,11 +20,14 @@ from starlette.routing import Match, Mount, Route
 
 from policy.errors import PolicyError
 from service.access import Access, TokenFile, scope_of
+from service.browsers import guard_of
 from service.calls import Batch, Decisions, DryRun, send_problem
 from service.docs import add_docs
 from service.metrics import Metrics
 from service.models import Models
 from service.openapi import document
+from service.problems import Refused
+from service.proxies import behind
 from service.recording import Recorder
 from service.reload import Folder, Reader, first
 from service.reviews import MUTATE, VALIDATE, Admission
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
     from policy.intake.hub import Hub
     from service.answers import Answers
+    from service.browsers import BrowserGuard
     from service.log.writing import Log
     from service.reload import Published
 
@@ -59,6 +63,7 @@ class Application(FastAPI):
     showing: ASGIApp
     served: Served
     file: TokenFile | None
+    guard: BrowserGuard | None
     described: Answers | None = None
     """The answers that ``document_json`` has examples of."""
     document_json: bytes = b""
@@ -66,12 +71,23 @@ class Application(FastAPI):
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # a coroutine less to run
         """Answer a hot call directly, everything else by FastAPI."""
         if scope["type"] == "http":
+            if self.guard is not None:
+                try:
+                    self.guard.check(scope)
+                except Refused as error:
+                    return self.refuse(scope, send, error)
             if scope["method"] == "POST":
                 call = self.calls.get(scope["path"])
                 if call is not None:
                     return call(scope, receive, send)
             return self.showing(scope, receive, send)
         return super().__call__(scope, receive, send)
+
+    async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
+        """Answer a request that a page of another site may have made."""
+        began = perf_counter_ns()
+        status = await send_problem(send, error)
+        self.served.done(scope, status, began, self.counted_as(scope))
 
     async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call that shows, to whom it may be shown."""
@@ -147,6 +163,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         redirect_slashes=False,
     )
     app.served, app.file = served, file
+    app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
     app.state.served = served
     app.state.store = None
     app.calls = {path: call(served, path) for path, call in CALLS.items()}
@@ -156,6 +173,16 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     add_docs(app)
     add_handlers(app)
     return app
+
+
+def create_server_app() -> ASGIApp:
+    """The service as each of several worker processes runs it, by the settings in the environment.
+
+    Raises:
+        As ``create_app`` does.
+    """
+    settings = Settings()
+    return behind(settings.trusted_proxies, create_app(settings))
 
 
 def _labels(settings: Settings, program: str) -> str:

@@ -1,4 +1,4 @@
-"""The whole command line: ``policy.cli``, ``serve``, ``log`` and ``token``.
+"""The whole command line: ``policy.cli``, ``serve``, ``health``, ``log`` and ``token``.
 
 Owns the flags of ``serve``; how the service is started is ``serving``'s.
 """
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from policy.cli import app
-from policy.console import INVALID, USAGE, DefaultOption, RulesOption, err  # typer reads the annotations
+from policy.console import FOUND, INVALID, USAGE, DefaultOption, RulesOption, err, fail  # typer reads the annotations
 from policy.errors import EngineFailed
 from service.cli_log import log as log_commands
 from service.cli_token import token as token_commands
@@ -59,6 +60,23 @@ def serve(
         err.print(f"OTEL_PROPAGATORS: {error} Legal: `tracecontext`, `baggage`, `none`.", markup=False)
         raise typer.Exit(USAGE) from error
     run(flags)
+
+
+@app.command()
+def health() -> None:
+    """Ask the service on this machine whether it is ready: exit code 0 where it is, 1 where it is not.
+
+    For the health check of a container: it reads the same `RUNNER_POLICY_…` variables as `serve`, and no flags.
+    """
+    from service.health import NotReady, check  # noqa: PLC0415  # the other commands need no settings
+    from service.settings import Settings  # noqa: PLC0415  # as above
+
+    try:
+        check(Settings())
+    except ValidationError as error:
+        fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors(include_input=False)))
+    except NotReady as error:
+        fail(FOUND, str(error))
 
 
 app.add_typer(log_commands, name="log")

@@ -1,19 +1,20 @@
 """What stands between the network and the calls: the certificate, and how many connections there are.
 
 Owns the TLS context, which takes up a certificate that was renewed, the refusal of connections that are too
-many, and the end of those on which no request comes. What a request may take is ``slowness``'s.
+many, the end of those on which no request comes, and the end of all of them when the service ends. What a request may
+take is ``slowness``'s.
 """
 
 from __future__ import annotations
 
 import logging
+import select
 import ssl
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
-import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from policy.decision import encode
@@ -44,20 +45,10 @@ LOOK: Final = 0.1
 _on_headers_complete: Final = HttpToolsProtocol.on_headers_complete  # each request comes by here, and `super()` costs more than all else of it
 _on_body: Final = HttpToolsProtocol.on_body
 
-HANDSHAKE: Final = 10.0
-"""Seconds for TLS' first words, in which a connection is in no count."""
+LAST_REQUESTS: Final = 1.0
+"""Seconds for which a service that ends still answers on connections that are open, each answer with `connection: close`."""
 
 Files = tuple[tuple[int, int, int] | None, ...]
-
-
-class Loop(uvloop.Loop):
-    """uvloop's, which gives a client a minute for TLS' first words; here it has ``HANDSHAKE`` seconds."""
-
-    async def create_server(self, *arguments: Any, **more: Any) -> Any:
-        """Listen."""
-        if more.get("ssl") is not None:
-            more["ssl_handshake_timeout"] = HANDSHAKE
-        return await super().create_server(*arguments, **more)
 
 
 class Connection(HttpToolsProtocol):
@@ -73,6 +64,8 @@ class Connection(HttpToolsProtocol):
     """Those that waited at the last look, the longest at the end."""
     looked: ClassVar[float] = 0.0
     turned_away: ClassVar[int] = 0
+    ending: ClassVar[bool] = False
+    """Whether the process listens no more."""
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
@@ -90,6 +83,36 @@ class Connection(HttpToolsProtocol):
         if self.bound is not None and len(self.connections) > self.bound and not self._makes_room():
             Connection.turned_away += 1
             self.app = _turned_away(self.app)
+        if Connection.ending:
+            self.shutdown()
+
+    def shutdown(self) -> None:
+        """Answer what still comes with `connection: close`, and close when nothing has come for ``LAST_REQUESTS`` seconds.
+
+        A client learns so that it has to connect anew before it sends again (RFC 9112, section 9.6); a connection that
+        is closed at once takes a request that is on its way with it. It is not closed for writing first, as no answer
+        could be sent then. Where an answer has begun without the header, the next one has it.
+        """
+        if not self.is_waiting and not self.cycle.response_started:
+            self.cycle.keep_alive = False
+        bound = self.config.timeout_graceful_shutdown
+        self.loop.call_later(LAST_REQUESTS if bound is None else min(LAST_REQUESTS, bound / 2), self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close where no request is on its way; one that is has the time that all of them have."""
+        if self.transport.is_closing():
+            return
+        is_idle = self.timeout_keep_alive_task is not None or (self.is_waiting and not self.unread)
+        if is_idle and not self._has_unread():
+            self.transport.close()
+        else:
+            self.loop.call_later(LOOK, self._close_idle)
+
+    def _has_unread(self) -> bool:
+        """Whether the system has bytes of the client that were not read yet."""
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     @property
     def is_waiting(self) -> bool:
@@ -135,6 +158,8 @@ class Connection(HttpToolsProtocol):
         if len(self.headers) > MAX_HEADERS:
             raise httptools.HttpParserError("more headers than are taken")
         _on_headers_complete(self)
+        if Connection.ending:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""

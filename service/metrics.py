@@ -84,7 +84,7 @@ FAMILIES: Final[dict[str, Family]] = {
         values=(("validate", "mutate"), ("allowed", "warned", "denied", "patched", "undecided", "ignored")),
     ),
     "runner_policy_access_denied": Family(
-        "counter", "requests that were turned away", ("reason",), values=(("no-token", "unknown-token", "scope", "rate", "connections"),)
+        "counter", "requests that were turned away", ("reason",), values=(("no-token", "unknown-token", "scope", "rate", "connections", "host", "origin"),)
     ),
 }
 DURATION: Final = "runner_policy_decision_duration_seconds"

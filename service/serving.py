@@ -7,6 +7,7 @@ uvicorn replaces a worker that dies. What looks for changed rules is a thread of
 from __future__ import annotations
 
 import json
+import logging
 import logging.config
 import math
 import os
@@ -29,9 +30,11 @@ from policy.releases import NoVersion, UnknownRelease
 from service.access import TokensInvalid, read_tokens
 from service.app import create_app
 from service.listening import Connection, load, tls_context
+from service.proxies import behind
 from service.reload import Folder, OriginFailed, Reload, first
 from service.reporting import configuration
 from service.settings import Settings
+from service.sockets import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from policy.folder import Sources
     from service.reload import Origin, Published
 
+log = logging.getLogger("runner_policy")
 FAILED: Final = 1
 """The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
 KEEP_ALIVE: Final = 75
@@ -73,53 +77,72 @@ def run(flags: dict[str, Any]) -> None:
         for name, value in settings.model_dump().items():
             if value is not None:
                 os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
-        _allow_files(settings.max_connections)
         reload = Reload(origin, Path(place), published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
+        _allow_files(settings.max_connections)
+        if settings.admission_open and settings.tokens is not None:
+            log.warning("admission reviews need no token (RUNNER_POLICY_ADMISSION_OPEN): whoever reaches the port may send them, as often as they like")
         if settings.reload:
             reload.start()
         try:
-            _serve(settings, application if settings.workers == 1 else "service.app:create_app")
+            _serve(settings, behind(settings.trusted_proxies, application) if settings.workers == 1 else "service.app:create_server_app")
         finally:
             reload.stop()
 
 
 def _allow_files(connections: int) -> None:
-    """As many files may be open as the connections need, with those that are not counted yet, as far as the system lets a process have them."""
+    """Raise the number of files that a process may have open to what its connections need; warn where the system allows fewer.
+
+    ``connections`` are those that are counted. Others wait to be accepted or turned away, so more than that are allowed.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * connections + SPARE_FILES
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    needed = connections + SPARE_FILES
+    if most < needed:
+        log.warning(
+            "too few open files are allowed for the connections; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd, "
+            "`--ulimit nofile=` of Docker), or lower RUNNER_POLICY_MAX_CONNECTIONS",
+            extra={"max_connections": connections, "files_needed": needed, "files_allowed": most},
+        )
 
 
 def _serve(settings: Settings, target: Any) -> None:
     has_tls = settings.tls_cert is not None
+    config = uvicorn.Config(
+        target,
+        factory=settings.workers > 1,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        loop="service.sockets:Loop",
+        http=Connection,
+        interface="asgi3",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # uvicorn trusts 127.0.0.1 by default; `service.proxies` trusts whom the settings name
+        log_config=configuration(settings.log_format),
+        limit_concurrency=settings.max_connections,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=math.ceil(settings.stop_time),
+        timeout_worker_healthcheck=STUCK,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        ssl_ca_certs=settings.tls_client_ca,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca is not None else ssl.CERT_NONE,
+        ssl_context_factory=tls_context if has_tls else None,
+    )
     try:
-        uvicorn.run(
-            target,
-            factory=settings.workers > 1,
-            host=settings.host,
-            port=settings.port,
-            workers=settings.workers,
-            loop="service.listening:Loop",
-            http=Connection,
-            interface="asgi3",
-            ws="none",
-            lifespan="on",
-            access_log=False,
-            server_header=False,
-            log_config=configuration(settings.log_format),
-            limit_concurrency=settings.max_connections,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=math.ceil(settings.stop_time),
-            timeout_worker_healthcheck=STUCK,
-            ssl_certfile=settings.tls_cert,
-            ssl_keyfile=settings.tls_key,
-            ssl_ca_certs=settings.tls_client_ca,
-            ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca is not None else ssl.CERT_NONE,
-            ssl_context_factory=tls_context if has_tls else None,
-        )
+        if settings.workers > 1:
+            Supervisor(config, [config.bind_socket()]).run()
+        else:
+            uvicorn.Server(config).run()
+    except KeyboardInterrupt:
+        pass  # uvicorn has ended as at SIGTERM
     except SystemExit as error:
         if error.code == STARTUP_FAILURE:  # it has said why; 3 would be the rules
             raise typer.Exit(FAILED) from error
@@ -246,6 +269,8 @@ def _written(value: Any) -> str:
     """A setting as its environment variable has it."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
+    if isinstance(value, tuple):
+        return ",".join(value)
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from ipaddress import ip_address
+import re
+from ipaddress import ip_address, ip_network
 from pathlib import Path  # noqa: TC003  # pydantic reads the annotations
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ from policy.folder import default_folder
 
 OFF: Final = "off"
 NONE: Final = "none"
+HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
+"""A host's name in lower case, `*.` and a domain for all names below it, or `*` for any."""
 
 
 class Settings(BaseSettings):
@@ -46,6 +49,12 @@ class Settings(BaseSettings):
     job_timeout: float = Field(30.0, gt=0, le=3600, description="how long such a request may take")
     open: bool = Field(False, description="listen beyond this machine though nobody needs a token")
     tokens: Path | None = Field(None, description="the file of hashed tokens that callers must have; looked at again when it changes")
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="the proxies whose X-Forwarded-For says who asks: addresses and networks, separated by commas"
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="further names that a request's Host may have where nobody needs a token, separated by commas; `*.example.org` and `*` are patterns"
+    )
     rate: float = Field(0, ge=0, le=1e6, description="how many requests a second a caller may make of one process; 0 for any number")
     tls_cert: Path | None = Field(None, description="the certificate, with its chain, to serve TLS with")
     tls_key: Path | None = Field(None, description="the certificate's key")
@@ -79,7 +88,7 @@ class Settings(BaseSettings):
     admission_set_env: Literal["off", "annotated", "always"] = Field("annotated", description="which objects the mutating call sets the variable in")
     admission_fail: Literal["open", "closed"] = Field("open", description="what becomes of an object that cannot be decided")
     admission_time: float = Field(5.0, gt=0, le=30, description="how long a review may wait for its models")
-    max_review: int = Field(8 << 20, ge=1 << 16, le=1 << 30, description="the largest review")
+    max_review: int = Field(1 << 20, ge=1 << 16, le=1 << 30, description="the largest review")
     admission_open: bool = Field(False, description="the API server needs no token for its reviews")
     run: Path | None = Field(None, description="the folder that the processes of one service share; `serve` makes one")
     hub: bool = Field(
@@ -101,6 +110,28 @@ class Settings(BaseSettings):
     @classmethod
     def _unbounded(cls, value: Any) -> Any:
         return None if value == NONE else value
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _networks(cls, value: Any) -> Any:
+        """Each entry is an address or a network of some."""
+        entries = _entries(value)
+        for entry in entries:
+            try:
+                ip_network(entry)
+            except ValueError as error:
+                raise ValueError(f"`{entry}`: expected an address or a network such as `10.0.0.5` or `10.0.0.0/8` ({error})") from error
+        return entries
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _hosts(cls, value: Any) -> Any:
+        """Each entry is a name without a port, or a pattern."""
+        entries = tuple(entry.lower().removesuffix(".") for entry in _entries(value))
+        for entry in entries:
+            if not HOST.fullmatch(entry):
+                raise ValueError(f"`{entry}`: expected a host name without a port, `*.example.org` or `*`")
+        return entries
 
     @property
     def is_local(self) -> bool:
@@ -127,6 +158,12 @@ class Settings(BaseSettings):
 def state_folder() -> Path:
     """Where this user's programs keep what should outlast them."""
     return user_state_path("runner-policy")
+
+
+def _entries(value: Any) -> tuple[str, ...]:
+    """The entries of a list that is separated by commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _address(host: str) -> str | None:

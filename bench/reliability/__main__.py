@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench.reliability import database, disk, hostile, inforce, kill, load, reloads, slow
+from bench.reliability import database, disk, hostile, inforce, kill, load, reloads, restarts, slow
 from bench.reliability.verdict import failed
 
 
@@ -17,6 +17,7 @@ def main() -> None:
         ("reloads", reloads.check, "--seconds", 60.0),
         ("inforce", inforce.check, "--edits", 10),
         ("kill", kill.check, "--rounds", 100),
+        ("restarts", restarts.check, "--requests", 100_000),
         ("database", database.check, "--away", 60.0),
         ("disk", disk.check, "--megabytes", 16),
         ("slow", slow.check, "--seconds", 15.0),

@@ -21,7 +21,7 @@ CONNECTIONS: Final = 200
 HEADS: Final = 300
 BODIES: Final = 100
 HEAD: Final = b"POST /v1/dec"
-BODY: Final = b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+BODY: Final = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
 
 
 def check(seconds: float) -> None:

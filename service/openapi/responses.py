@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BEARER: Final = "bearer"
 READS_BODY: Final = ("malformed", "too-slow", "revision-mismatch", "too-large", "unsupported-encoding", "invalid-request")
 DECIDES: Final = ("unknown-release", "model-config-needed", "unsupported-model", "log-unavailable", "engine-failed")
-ASKS_WHO: Final = ("unauthorized", "forbidden", "too-many-requests")
+ASKS_WHO: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", "too-many-requests")
 LARGE: Final = "head-too-large"
 FULL: Final = "too-many-connections"
 """A process that holds as many connections as it may answers so, but for ``service.access.OPEN_PATHS``."""

@@ -83,7 +83,7 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(path: str, 
     monkeypatch.setattr(app.served.pool, "result", fail)
 
     async def ask() -> None:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             with pytest.raises(RuntimeError):
                 await client.post(path, json={"items": [{}]})
 

@@ -158,12 +158,16 @@ def lives(pid: int) -> bool:
 
 
 @contextmanager
-def started(folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, token: str | None = None, **variables: Any) -> Iterator[Service]:
-    """A service for as long as the block lasts, ended afterwards; a ``VARIABLE`` is one of its settings."""
+def started(
+    folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, token: str | None = None, limit: Any = None, **variables: Any
+) -> Iterator[Service]:
+    """A service for as long as the block lasts, ended afterwards; a ``VARIABLE`` is one of its settings, ``limit`` how many files it may have open."""
     log = folder / "serve.log"
     settings = {f"RUNNER_POLICY_{name}": value for name, value in {"PORT": "0", "LOG": "off", **variables}.items() if name.isupper()}
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
     command = [str(BIN / "runner-policy"), "serve", *arguments]
+    if limit is not None:
+        command = ["sh", "-c", f'ulimit -n {limit} && exec "$0" "$@"', *command]
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     env = environment(XDG_STATE_HOME=str(folder), TMPDIR=str(temporary), **settings, **others)

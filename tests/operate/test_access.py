@@ -125,7 +125,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(serve: Call
         (401, "unauthorized", "the token is not known here, or no longer good"),
         (403, "forbidden", "the token of `read` may not do this; it needs the scope `decide`"),
     ]
-    counted = {"no-token": 1.0, "unknown-token": 1.0, "scope": 1.0, "rate": 0.0, "connections": 0.0}
+    counted = {"no-token": 1.0, "unknown-token": 1.0, "scope": 1.0, "rate": 0.0, "connections": 0.0, "host": 0.0, "origin": 0.0}
     assert denied == {f'runner_policy_access_denied_total{{reason="{reason}"}}': number for reason, number in counted.items()}
     assert requests == {
         'runner_policy_requests_total{path="/v1/decisions",status="200"}': 0.0,
@@ -138,7 +138,8 @@ def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(serve: Cal
     with serve("--tokens", str(all_tokens.path), ADMISSION_OPEN="true", RATE="1") as service, service.client() as client:
         reviews = {client.post(path, json=REVIEW).status_code for path in ("/v1/admission", "/v1/admission/mutate") for _ in range(10)}
         others = {client.post(path, json=BODIES[path]).status_code for path in ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run")}
-    assert (reviews, others) == ({200}, {401})
+        warned = [line["level"] for line in service.said() if "RUNNER_POLICY_ADMISSION_OPEN" in line["message"]]
+    assert (reviews, others, warned) == ({200}, {401}, ["warning"])
 
 
 def test_a_decision_is_logged_by_the_name_of_its_token(serve: Callable[..., Any], all_tokens: Tokens) -> None:
@@ -229,7 +230,7 @@ def test_the_rate_is_the_caller_s_own(serve: Callable[..., Any], tokens: Tokens)
 
 
 def test_without_tokens_the_rate_is_that_of_an_address(serve: Callable[..., Any]) -> None:
-    with serve(RATE="1") as service, service.client() as client:
+    with serve(RATE="1", TRUSTED_PROXIES="127.0.0.1") as service, service.client() as client:
         codes = [client.post("/v1/decisions", json=QWEN).status_code for _ in range(12)]
         other = client.post("/v1/decisions", json=QWEN, headers={"x-forwarded-for": "192.0.2.7"}).status_code
         until(lambda: client.get("/v1/policy").status_code == 200)

@@ -40,7 +40,7 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
-    return b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), b"Host: x", b"Content-Length: %d" % length, *lines, b"", body])
+    return b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), b"Host: localhost", b"Content-Length: %d" % length, *lines, b"", body])
 
 
 def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(serve: Callable[..., Any]) -> None:
@@ -83,7 +83,7 @@ def series(path: str, status: int) -> str:
 
 def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
-    head = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
     with serve(BODY_TIME="2") as service, connected(service) as connection:
         connection.sendall(head)
         began = time.monotonic()
@@ -120,8 +120,8 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
 
 def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[..., Any]) -> None:
     """Without a head, with a part of one, idle after an answer, and with a part of the next head: none of them keeps anybody out."""
-    half = b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nX-Slow: "
-    whole = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    half = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
+    whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with serve(MAX_CONNECTIONS="8", BODY_TIME="300") as service, ExitStack() as stack:
         waiting = [stack.enter_context(connected(service)) for _ in range(8)]
         for connection, sent in zip(waiting, (b"", half, whole, whole) * 2, strict=True):
@@ -140,7 +140,7 @@ def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[...,
 
 def test_connections_on_which_no_request_comes_are_closed(serve: Callable[..., Any]) -> None:
     with serve(BODY_TIME="1") as service, service.client() as client, ExitStack() as stack:
-        silent = {sent: stack.enter_context(connected(service)) for sent in (b"", b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nX-Slow: ")}
+        silent = {sent: stack.enter_context(connected(service)) for sent in (b"", b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")}
         for sent, connection in silent.items():
             connection.sendall(sent)
         until(lambda: client.get("/livez").text == "ok\n")
@@ -150,12 +150,12 @@ def test_connections_on_which_no_request_comes_are_closed(serve: Callable[..., A
 
 HEADS = {
     "an address": (b"GET /", b"x" * 4096),
-    "a header": (b"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", b"x" * 4096),
-    "many headers": (b"GET /livez HTTP/1.1\r\nHost: x\r\n", b"a:b\r\n" * 1000),
-    "headers of a kept connection": (b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTTP/1.1\r\n", b"a:b\r\n" * 1000),
-    "headers after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a:b\r\n" * 1000),
-    "one header after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"x" * 4096),
-    "what stands beside a chunk": (b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 4096),
+    "a header": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ", b"x" * 4096),
+    "many headers": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n", b"a:b\r\n" * 1000),
+    "headers of a kept connection": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\n", b"a:b\r\n" * 1000),
+    "headers after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a:b\r\n" * 1000),
+    "one header after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"x" * 4096),
+    "what stands beside a chunk": (b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 4096),
 }
 
 
@@ -181,7 +181,7 @@ def test_a_head_without_end_is_refused_before_it_is_large(serve: Callable[..., A
 
 
 def test_a_head_that_is_too_large_is_answered_a_problem(serve: Callable[..., Any]) -> None:
-    begin = b"GET /livez HTTP/1.1\r\nHost: x\r\n"
+    begin = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
     with serve() as service:
         for parts in ((begin, b"X: " + b"x" * 70_000), (begin, b"a:b\r\n" * 201), (begin + b"a:b\r\n" * 200 + b"\r\n",)):
             with connected(service) as connection:
@@ -214,7 +214,7 @@ def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(serve:
                     found = everything(connection)
                     assert (found.count(b"HTTP/1.1 200 OK"), found.count(b'"decision_id"')) == (2, 2), at
         with connected(service) as connection:
-            connection.sendall(b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert everything(connection).startswith(b"HTTP/1.1 4")
         assert "WebSocket" not in service.log.read_text()
 
@@ -230,6 +230,20 @@ def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: C
     assert int(line.split()[3]) == min(4 * 500 + 256, hard if hard != resource.RLIM_INFINITY else 1 << 30)
 
 
+def test_too_few_files_for_the_connections_are_said_at_the_start(serve: Callable[..., Any]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    said = {}
+    for connections in ("256", "257"):
+        with serve(MAX_CONNECTIONS=connections, LOG_FORMAT="json", limit=512) as service:
+            said[connections] = [line for line in service.said() if "files_allowed" in line]
+            assert service.get("/readyz")["status"] == "ready"
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+    (line,) = said["257"]
+    assert (said["256"], line["level"]) == ([], "warning")
+    assert (line["max_connections"], line["files_needed"], line["files_allowed"]) == (257, 513, 512)
+    assert all(word in line["message"] for word in ("ulimit -Hn", "LimitNOFILE", "RUNNER_POLICY_MAX_CONNECTIONS"))
+
+
 def sockets(service: Service) -> int:
     """How many its process has open."""
     found = 0
@@ -241,7 +255,7 @@ def sockets(service: Service) -> int:
 
 def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
-    stream = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    stream = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
     with serve(BODY_TIME="2") as service, ExitStack() as stack:
         before = sockets(service)
         deaf = [stack.enter_context(socket.socket()) for _ in range(2)]
@@ -250,7 +264,7 @@ def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., 
             connection.connect(("127.0.0.1", service.port))
             connection.setblocking(False)
         with suppress(BlockingIOError):
-            deaf[0].send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+            deaf[0].send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
             deaf[1].send(stream)
             for _ in range(100_000):
                 deaf[1].send(b"%x\r\n%b\r\n" % (len(line), line))
@@ -262,6 +276,6 @@ def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it(serve: Calla
     with serve(BODY_TIME="1") as service, connected(service) as connection:
         for pause in (0, 7):
             time.sleep(pause)
-            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             while not (found := connection.recv(65536)).endswith(b"ok\n"):
                 assert found

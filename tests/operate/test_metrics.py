@@ -27,7 +27,8 @@ def test_the_series_that_are_known_are_there_before_anything_happened(serve: Cal
     with serve() as service:
         metrics = service.metrics()
     zero = {name for name, number in metrics.items() if number == 0 and "_bucket" not in name}
-    reasons = {f'runner_policy_access_denied_total{{reason="{reason}"}}' for reason in ("no-token", "unknown-token", "scope", "rate", "connections")}
+    denied = ("no-token", "unknown-token", "scope", "rate", "connections", "host", "origin")
+    reasons = {f'runner_policy_access_denied_total{{reason="{reason}"}}' for reason in denied}
     reloads = {f'runner_policy_reloads_total{{result="{result}"}}' for result in ("accepted", "rejected")}
     reviews = {
         f'runner_policy_admission_reviews_total{{call="{call}",result="{result}"}}'

@@ -1,0 +1,64 @@
+"""Whose address a request counts by where proxies stand before the service.
+
+Without proxies that are named this is not in the way of any request, and `X-Forwarded-For` means nothing.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+PEER = "runner_policy.peer"
+
+
+class ForwardedAddress:
+    """Gives the application the client of `X-Forwarded-For`: from the right, the first address that is no trusted proxy.
+
+    uvicorn walks the header; what it finds may be any text, so one that is no address leaves the proxy's own. An IPv4
+    address that a socket of both kinds shows as IPv6 is IPv4, or no IPv4 network would have it.
+    """
+
+    def __init__(self, app: ASGIApp, proxies: Collection[str]) -> None:
+        self._app = app
+        self._walk: Any = ProxyHeadersMiddleware(self._forward, list(proxies))  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer by the application."""
+        if scope["type"] == "http":
+            client = scope["client"]
+            scope[PEER] = scope["client"] = (_address_of(client[0]) or client[0], client[1]) if client else None
+        await self._walk(scope, receive, send)
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            peer = scope.pop(PEER)
+            client = scope["client"]
+            if client != peer:
+                address = _address_of(client[0])
+                scope["client"] = (address, client[1]) if address is not None else peer
+        await self._app(scope, receive, send)
+
+
+def behind(proxies: Collection[str], app: ASGIApp) -> ASGIApp:
+    """The application as the server runs it: by itself where no proxy is trusted."""
+    return ForwardedAddress(app, proxies) if proxies else app
+
+
+def _address_of(text: str) -> str | None:
+    """An address as it is usually written; a zone, which may be any text, makes it none."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            return None
+        return str(address.ipv4_mapped or address)
+    return str(address)

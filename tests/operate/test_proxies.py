@@ -1,0 +1,111 @@
+"""Who asks where proxies stand before the service: `X-Forwarded-For` counts from those that are named, and from nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from service.proxies import behind
+
+from .conftest import QWEN, until
+from .test_life import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from .conftest import Service
+
+LOCAL = "127.0.0.1"
+FORWARDED: dict[str, tuple[list[str], str]] = {
+    "none": ([], LOCAL),
+    "one address": (["192.0.2.7"], "192.0.2.7"),
+    "the last one that no proxy is": (["203.0.113.1, 192.0.2.7, 10.1.2.3, 127.0.0.1"], "192.0.2.7"),
+    "a forged one before": (["1.2.3.4", "192.0.2.7"], "192.0.2.7"),
+    "only proxies": (["10.9.9.9, 10.1.2.3"], "10.9.9.9"),
+    "many headers": (["10.1.2.3"] * 60 + ["192.0.2.7"] + ["10.1.2.3"] * 60, "192.0.2.7"),
+    "a port": (["192.0.2.7:4711"], "192.0.2.7"),
+    "IPv6": (["2001:DB8:0:0::1"], "2001:db8::1"),
+    "IPv6 in brackets": (["[2001:db8::1]"], "2001:db8::1"),
+    "IPv6 with a port": (["[2001:db8::1]:4711"], "2001:db8::1"),
+    "IPv4 as IPv6": (["::ffff:192.0.2.7"], "192.0.2.7"),
+    "IPv6 with a zone": ([f"fe80::1%{'x' * 5000}"], LOCAL),
+    "nothing": ([""], LOCAL),
+    "nothing at the end": (["192.0.2.7,"], LOCAL),
+    "a name": (["admin"], LOCAL),
+    "a name after an address": (["192.0.2.7, unknown"], LOCAL),
+    "control characters": (["192.0.2.7\t\x85admin"], LOCAL),
+    "a long text": (["x" * 5000], LOCAL),
+    "a port without end": ([f"192.0.2.7:{'9' * 5000}"], LOCAL),
+    "an open bracket": (["[2001:db8::1"], LOCAL),
+}
+
+
+def callers(service: Service) -> dict[str, str]:
+    """By whom each decision was asked for, as its record has it."""
+    names = {}
+    with service.client() as client:
+        for name, (values, _) in FORWARDED.items():
+            headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in values]
+            names[client.post("/v1/decisions", json=QWEN, headers=headers).json()["decision_id"]] = name
+    until(lambda: len(_records(service)) == len(FORWARDED))
+    return {names[record["decision_id"]]: record["requested_by"] for record in _records(service)}
+
+
+def _records(service: Service) -> list[dict[str, Any]]:
+    return [line for line in service.said() if "requested_by" in line]
+
+
+def test_the_client_of_a_named_proxy_is_an_address_or_the_proxy_itself(serve: Callable[..., Any]) -> None:
+    with serve(LOG_STDOUT="true", TRUSTED_PROXIES=" 127.0.0.1, 10.0.0.0/8 ,2001:db8:ffff::/48") as service:
+        assert callers(service) == {name: expected for name, (_, expected) in FORWARDED.items()}
+
+
+def test_nobody_is_believed_who_is_not_named(serve: Callable[..., Any]) -> None:
+    with serve(LOG_STDOUT="true", env_FORWARDED_ALLOW_IPS="*") as service:
+        assert callers(service) == dict.fromkeys(FORWARDED, LOCAL)
+
+
+def test_workers_believe_the_named_proxies_too(serve: Callable[..., Any]) -> None:
+    with serve("--workers", "2", LOG_STDOUT="true", TRUSTED_PROXIES="127.0.0.0/8,10.0.0.0/8") as service:
+        assert callers(service) == {name: expected for name, (_, expected) in FORWARDED.items()}
+
+
+def test_an_entry_that_is_no_address_is_refused() -> None:
+    for entry, fault in {
+        "proxy.example": "'proxy.example' does not appear to be an IPv4 or IPv6 network",
+        "*": "'*' does not appear to be an IPv4 or IPv6 network",
+        "10.0.0.5/8": "10.0.0.5/8 has host bits set",
+    }.items():
+        expected = "expected an address or a network such as `10.0.0.5` or `10.0.0.0/8`"
+        said = f"RUNNER_POLICY_TRUSTED_PROXIES: `{entry}`: {expected} ({fault}), not `127.0.0.1,{entry}`"
+        assert refused(TRUSTED_PROXIES=f"127.0.0.1,{entry}") == (2, [said])
+
+
+async def seen(client: tuple[str, int] | None, *proxies: str) -> Any:
+    """The client that the application is given of a connection whose other side has this address."""
+    found: list[Any] = []
+
+    async def app(scope: Scope, _: Receive, __: Send) -> None:
+        found.append(scope["client"])
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError
+
+    scope = {"type": "http", "client": client, "headers": [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")]}
+    await behind(proxies, app)(scope, nothing, nothing)
+    return found[0]
+
+
+def test_connections_without_an_address_and_with_a_mapped_one_are_known() -> None:
+    async def ask() -> list[Any]:
+        return [
+            await seen(None, "10.0.0.0/8"),
+            await seen(("::ffff:10.0.0.5", 1), "10.0.0.0/8"),
+            await seen(("::1", 1), "::1"),
+            await seen(("fe80::1%eth0", 1), "10.0.0.0/8"),
+            await seen(("10.0.0.5", 1)),
+        ]
+
+    assert asyncio.run(ask()) == [None, ("192.0.2.7", 0), ("192.0.2.7", 0), ("fe80::1%eth0", 1), ("10.0.0.5", 1)]

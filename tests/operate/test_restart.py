@@ -1,0 +1,181 @@
+"""The end of the service for those who are connected: no request of a client that follows HTTP is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from doors.conftest import PATIENCE
+from ports import port_of_nobody
+
+from service.listening import Connection
+from service.sockets import Loop
+
+from .conftest import QWEN, until
+from .test_limits import connected, everything, post
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .conftest import Service
+
+BODY = json.dumps(QWEN).encode()
+REQUEST = post("/v1/decisions", BODY, len(BODY))
+CLOSE = b"connection: close"
+
+
+def answer(connection: socket.socket) -> bytes:
+    """The head of one answer, after its body has come too; what there is of it where the connection ends before."""
+    found = b""
+    while b"\r\n\r\n" not in found or len(found) < length(found):
+        part = connection.recv(65536)
+        if not part:
+            return found
+        found += part
+    return found.partition(b"\r\n\r\n")[0]
+
+
+def length(found: bytes) -> int:
+    head, _, _ = found.partition(b"\r\n\r\n")
+    (line,) = [line for line in head.split(b"\r\n") if line.startswith(b"content-length:")]
+    return len(head) + 4 + int(line.partition(b":")[2])
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_open_connections_are_answered_once_more_and_told_to_end(serve: Callable[..., Any], workers: str) -> None:
+    with serve("--workers", workers, STOP_TIME="60") as service, ExitStack() as stack:
+        busy, silent, fresh, *idle = (stack.enter_context(connected(service)) for _ in range(8))
+        for connection in (silent, *idle):
+            connection.sendall(REQUEST)
+            assert CLOSE not in answer(connection)
+        busy.sendall(REQUEST[:-5])
+        service.client().get("/livez").raise_for_status()
+        os.kill(service.process.pid, signal.SIGTERM)
+        until(lambda: not listens(service.port))
+        for connection in idle:
+            connection.sendall(REQUEST)
+        assert [answer(connection).startswith(b"HTTP/1.1 200 OK\r\n") for connection in idle] == [True] * len(idle)
+        assert [everything(connection) for connection in (*idle, silent, fresh)] == [b""] * (len(idle) + 2)
+        assert service.process.poll() is None
+        busy.sendall(REQUEST[-5:])
+        head = answer(busy)
+        assert (head.startswith(b"HTTP/1.1 200 OK\r\n"), CLOSE in head, everything(busy)) == (True, True, b"")
+        assert service.process.wait(PATIENCE) == 0
+
+
+def test_the_last_answer_of_a_connection_says_that_it_is_the_last(serve: Callable[..., Any]) -> None:
+    with serve() as service, connected(service) as connection:
+        connection.sendall(REQUEST)
+        answer(connection)
+        os.kill(service.process.pid, signal.SIGTERM)
+        until(lambda: not listens(service.port))
+        connection.sendall(REQUEST)
+        assert CLOSE in answer(connection)
+
+
+class Client(threading.Thread):
+    """Sends requests one after the other; sends none again that it has sent."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self.port = port
+        self.ended = threading.Event()
+        self.answered = self.lost = 0
+
+    def run(self) -> None:
+        connection = None
+        while not self.ended.is_set():
+            if connection is None:
+                try:
+                    connection = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+                except ConnectionRefusedError:
+                    self.ended.wait(0.01)
+                    continue
+            head = self.ask(connection)
+            if CLOSE in head or not head:
+                connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
+
+    def ask(self, connection: socket.socket) -> bytes:
+        try:
+            connection.sendall(REQUEST)
+            head = answer(connection)
+        except ConnectionError:
+            head = b""
+        if head.startswith(b"HTTP/1.1 200 OK"):
+            self.answered += 1
+        else:
+            self.lost += 1
+        return head
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_restart_loses_no_request(serve: Callable[..., Any], workers: str) -> None:
+    port = port_of_nobody()
+    clients = [Client(port) for _ in range(4)]
+    try:
+        for number in range(2):
+            with serve("--workers", workers, PORT=str(port)) as service:
+                if number == 0:
+                    for client in clients:
+                        client.start()
+                before = [client.answered for client in clients]
+                until(lambda before: all(client.answered > answered + 20 for client, answered in zip(clients, before, strict=True)), before)
+                ended(service)
+    finally:
+        for client in clients:
+            client.ended.set()
+            client.join(PATIENCE)
+    assert [client.lost for client in clients] == [0] * len(clients)
+
+
+def ended(service: Service) -> None:
+    service.process.terminate()
+    assert service.process.wait(PATIENCE) == 0
+
+
+class Echo(asyncio.Protocol):
+    """Answers what it gets."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)  # type: ignore[attr-defined]  # asyncio's types have no transport of both kinds here
+
+
+def test_a_connection_that_the_system_has_accepted_is_served_after_the_service_listens_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "ending", False)
+
+    async def ask() -> tuple[list[bytes], bool]:
+        server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        waiting = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(5)]  # the loop does not run meanwhile
+        for each in waiting:
+            each.sendall(b"sent")
+        server.close()
+        found = [await asyncio.to_thread(each.recv, 10) for each in waiting]
+        for each in waiting:
+            each.close()
+        await asyncio.sleep(0.1)
+        return found, listens(port)
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        assert runner.run(ask()) == ([b"sent"] * 5, False)
