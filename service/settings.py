@@ -55,7 +55,7 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="further names that a request's Host may have where nobody needs a token, separated by commas; `*.example.org` and `*` are patterns"
     )
-    rate: float = Field(0, ge=0, le=1e6, description="how many requests a second a caller may make of one process; 0 for any number")
+    rate: float = Field(0, ge=0, le=1e6, description="how many decisions a second a caller may ask of one process; 0 for any number")
     tls_cert: Path | None = Field(None, description="the certificate, with its chain, to serve TLS with")
     tls_key: Path | None = Field(None, description="the certificate's key")
     tls_client_ca: Path | None = Field(None, description="the authorities of which a client must show a certificate")

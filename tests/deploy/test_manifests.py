@@ -20,6 +20,7 @@ from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
 from service.access import read_tokens
 from service.admission.engines import FIXED, WITH_ENV
+from service.jobs import MEMORY
 from service.settings import Settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -250,12 +251,12 @@ def test_an_ending_pod_has_the_time_that_it_needs(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_there_is_memory_for_every_dry_run_at_once(overlay: str) -> None:
-    """Each may take 1 GiB, and a container that has no more is ended as a whole."""
+def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
+    """A dry run may take 1 GiB and a worker process 512 MiB, and a container that has no more is ended as a whole."""
     [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
     settings = settings_of(rendered(overlay))
-    slots = int(settings[f"{PREFIX}CANDIDATE_SLOTS"]) * int(settings[f"{PREFIX}WORKERS"])
-    assert quantity(container["resources"]["limits"]["memory"]) >= slots * GIB + GIB // 4
+    each = int(settings[f"{PREFIX}CANDIDATE_SLOTS"]) * GIB + int(settings[f"{PREFIX}JOB_SLOTS"]) * MEMORY
+    assert quantity(container["resources"]["limits"]["memory"]) >= int(settings[f"{PREFIX}WORKERS"]) * each + GIB // 4
 
 
 # settings
