@@ -16,9 +16,31 @@ WORDS: Final = frozenset(
     }
 )
 ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
+FLAGS: Final = (("additional-config", 2), ("api-key", 5), ("hf-token", 4), ("model-loader-extra-config", 7), ("otlp-traces-endpoint", 2))
+"""vLLM's flags that hold secrets, and how many characters of each are enough for its parser."""
 HIDDEN: Final = "…"
 MAX_NAME: Final = 256
-HINTS: Final = ("auth", "bearer", "credential", "key", "pass", "pwd", "secret", "token", "://", "hf_", "sk-", "gh", "glpat-", "xox")
+HINTS: Final = (
+    "auth",
+    "bearer",
+    "credential",
+    "key",
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "://",
+    "hf_",
+    "sk-",
+    "gh",
+    "glpat-",
+    "xox",
+    "--ad",
+    "--api",
+    "--hf",
+    "--model",
+    "--ot",
+)
 """Every text in which something is masked has one of these."""
 NAME: Final = re.compile(r"[\w.-]++")
 PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -31,12 +53,17 @@ SHAPED: Final = re.compile(r"\b(hf_|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
 @lru_cache(maxsize=4096)
 def _is_secret(name: str) -> bool:
     parts = [part.lower() for part in PARTS.findall(name)]
-    return any(part in WORDS or part.endswith(ENDINGS) for part in parts)
+    return any(part in WORDS or part.endswith(ENDINGS) for part in parts) or _is_flag(name)
+
+
+def _is_flag(name: str) -> bool:
+    key = name[2:].replace("_", "-").partition(".")[0]
+    return name.startswith("--") and any(len(key) >= least and flag.startswith(key) for flag, least in FLAGS)
 
 
 def is_secret(name: str) -> bool:
     """Whether a flag, a variable or a member of this name holds a secret."""
-    return len(name) <= MAX_NAME and _is_hinted(name) and _is_secret(name)
+    return len(name) <= MAX_NAME and _is_secret(name)
 
 
 def _is_hinted(text: str) -> bool:

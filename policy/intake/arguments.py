@@ -77,7 +77,7 @@ class _Reading:
     """The words of one command line on their way into options."""
 
     __slots__ = (
-        *("command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "members", "names_model", "pointer", "table", "unsaid"),
+        *("after_secret", "command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "members", "names_model", "pointer", "table", "unsaid"),
         *("values", "warnings"),
     )
 
@@ -90,11 +90,12 @@ class _Reading:
         self.found_at: dict[str, str] = {}
         self.members: dict[str, dict[str, str]] = {}
         self.names_model = False
+        self.after_secret = False
         self.ignored: list[str] = []
         self.warnings: list[str] = list(command.warnings)
         self.unsaid = 0
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
-        self.loose: list[tuple[str, str]] = []
+        self.loose: list[tuple[str, str, str]] = []
         self.hidden: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
@@ -141,10 +142,10 @@ class _Reading:
                 self.warn(f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value")
                 self.hidden.append((word, place))
             else:
-                self.loose.append((word, place))
+                self.loose.append((word, place, self.shown(words, at)))
             return at + 1
         if word == "--":
-            self.loose.extend(zip(words[at + 1 :], places[at + 1 :], strict=True))
+            self.loose.extend((words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words)))
             return len(words)
         if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
             return self.dot(words, places, at)
@@ -206,6 +207,7 @@ class _Reading:
     def ignore(self, flag: Flag, written: Sequence[str]) -> None:
         if flag.dest == "config" and written[0] != "--config":
             self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
+        self.after_secret = flag.secret
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
 
     # values
@@ -236,6 +238,8 @@ class _Reading:
         assert isinstance(most, int)
         while at < len(words) and at - start < most and self.is_value(words[at]):
             at += 1
+        if flag.secret:
+            at += self.may_be_secret(words, at)
         if flag.nargs == "?":
             return at, self.value(flag, words[start], places[start]) if at > start else True
         found = [self.value(flag, words[index], places[index]) for index in range(start, at)]
@@ -251,6 +255,13 @@ class _Reading:
             followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
         self.fault(places[at - 1 if flag_at is None else flag_at], f"`{flag.name}` takes a value{'' if flag.secret and following else followed}")
         return at + self.may_be_secret(words, at) if flag.secret else at
+
+    def shown(self, words: Sequence[str], at: int) -> str:
+        """A word that nothing takes, for a message: it may be what a shell left of a secret with blanks in it."""
+        if len(self.loose) > MAX_FAULTS:
+            return ""
+        is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
+        return HIDDEN if is_part else words[at]
 
     def may_be_secret(self, words: Sequence[str], at: int) -> bool:
         """Whether the word after a secret's flag is no flag by itself."""
@@ -364,7 +375,7 @@ class _Reading:
 
     def put_model(self) -> None:
         """The words that are no option's: after `vllm serve` the first is the model."""
-        (model, place), *others = self.loose
+        (model, place, _), *others = self.loose
         stated = self.found_at.get("model")
         if not self.command.serve:
             self.warn(
@@ -376,8 +387,8 @@ class _Reading:
         else:
             self.values["model"] = model
             self.found_at["model"] = place
-        for word, where in others[:MAX_FAULTS]:
-            self.fault(where, f"{quoted(word)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away")
+        for _, where, shown in others[:MAX_FAULTS]:
+            self.fault(where, f"{quoted(shown)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away")
 
     # flags that are not there
 
