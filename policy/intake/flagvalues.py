@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from policy.intake.flags import Flag
 
 HUMAN: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
-SUFFIXED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII)
+SUFFIXED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
+"""A string of JSON, to be left as it is, or a number with a suffix. A string that is not closed goes to the end, so that none is read twice."""
 POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})

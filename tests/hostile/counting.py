@@ -2,7 +2,7 @@
 
 Times on a shared machine tell little, and the processor's own counters are closed in most containers. Callgrind counts
 each instruction of the interpreter and of what is written in C. It writes its count whenever ``getppid`` is called,
-which no reader does, so the process that reads calls that before and after each read.
+which no reader does, so the process that reads calls that before its first read and after each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PARTS: Final = (8, 4, 2, 1)
 MOST: Final = 2.5
 """How many times the instructions may grow where the text doubles; 2 is linear, 4 quadratic."""
 SECONDS: Final = 60
-"""How long one read may take under valgrind, which is about fifty times slower; the longest takes a few seconds."""
+"""How much time of the processor one read may take under valgrind, which is about fifty times slower; the longest takes a few seconds."""
 TOTALS: Final = re.compile(rb"^totals: (\d+)", re.MULTILINE)
 
 
@@ -67,12 +67,12 @@ def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
         command = (*callgrind, sys.executable, __file__, module, str(seconds))
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if run.returncode not in {0, -signal.SIGALRM}:
+        if run.returncode not in {0, -signal.SIGVTALRM}:
             raise RuntimeError(f"the reads of {module} ended with {run.returncode}: {run.stderr}")
         found: dict[tuple[str, str], list[int]] = {}
         for number, (reader, family, _) in enumerate(reads_of(importlib.import_module(module).READERS)):
             counts = found.setdefault((reader, family), [])
-            part = out.with_name(f"count.{2 * number + 2}")  # the odd ones count what is between two reads
+            part = out.with_name(f"count.{number + 2}")  # the first one counts what comes before the reads
             if not part.exists():
                 break
             total = TOTALS.search(part.read_bytes())
@@ -92,16 +92,15 @@ def growth(counts: list[int]) -> str | None:
 
 
 def main(module: str, seconds: int) -> None:
-    """Read every text of a module's readers, with a call of ``getppid`` before and after each."""
+    """Read every text of a module's readers, and call ``getppid`` before the first and after each."""
     gc.disable()
     readers: dict[str, Reader] = importlib.import_module(module).READERS
-    for name, family, size in reads_of(readers):
-        reader = readers[name]
-        text = reader.families[family](size)
-        signal.alarm(seconds)  # by default it ends the process, also in the midst of a search by `re`
-        os.getppid()
+    reads = [(readers[name].read, readers[name].families[family](size)) for name, family, size in reads_of(readers)]
+    os.getppid()
+    for read, text in reads:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # by default it ends the process, also in the midst of a search by `re`
         with suppress(PolicyError):
-            reader.read(text)
+            read(text)
         os.getppid()
 
 
