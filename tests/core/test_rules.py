@@ -22,7 +22,7 @@ from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
 from policy.folder import MAX_FILES, TEST_SUFFIX, Sources, default_folder, read_folder
 from policy.policy import Policy
 from policy.request import read_request
-from policy.source import MAX_BYTES, read_yaml
+from policy.source import MAX_BYTES, MAX_DIRECTIVES, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -331,6 +331,13 @@ def test_a_range_of_any_length_is_a_fault(vllm: str) -> None:
     text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
     found = faults_of(laid_over({"upstream/example.yaml": re.sub(r"(?m)vllm: .*$", f'vllm: "{vllm}"', text)}))
     assert any("is no range of releases" in fault for fault in found)
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r", "\u2028"])
+def test_many_directives_are_refused(separator: str) -> None:
+    text = separator.join(f"%TAG !a{n}! b" for n in range(MAX_DIRECTIVES + 1))
+    with pytest.raises(RulesInvalid, match=r"^a:1:1: more than 100 times `%TAG`; leave such directives out$"):
+        read_yaml(f"{text}{separator}--- a", "a")
 
 
 def test_a_known_release_of_any_length_is_a_fault() -> None:
