@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hostile.patterns import reader
+from hostile.searching import reader
 
 NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 SUFFIXED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII)
