@@ -16,8 +16,8 @@ WORDS: Final = frozenset(
     }
 )
 ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
-FLAGS: Final = (("additional-config", 2), ("api-key", 5), ("hf-token", 4), ("model-loader-extra-config", 7), ("otlp-traces-endpoint", 2))
-"""vLLM's flags that hold secrets, and how many characters of each are enough for its parser."""
+FLAGS: Final = (("additional-config", 2), ("api-key", 3), ("hf-token", 2), ("model-loader-extra-config", 7), ("otlp-traces-endpoint", 2))
+"""vLLM's flags that hold secrets, and from how many characters on an abbreviation may be one of them."""
 HIDDEN: Final = "…"
 MAX_NAME: Final = 256
 HINTS: Final = (

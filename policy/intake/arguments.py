@@ -156,7 +156,8 @@ class _Reading:
             return at + 1
         flag, given, short = self.table.find(word)
         if flag is None and short:
-            shown = word if given is None or not any(self.table.exact[each].secret for each in short) else f"{word.partition('=')[0]}={HIDDEN}"
+            self.after_secret = any(self.table.exact[each].secret for each in short)
+            shown = f"{word.partition('=')[0]}={HIDDEN}" if given is not None and self.after_secret else word
             self.fault(place, f"{quoted(shown)} is short for several flags: {listed(short[:8])}; write one of them out")
             return at + 1
         if flag is None:

@@ -139,7 +139,7 @@ def custom(kind: str, group: str, spec: object) -> dict[str, Any]:
 
 def option_file(words: list[str]) -> str | None:
     """The words as a file of `--config`, where they can stand in one."""
-    if not words[0].startswith("--") or len(words) > 2:  # noqa: PLR2004  # a flag and its value
+    if not words[0].startswith("--") or len(words) > 2:  # a flag and its value
         return None
     key, _, value = words[0][2:].partition("=")
     return f"{key}: {json.dumps(words[1] if len(words) > 1 else value)}\n"

@@ -177,12 +177,8 @@ VALUES: Final[dict[str, Callable[[int], str]]] = {
     "a list of devices": lambda size: ",".join(["1"] * (size // 2)),
 }
 
-KINDS: Final = {
-    kind: flag
-    for kind, flag in ((flag.kind, flag) for flag in flags(RELEASE).by_name.values() if flag.constant is None)
-    if kind not in {"text", "bool"} or flag.choices
-}
-"""A flag of each kind."""
+KINDS: Final = {flag.kind: flag for flag in flags(RELEASE).by_name.values() if flag.kind in {"devices", "human-or-auto", "json-or-text", "object"}}
+"""A flag of each kind whose values have parts."""
 
 
 def _taken(kind: str, body: bytes) -> object:
@@ -211,10 +207,10 @@ def _script(text: Callable[[int], str], size: int) -> bytes:
 
 
 ARGS: Final[dict[str, Family]] = {
-    **{f"a value of {name}": partial(_value, "--kv-transfer-config", text) for name, text in VALUES.items()},
+    **{f"a value of {name}": partial(_value, "--kv-transfer-config", text) for name, text in VALUES.items() if name not in UNITS},
     **{f"a number of {name}": partial(_value, "--max-model-len", VALUES[name]) for name in ("digits", "numbers", "plain")},
     **{f"devices: {name}": partial(_value, "--device-ids", VALUES[name]) for name in ("digits", "a list of devices")},
-    **{f"a script of {name}": partial(_script, text) for name, text in SHELL.items()},
+    **{f"a script of {name}": partial(_script, text) for name, text in SHELL.items() if name not in UNITS},
     "unknown flags": partial(_many, "--nonsense-{}"),
     "unknown short flags": partial(_many, "-x{}"),
     "unknown flags, no model": lambda size: deployment(args=["serve", *numbered("--nonsense-{}", size)]),
@@ -417,7 +413,6 @@ MANIFESTS: Final[dict[str, Family]] = {
     "engines": lambda size: manifest(pod(*_engines(size))),
     "more engines than are taken": lambda size: manifest(pod(*_engines(size, size))),
     "engines of many models": lambda size: manifest(pod(*_engines(size // 2)), model_configs={NAME: {**CONFIG, "a": "a" * (size // 2)}}),
-    "engines of many architectures": lambda size: manifest(pod(*_engines(size // 2)), model_configs={NAME: {**CONFIG, "architectures": ["A"] * (size // 10)}}),
     "engines that are not in order": lambda size: manifest(pod(*_engines(size, args=["--model", NAME, "--seed=x"]))),
     "pods": lambda size: manifest([pod(engine())] * (size // 150)),
     "a list of lists": lambda size: manifest({"kind": "List", "items": [{"kind": "List", "items": []}] * (size // 32)}),
@@ -520,16 +515,20 @@ def _encoded(text: Callable[[int], str], size: int) -> bytes:
     return text(size).encode()
 
 
+TRIED: Final = 16_384
+"""What one request may hold without a file; larger texts take too long to count."""
+
 READERS: Final[Mapping[str, Reader]] = {
     "shell": Reader(
         lambda body: split(body.decode(), {"A": "a b"}, ["bash", "a", "b"]),
         1 << 20,
         {name: partial(_encoded, text) for name, text in SHELL.items()},
+        TRIED,
     ),
     **{f"values of {kind}": Reader(partial(_taken, kind), 1 << 20, {name: partial(_encoded, text) for name, text in VALUES.items()}) for kind in KINDS},
-    "arguments": Reader(decide, 1 << 20, ARGS),
-    "environment": Reader(decide, 1 << 20, ENVIRONMENT),
-    "option files": Reader(decide, 1 << 18, OPTION_FILES),
-    "configurations of models": Reader(decide, 1 << 20, MODELS),
-    "manifests": Reader(decide, 1 << 20, MANIFESTS),
+    "arguments": Reader(decide, 1 << 20, ARGS, TRIED),
+    "environment": Reader(decide, 1 << 20, ENVIRONMENT, TRIED),
+    "option files": Reader(decide, 1 << 18, OPTION_FILES, TRIED),
+    "configurations of models": Reader(decide, 1 << 20, MODELS, TRIED),
+    "manifests": Reader(decide, 1 << 20, MANIFESTS, TRIED),
 }
