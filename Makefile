@@ -34,11 +34,12 @@ serve: $(READY) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 test: $(READY) ## the tests
 	$(BIN)/pytest $(ARGS)
 
-check: $(READY) ## format, lint, types, workflows, rules
+check: $(READY) ## format, lint, types, workflows, regular expressions (needs valgrind), rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic .github
+	$(BIN)/pytest -q -n 0 tests/hostile/test_patterns.py
 	$(BIN)/runner-policy rules check
 	$(BIN)/runner-policy rules test
 

@@ -19,7 +19,7 @@ from policy.errors import Fault, Misfit, RequestInvalid, RulesInvalid, listed, q
 from policy.facts import read_facts
 from policy.folder import TEST_SUFFIX
 from policy.precedence import Layer
-from policy.reader import Reader
+from policy.reader import Reader, note
 from policy.releases import series
 from policy.request import Request
 from policy.source import read_yaml
@@ -87,16 +87,19 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     faults: list[Fault] = []
     cases: list[Case] = []
     for path, text in sorted(texts.items()):
-        try:
-            node = read_yaml(text, path)
-        except RulesInvalid as error:
-            faults.extend(error.faults)
-            continue
         reader = Reader(path)
-        cases.extend(_read_file(node, reader, catalogue))
-        faults.extend(reader.faults)
+        try:
+            cases.extend(_read_file(read_yaml(text, path), reader, catalogue))
+            found: Iterable[Fault] = reader.faults
+        except RulesInvalid as error:
+            found = error.faults
+        for fault in found:
+            note(faults, fault)
     if not faults:
-        faults.extend(fault for rule in catalogue.rules for fault in _lacking(rule, [case for case in cases if case.rule == rule.id], catalogue.releases))
+        of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
+        for case in cases:
+            of_rule[case.rule].append(case)
+        faults.extend(fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases))
     if faults:
         raise RulesInvalid(faults)
     return cases
@@ -130,7 +133,7 @@ def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Cas
     for item in reader.items(fields.get("cases"), "cases"):
         parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("says", "starts"))
         title, says = reader.text(parts.get("name")), reader.text(parts.get("says"))
-        releases = reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)
+        releases = tuple(dict.fromkeys(reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)))
         fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
         given = _read_given(parts.get("given"), releases, reader)
         if title and releases and fires is not None and given is not None and rule is not None:
@@ -158,7 +161,7 @@ def _read_given(node: Node | None, releases: Iterable[str], reader: Reader) -> d
     for fault in dict.fromkeys(faults):
         place = node
         for key in fault.pointer.split("/")[1:]:
-            place = place.value[key] if isinstance(place.value, dict) else place
+            place = place.value[key.replace("~1", "/").replace("~0", "~")] if isinstance(place.value, dict) else place
         reader.fault(place, fault.message, key=True)
     return given
 

@@ -16,7 +16,7 @@ from packaging.version import Version
 from policy.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
 from policy.precedence import TABLE, Layer
-from policy.reader import Reader, Span
+from policy.reader import Reader, Span, note
 from policy.rule import Named, Range, Rule, read_named, read_releases, read_rule
 from policy.source import read_yaml
 from policy.vocabulary import VARIABLE
@@ -98,12 +98,16 @@ class _Reading:
 
     def file(self, path: str, text: str) -> None:
         """Read one file, by its place in the folder: releases, a named condition, or a rule."""
-        try:
-            node = read_yaml(text, path)
-        except RulesInvalid as error:
-            self.faults.extend(error.faults)
-            return
         reader = Reader(path)
+        try:
+            self.read(read_yaml(text, path), reader)
+            found: Iterable[Fault] = reader.faults
+        except RulesInvalid as error:
+            found = error.faults
+        self.note(found)
+
+    def read(self, node: Node, reader: Reader) -> None:
+        path = reader.path
         folders = path.split("/")[:-1]
         if path == RELEASES_FILE:
             self.releases = read_releases(node, reader)
@@ -113,7 +117,6 @@ class _Reading:
             self.keep(read_named(node, reader), self.conditions, reader, node)
         else:
             self.keep(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
-        self.faults.extend(reader.faults)
 
     def keep(self, item: Any, known: dict[str, Any], reader: Reader, node: Node) -> None:
         if item is None:
@@ -140,8 +143,8 @@ class _Reading:
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:
             catalogue.of_release[release] = self.release_rules(catalogue, release)
-        self.faults.extend(_twice_in_order(catalogue))
-        self.faults.extend(_without_last_word(catalogue))
+        self.note(_twice_in_order(catalogue))
+        self.note(_without_last_word(catalogue))
         if self.faults:
             raise RulesInvalid(self.faults)
         return catalogue
@@ -182,7 +185,7 @@ class _Reading:
     def check_names(self, rule: Rule) -> None:
         if rule.id in {effect.name for effect in TABLE}:
             self.at(rule.path, rule.place, f"{quoted(rule.id)} is the name of an effect; choose another id")
-        names = [*{effect.name for effect in TABLE}, *self.rules]
+        names = dict.fromkeys([*(effect.name for effect in TABLE), *self.rules])
         for part in rule.ranges:
             for name in (*part.needs, *part.yields_to, *part.decided_by):
                 if name not in names:
@@ -190,9 +193,10 @@ class _Reading:
 
     def check_releases(self, item: Rule | Named, spans: list[tuple[Span, Any]], gaps: Iterable[tuple[Span, str]]) -> None:
         assert self.releases is not None
+        known = list(map(Version, self.releases.known))
         ordered = sorted((span for span, _ in spans), key=lambda span: span.lower)
         for span in ordered:
-            if not any(span.holds(Version(release)) for release in self.releases.known):
+            if not any(map(span.holds, known)):
                 self.at(item.path, item.place, f"no known release lies in {quoted(span.text)}; known are {self.releases.known[0]} to {self.releases.known[-1]}")
         declared = {(gap.lower, gap.upper) for gap, _ in gaps}
         for earlier, later in pairwise(ordered):
@@ -208,7 +212,11 @@ class _Reading:
             self.at(item.path, item.place, f"the gap `>={lower},<{upper}` is declared but not there; remove it")
 
     def at(self, path: str, place: tuple[int, int], message: str) -> None:
-        self.faults.append(Fault(path, *place, message))
+        self.note([Fault(path, *place, message)])
+
+    def note(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            note(self.faults, fault)
 
 
 def unused_conditions(catalogue: Catalogue) -> list[Fault]:

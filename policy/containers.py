@@ -5,12 +5,12 @@ Owns which release a container is decided for: its image's, else the request's, 
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
-from policy.errors import Misfit, RequestInvalid, at, way_down
+from policy.errors import Misfit, RequestInvalid, at, quoted, way_down
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
 from policy.releases import NoVersion, UnknownRelease
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from policy.intake.commandline import Container
     from policy.releases import Releases
     from policy.request import Manifest, Request
+
+
+MAX_SHARED: Final = 32 << 20
+"""How many characters of configurations all containers of a manifest may share: each container is decided with all of them."""
 
 
 def requests_of(manifest: Manifest, releases: Releases) -> list[tuple[str, Request | RequestInvalid]]:
@@ -39,6 +43,10 @@ def containers_of(manifest: Manifest) -> list[Container]:
     """
     faults: list[Misfit] = []
     containers = read_manifest(manifest.document, manifest.request.pointer, faults)
+    size = len(encode(manifest.model_configs))
+    if size * len(containers) > MAX_SHARED:
+        many = f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is read at a time"
+        faults.append(Misfit(manifest.models_at or manifest.request.pointer, f"{many}; send fewer containers, or only the models that they serve"))
     if faults:
         raise RequestInvalid(faults)
     return containers
@@ -58,7 +66,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
             release = releases.resolve(version, nearest=manifest.nearest)
         except (UnknownRelease, NoVersion) as error:
             kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
-            return RequestInvalid([Misfit(pointer, f"the image `{container.image}`: {error}")], kind)
+            return RequestInvalid([Misfit(pointer, f"the image {quoted(container.image)}: {error}")], kind)
     elif not manifest.stated:
         why = container.unversioned or "no image tells vLLM's version"
         notes.append(f"{why}; decided for {version}, the default release; state `vllm_version`")
@@ -90,7 +98,7 @@ def name_of(document: object, path: str) -> str:
 def pointer_of(pointer: str, path: str, document: object) -> str:
     """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``; it ends at a text, where the path leads on into it."""
     way, steps = way_of(document, path), _steps(path)
-    return reduce(at, steps[: len(way) - 1] if isinstance(way[-1], str) else steps, pointer)
+    return pointer + "".join(at("", step) for step in (steps[: len(way) - 1] if isinstance(way[-1], str) else steps))
 
 
 def _steps(path: str) -> list[str]:

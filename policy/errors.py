@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from policy.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 QUOTED = 80
 SHOWN_DEPTH = 3
 MAX_FAULTS = 100
+READ_FOR_SECRETS = 1024
+MAX_POINTER = 1024
+MAX_INDEX_DIGITS = 9
 
 
 class PolicyError(Exception):
@@ -58,11 +63,14 @@ class Misfit:
 
 
 class RequestInvalid(PolicyError):
-    """A request that cannot be decided; ``problem`` is the name of its kind, ``faults`` every reason."""
+    """A request that cannot be decided; ``problem`` is the name of its kind, ``faults`` the first 100 reasons.
+
+    A pointer of more than 1,024 characters ends at the last step that fits: names come from users, and each fault repeats them.
+    """
 
     def __init__(self, faults: Iterable[Misfit], problem: str = "invalid-request") -> None:
         self.problem = problem
-        self.faults = tuple(faults)
+        self.faults = tuple(map(_with_short_pointer, islice(faults, MAX_FAULTS)))
         super().__init__()
 
     def __str__(self) -> str:
@@ -71,6 +79,12 @@ class RequestInvalid(PolicyError):
     def end_within(self, pointer: str, document: object) -> None:
         """What points below ``pointer``, where ``document`` stands, ends at what is there."""
         self.faults = tuple(replace(fault, pointer=_there(fault.pointer, pointer, document)) for fault in self.faults)
+
+
+def _with_short_pointer(fault: Misfit) -> Misfit:
+    if len(fault.pointer) <= MAX_POINTER:
+        return fault
+    return replace(fault, pointer=fault.pointer[: max(fault.pointer.rfind("/", 0, MAX_POINTER + 1), 0)])
 
 
 def _there(pointer: str, below: str, document: object) -> str:
@@ -95,7 +109,7 @@ def way_down(document: Any, steps: Iterable[str]) -> list[Any]:
     way = [document]
     for step in steps:
         here = way[-1]
-        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+        if isinstance(here, list) and len(step) <= MAX_INDEX_DIGITS and step.isdecimal() and int(step) < len(here):
             way.append(here[int(step)])
         elif isinstance(here, dict) and step in here:
             way.append(here[step])
@@ -105,20 +119,29 @@ def way_down(document: Any, steps: Iterable[str]) -> list[Any]:
 
 
 def quoted(value: object) -> str:
-    """What the user wrote, in backticks as JSON would show it, cut after 80 characters."""
-    text = value if isinstance(value, str) else _as_json(value)
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: QUOTED + 1])
+    """What the user wrote, in backticks as JSON would show it, without what is secret in it, cut after 80 characters."""
+    text = masked((value if isinstance(value, str) else _as_json(value))[:READ_FOR_SECRETS])
+    text = text[: QUOTED + 1]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
 
 
-def _as_json(value: object, depth: int = 0) -> str:
+def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
+    """A value as JSON, or at least its first ``room`` characters: no more is made than is shown."""
     match value:
         case dict():
             return "{…}" if value else "{}"
         case list() if depth == SHOWN_DEPTH:
             return "[…]"
         case list():
-            return f"[{', '.join(_as_json(item, depth + 1) for item in value[:QUOTED])}]"
+            parts = []
+            for item in value:
+                if room <= 0:
+                    break
+                parts.append(_as_json(item, depth + 1, room))
+                room -= len(parts[-1]) + len(", ")
+            return f"[{', '.join(parts)}]"
         case bool() | None:
             return {True: "true", False: "false", None: "null"}[value]
         case str():
@@ -129,8 +152,10 @@ def _as_json(value: object, depth: int = 0) -> str:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """``; did you mean `x`?`` for the closest known word, or nothing where none is close."""
-    close = get_close_matches(word[:QUOTED], list(known), n=1, cutoff=cutoff)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  # imported only where a suggestion is made: most requests need none
+
+    close = process.extractOne(word[:QUOTED], list(known), scorer=fuzz.ratio, score_cutoff=100 * cutoff)
+    return f"; did you mean {quoted(close[0])}?" if close else ""
 
 
 def listed(words: Iterable[str]) -> str:

@@ -19,7 +19,8 @@ MAX_DEPTH: Final = 64
 MAX_DIGITS: Final = 4300
 HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 ESCAPES: Final = re.compile(rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL)
-NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
+NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
+"""A string, which ends where the text ends if nothing closes it, or a number. A string that had to be closed would be searched for again at each quote."""
 
 _decode: Final = msgspec.json.Decoder().decode
 

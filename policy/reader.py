@@ -7,20 +7,35 @@ Owns the collecting of faults with their places, and the small values that every
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from policy.errors import Fault, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Fault, RulesInvalid, listed, nearest, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from policy.source import Node
 
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MAX_SPAN: Final = 64
+MORE: Final = f"more than {MAX_FAULTS} faults; what follows was not read"
+
+T = TypeVar("T")
+
+
+def note(faults: list[Fault], fault: Fault) -> None:
+    """Add a fault to those that were found, and stop reading at the one that is too many.
+
+    Raises:
+        RulesInvalid: there are ``MAX_FAULTS`` already.
+    """
+    if len(faults) >= MAX_FAULTS:
+        raise RulesInvalid((*faults, replace(fault, message=MORE)))
+    faults.append(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +52,29 @@ class Span:
 
 
 class Reader:
-    """What is wrong with one file; every method appends to ``faults`` instead of stopping."""
+    """What is wrong with one file; every method appends to ``faults`` instead of stopping, up to ``MAX_FAULTS``.
+
+    Raises:
+        RulesInvalid: from any method that finds one more.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.faults: list[Fault] = []
+        self._shared: dict[tuple[int, Callable[..., Any]], Any] = {}
 
     def fault(self, node: Node, message: str, *, key: bool = False) -> None:
         """Note a fault at a value, or at its key."""
         line, column = node.key if key and node.key != (0, 0) else (node.line, node.column)
-        self.faults.append(Fault(self.path, line, column, message))
+        note(self.faults, Fault(self.path, line, column, message))
+
+    def once(self, node: Node, read: Callable[[Node, Reader], T]) -> T:
+        """What ``read`` returns for a node that several ranges share; it is called for the first one only."""
+        key = id(node), read
+        if key not in self._shared:
+            self._shared[key] = read(node, self)
+        found: T = self._shared[key]
+        return found
 
     def fields(self, node: Node, what: str, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Node]:
         """The known fields of a map; unknown and missing ones are faults."""
@@ -62,12 +90,15 @@ class Reader:
                 self.fault(node, f"the {what} has no `{name}`; add it")
         return {name: child for name, child in node.value.items() if name in known}
 
-    def items(self, node: Node | None, what: str) -> list[Node]:
-        """The items of a list; an absent node has none."""
+    def items(self, node: Node | None, what: str, most: int | None = None) -> list[Node]:
+        """The items of a list; an absent node has none, and one with more than ``most`` is a fault."""
         if node is None:
             return []
         if not isinstance(node.value, list) or not node.value:
             self.fault(node, f"{quoted(node.plain())} is no list of {what}")
+            return []
+        if most is not None and len(node.value) > most:
+            self.fault(node, f"{len(node.value)} {what} are more than the {most} that are read")
             return []
         return node.value
 
@@ -103,7 +134,7 @@ class Reader:
             self.fault(node, f"{quoted(node.plain())} is no range of releases, and a bare number loses its zeros; {advice}")
             return None
         try:
-            parts = list(SpecifierSet(node.value))
+            parts = list(SpecifierSet(node.value)) if len(node.value) <= MAX_SPAN else []
         except InvalidSpecifier:
             parts = []
         bounds = {part.operator: Version(part.version) for part in parts if part.operator in {">=", "<"}}

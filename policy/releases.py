@@ -35,7 +35,7 @@ def is_final(release: str) -> bool:
     """Whether a text is a final release as vLLM writes one: ``0.23.0``, and no pre-release, post-release or other spelling."""
     try:
         version = Version(release)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than are read
         return False
     return str(version) == release == version.base_version and len(version.release) == len(("major", "minor", "patch"))
 

@@ -5,12 +5,13 @@ Owns the members of a request and every fault in them, all at once, with JSON po
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import Misfit, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, listed, nearest, quoted
 from policy.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
 from policy.intake.manifests import is_manifest
@@ -26,7 +27,6 @@ WAYS: Final = ("facts", "deployment", "manifest")
 """The ways to say what is to be deployed; a request has one."""
 MEMBERS: Final = (*WAYS, "model_configs", "environment", "vllm_version", "layers", "request_id", "explain", "beyond_verified")
 MAX_REQUEST_ID: Final = 256
-MAX_UNKNOWN: Final = 32
 NEAREST: Final = "nearest"
 INVALID: Final = "invalid-request"
 UNKNOWN_RELEASE: Final = "unknown-release"
@@ -138,8 +138,8 @@ def _read_way(document: Mapping[str, Any], pointer: str, faults: list[Misfit]) -
 
 
 def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[Misfit]:
-    unknown = [key for key in document if key not in _MEMBERS]
-    return [Misfit(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown[:MAX_UNKNOWN]]
+    unknown = islice((key for key in document if key not in _MEMBERS), MAX_FAULTS)
+    return [Misfit(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
 
 
 def _read_release(document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[Misfit]) -> tuple[Resolution, str]:

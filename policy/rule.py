@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from policy.source import Node
 
 MAX_ORDER: Final = 10_000
+MAX_RELEASES: Final = 256
 SAYS: Final = tuple(str(says) for says in Says)
 SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
     "needs": ("refuse-v1", "refuse-v2", "advise"),
@@ -107,7 +108,7 @@ def read_releases(node: Node, reader: Reader) -> Releases | None:
     """The known releases and the default one; ``None`` after a fault."""
     fields = reader.fields(node, "list of releases", ("known", "default"))
     known: list[str] = []
-    for item in reader.items(fields.get("known"), "releases"):
+    for item in reader.items(fields.get("known"), "releases", MAX_RELEASES):
         if not isinstance(item.value, str) or not is_final(item.value):
             reader.fault(item, f'{quoted(item.plain())} is no final release; write it as `"0.23.0"`')
         elif known and Version(known[-1]) >= Version(item.value):
@@ -138,7 +139,7 @@ def read_named(node: Node, reader: Reader) -> Named | None:
     fields = reader.fields(node, "condition", ("id", "why", "releases"))
     name, why = _read_id(fields, reader), reader.text(fields.get("why"))
     ranges: list[tuple[Span, Condition]] = []
-    for item in reader.items(fields.get("releases"), "ranges"):
+    for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES):
         parts = reader.fields(item, "range of releases", ("vllm", "when"))
         span = reader.span(parts.get("vllm"))
         when = read_condition(parts["when"], reader) if "when" in parts else None
@@ -164,8 +165,8 @@ def read_rule(node: Node, reader: Reader, layer: Layer) -> Rule | None:
         if not link.startswith("https://"):
             reader.fault(fields["references"], f"{quoted(link)} is no `https://` link")
     review_by = _read_date(fields.get("review_by"), reader)
-    ranges = [part for item in reader.items(fields.get("releases"), "ranges") if (part := _read_range(item, fields, reader, effect))]
-    gaps = [gap for item in reader.items(fields.get("gaps"), "gaps") if (gap := _read_gap(item, reader))]
+    ranges = [part for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES) if (part := _read_range(item, fields, reader, effect))]
+    gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
     return Rule(
@@ -236,7 +237,7 @@ def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Ef
     span = reader.span(own.get("vllm"))
     if effect is not None:
         _check_fields(node, fields, reader, effect)
-    words = [read_words(fields.get(name), reader) for name in SAYS if name in fields]
+    words = [reader.once(fields[name], read_words) for name in SAYS if name in fields]
     if effect is not None and effect.name not in LISTING:
         for shown in words:
             for name in shown.lists if shown else ():
@@ -244,11 +245,11 @@ def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Ef
                     fields.get(effect.says, node),
                     f"`{{{name}}}` stands in the words of {listed(LISTING)} only; the list is not made yet",
                 )
-    when, lifted = (read_condition(fields[name], reader) if name in fields else None for name in ("when", "lifted_at_start"))
+    when, lifted = (reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "lifted_at_start"))
     if "lifted_at_start" in fields and lifted is None:
         reader.fault(fields["lifted_at_start"], "a reason that is always gone at start is none; write a condition")
     runner = _read_runner(fields.get("runner"), reader)
-    scope = {name: reader.texts(fields.get(name), "effects or rules") for name in ("needs", "yields_to", "decided_by")}
+    scope = {name: reader.once(fields[name], _read_names) if name in fields else () for name in ("needs", "yields_to", "decided_by")}
     if span is None or effect is None or len(words) != 1 or words[0] is None:
         return None
     if effect.name.startswith("refuse"):
@@ -267,6 +268,10 @@ def _check_fields(node: Node, fields: Mapping[str, Node], reader: Reader, effect
     for name, legal in SCOPE_EFFECTS.items():
         if name in fields and effect.name not in legal:
             reader.fault(fields[name], f"`{name}` goes with the effects {listed(legal)} only", key=True)
+
+
+def _read_names(node: Node, reader: Reader) -> tuple[str, ...]:
+    return reader.texts(node, "effects or rules")
 
 
 def _read_runner(node: Node | None, reader: Reader) -> Runner | None:

@@ -24,6 +24,7 @@ MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
 MAX_NODES: Final = 20_000
 MAX_NUMBER: Final = 64
+MAX_DIRECTIVES: Final = 100
 MERGE: Final = "<<"
 EMPTY: Final = "empty; there is no document"
 
@@ -76,6 +77,8 @@ def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: 
 def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
     if len(text) > max_bytes:
         raise _refusal(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
+    if text.count("%TAG") > MAX_DIRECTIVES:  # the scanner compares each with all before it, and no tag is read in the end
+        raise _refusal(path, 1, 1, f"more than {MAX_DIRECTIVES} times `%TAG`; leave such directives out")
     try:
         return compose()
     except yaml.MarkedYAMLError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.conditions import Both, Condition, Either, Leaf, Use, leaves
+from policy.conditions import Both, Condition, Either, Leaf, Use, leaves, uses
 from policy.errors import listed, nearest, quoted
 from policy.operators import OPERATORS, VALUES, WORDS, Operator, operators_for
 from policy.vocabulary import FACTS, Fact, Kind
@@ -31,8 +31,9 @@ def read_condition(node: Node, reader: Reader) -> Condition | None:
         reader.fault(node, f"{quoted(node.plain())} is no condition; write a map of facts, or `always`")
         return Both(())
     condition = _read_map(node, reader, negated=False)
-    if sum(1 for _ in leaves(condition)) > MAX_LEAVES:
+    if len(leaves(condition)) + len(uses(condition)) > MAX_LEAVES:
         reader.fault(node, f"more than {MAX_LEAVES} comparisons in one condition; split the rule")
+        return Both(())
     return condition
 
 
@@ -156,7 +157,7 @@ def _read_values(fact: Fact, node: Node, reader: Reader) -> tuple[str, ...] | No
     if not isinstance(node.value, list) or not node.value:
         reader.fault(node, f"{quoted(node.plain())} is no list of values for `{fact.name}`")
         return None
-    values: list[str] = []
+    values: dict[str, None] = {}
     for item in node.value:
         legal = type(item.value) is str and (not fact.choices or item.value in fact.choices)
         if not legal:
@@ -164,5 +165,5 @@ def _read_values(fact: Fact, node: Node, reader: Reader) -> tuple[str, ...] | No
         elif item.value in values:
             reader.fault(item, f"{quoted(item.plain())} stands twice in one list; keep one")
         else:
-            values.append(str(item.value))
+            values[str(item.value)] = None
     return tuple(values)

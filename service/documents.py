@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import RulesInvalid
+from policy.errors import RulesInvalid, quoted
 from policy.jsontext import NotJson, read_json
 from policy.source import MAX_BYTES, read_documents
 from service.problems import Refused
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from service.slots import Holding
 
 YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
+MAX_LENGTH: Final = 20
+"""Digits of a length; 20 are enough for 64 bits."""
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
 
 
@@ -48,9 +50,11 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     Raises:
         Refused: the announced length is over the limit, or the body is compressed.
     """
-    length = int(headers.get(b"content-length", 0))
-    if length > limit:
-        raise Refused("too-large", f"{length} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > MAX_LENGTH:
+        raise Refused("malformed", f"the content-length {quoted(length.decode('latin-1'))} is not a number of at most {MAX_LENGTH} digits")
+    if int(length) > limit:
+        raise Refused("too-large", f"{int(length)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
     if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
         raise Refused("unsupported-encoding", f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is")
     content_type = headers.get(b"content-type", b"")
@@ -143,7 +147,7 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
     Raises:
         Disconnected: the client went away.
     """
-    rest = b""
+    begun = bytearray()  # the part of a line whose end has not come; what comes is appended, so that no byte is copied for each chunk
     skipping = False
     more = True
     while more:
@@ -151,15 +155,17 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
         if message["type"] == "http.disconnect":
             raise Disconnected
         more = message.get("more_body", False)
-        pieces = (rest + message.get("body", b"")).split(b"\n")
+        pieces = message.get("body", b"").split(b"\n")
         rest = pieces.pop() if more else b""
-        if skipping and pieces:
-            pieces.pop(0)
+        if pieces:
+            pieces[0] = b"" if skipping else bytes(begun) + pieces[0]
+            begun.clear()
             skipping = False
-        if skipping or len(rest) > limit:
-            lines: list[bytes | Refused] = [too_large(limit)] if not skipping else []
-            rest, skipping = b"", True
-        else:
-            lines = []
-        read: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in pieces if piece.strip()]
-        yield read + lines
+        lines: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in pieces if piece.strip()]
+        if not skipping:
+            begun += rest
+        if len(begun) > limit:
+            lines.append(too_large(limit))
+            begun.clear()
+            skipping = True
+        yield lines

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.types import Message, Scope
 
 PARTS: Final = ("deployment", "rules", "remove", "changes")
+MAX_TYPE: Final = 256
+"""Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Reading its parameters takes longer than its length deserves."""
 YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
@@ -36,7 +38,10 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
-    boundary = parse_options_header(dict(scope["headers"]).get(b"content-type", b""))[1].get(b"boundary")
+    content_type = dict(scope["headers"]).get(b"content-type", b"")
+    if len(content_type) > MAX_TYPE:
+        raise Refused("malformed", f"not a form: its content-type has {len(content_type)} characters, more than the {MAX_TYPE} that are read")
+    boundary = parse_options_header(content_type)[1].get(b"boundary")
     if boundary and body.strip() and not body.rstrip().endswith(b"--" + boundary + b"--"):
         raise Refused("malformed", "not a form: it ends before its last boundary")
     texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}

@@ -87,11 +87,15 @@ class Refused(PolicyError):
 
 
 def problem(kind: str, faults: Sequence[ProblemFault]) -> Problem:
-    """A problem of a kind; the first fault is its ``detail``, with a word on how many more there are."""
+    """A problem of a kind; the first fault is its ``detail``, with a word on how many more there are.
+
+    Readers stop looking for faults after ``MAX_FAULTS``, so that there may be more than those.
+    """
     status, title = KINDS[kind]
     first = faults[0]
     where = f"{first.pointer}: " if first.pointer else ""
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    least = "at least " if len(faults) >= MAX_FAULTS else ""
+    more = f" (and {least}{len(faults) - 1} more)" if len(faults) > 1 else ""
     return Problem(f"urn:runner-policy:problem:{kind}", title, status, f"{where}{first.message}{more}", list(faults))
 
 
@@ -101,7 +105,7 @@ def problem_of(error: PolicyError) -> Problem:
         case RequestInvalid(problem=kind, faults=faults):
             return problem(kind, [_fault(fault) for fault in faults[:MAX_FAULTS]])
         case RulesInvalid(faults=found):
-            return problem("rules-invalid", [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found])
+            return problem("rules-invalid", [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found[:MAX_FAULTS]])
         case Refused(kind=kind, pointer=pointer):
             return problem(kind, [ProblemFault(pointer, str(error))])
         case LogUnavailable():

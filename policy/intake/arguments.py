@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, Misfit, RulesInvalid, at, listed, nearest, quoted
 from policy.intake.commandline import CommandLine, Options
-from policy.intake.flags import SECRET, dashed, elsewhere, flags
+from policy.intake.flags import dashed, elsewhere, flags
 from policy.intake.flagvalues import Unfit, fitted, human, taken
 from policy.intake.optionfile import NotInFiles, read_file, told
 from policy.intake.shell import MAX_TEXT, MAX_WORDS, Unknown
 from policy.jsontext import NotJson, read_json
+from policy.masking import HIDDEN, is_secret, masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,8 +40,7 @@ SPEC: Final = {"spec_method": "method", "spec_model": "model", "spec_tokens": "n
 LEVELS: Final = frozenset("0123")
 MAX_KEYS: Final = 64
 NEAR: Final = 0.75
-MAX_NEAREST: Final = 16
-"""How many unknown flags get a nearest one: looking for it takes milliseconds."""
+MAX_WARNINGS: Final = 32
 FILES: Final = "files/"
 """How the place of a word from the file of `--config` begins."""
 
@@ -68,13 +68,18 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
         reading.fault(place, f"no model is named, unless it is {quoted(word)}, whose value is not known here; write it out, or give the variable's")
     if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
         reading.put_speculative()
-    return Options(reading.values, reading.found_at, reading.ignored, reading.warnings)
+    if reading.unsaid:
+        reading.warnings.append(f"{reading.unsaid} more warnings of the arguments are left out")
+    return Options(reading.values, reading.places(), reading.ignored, reading.warnings)
 
 
 class _Reading:
     """The words of one command line on their way into options."""
 
-    __slots__ = ("command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "pointer", "table", "values", "warnings")
+    __slots__ = (
+        *("after_secret", "command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "members", "names_model", "pointer", "table", "unsaid"),
+        *("values", "warnings"),
+    )
 
     def __init__(self, table: Flags, command: CommandLine, faults: list[Misfit], pointer: str) -> None:
         self.table = table
@@ -83,17 +88,25 @@ class _Reading:
         self.pointer = pointer
         self.values: dict[str, Any] = {}
         self.found_at: dict[str, str] = {}
+        self.members: dict[str, dict[str, str]] = {}
+        self.names_model = False
+        self.after_secret = False
         self.ignored: list[str] = []
         self.warnings: list[str] = list(command.warnings)
+        self.unsaid = 0
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
-        self.loose: list[tuple[str, str]] = []
+        self.loose: list[tuple[str, str, str]] = []
         self.hidden: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
-        """One pass over the words. A word with a dash is never the value of the one before it, unless it could be no option."""
+        """One pass over the words; it ends where there are as many faults as are shown.
+
+        A word with a dash is never the value of the one before it, unless it could be no option.
+        """
         exact, values, found_at = self.table.exact, self.values, self.found_at
+        self.names_model = "--model" in words
         at, end = 0, len(words)
-        while at < end:
+        while at < end and len(self.faults) < MAX_FAULTS:
             word = words[at]
             flag = exact.get(word)
             if flag is None:
@@ -109,7 +122,7 @@ class _Reading:
                 at += 1
                 value = self.value(flag, text, places[at - 1]) if flag.kind != "text" or flag.choices or flag.optional or type(text) is not str else text
             else:
-                self.missing(flag, places[start], words[at] if at < end else None)
+                at = self.missing(flag, words, places, at)
                 continue
             dest = flag.dest
             if dest not in MATTER:
@@ -126,24 +139,26 @@ class _Reading:
         word, place = words[at], places[at]
         if word[:1] != "-" or self.table.stands_alone(word):
             if type(word) is Unknown:
-                self.warnings.append(f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value")
+                self.warn(f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value")
                 self.hidden.append((word, place))
             else:
-                self.loose.append((word, place))
+                self.loose.append((word, place, self.shown(words, at)))
             return at + 1
         if word == "--":
-            self.loose.extend(zip(words[at + 1 :], places[at + 1 :], strict=True))
+            self.loose.extend((words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words)))
             return len(words)
         if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
             return self.dot(words, places, at)
         if word.startswith("-O"):
             return self.level(words, places, at)
         if word == "-h" or word.startswith(("--help", "-h=")):
-            self.warnings.append(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
+            self.warn(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
             return at + 1
         flag, given, short = self.table.find(word)
         if flag is None and short:
-            self.fault(place, f"{quoted(word)} is short for several flags: {listed(short[:8])}; write one of them out")
+            self.after_secret = any(self.table.exact[each].secret for each in short)
+            shown = f"{word.partition('=')[0]}={HIDDEN}" if given is not None and self.after_secret else word
+            self.fault(place, f"{quoted(shown)} is short for several flags: {listed(short[:8])}; write one of them out")
             return at + 1
         if flag is None:
             return self.unknown(words, places, at)
@@ -168,8 +183,7 @@ class _Reading:
             value = self.value(flag, words[at], places[at])
             at += 1
         else:
-            self.missing(flag, places[start], words[at] if at < len(words) else None)
-            return at
+            return self.missing(flag, words, places, at)
         self.put(flag, value, places[start], [word, *words[start + 1 : at]])
         return at
 
@@ -185,16 +199,17 @@ class _Reading:
         before = self.found_at.get(dest)
         if before is not None and not before.startswith(FILES):
             if dest == "model" and self.command.serve and word.startswith("--model"):
-                self.warnings.append(f"`--model` is given twice; after `vllm serve` the first counts ({before}), and {quoted(value)} is not read")
+                self.warn(f"`--model` is given twice; after `vllm serve` the first counts ({before}), and {quoted(value)} is not read")
                 return
-            self.warnings.append(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
+            self.warn(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
         self.values[dest] = value
         self.found_at[dest] = place
 
     def ignore(self, flag: Flag, written: Sequence[str]) -> None:
         if flag.dest == "config" and written[0] != "--config":
-            self.warnings.append(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
-        self.ignored.append(written[0].partition("=")[0] if flag.secret else " ".join(written))
+            self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
+        self.after_secret = flag.secret
+        self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
 
     # values
 
@@ -224,19 +239,34 @@ class _Reading:
         assert isinstance(most, int)
         while at < len(words) and at - start < most and self.is_value(words[at]):
             at += 1
+        if flag.secret:
+            at += self.may_be_secret(words, at)
         if flag.nargs == "?":
             return at, self.value(flag, words[start], places[start]) if at > start else True
         found = [self.value(flag, words[index], places[index]) for index in range(start, at)]
         if at == start or (flag.nargs != "+" and at - start < most):
-            self.missing(flag, places[start - 1], words[at] if at < len(words) else None)
-            return at, _BAD
+            return self.missing(flag, words, places, at, start - 1), _BAD
         return at, _BAD if any(item is _BAD for item in found) else found
 
-    def missing(self, flag: Flag, place: str, following: str | None) -> None:
-        followed = (
-            "; nothing follows it" if following is None else f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
-        )
-        self.fault(place, f"`{flag.name}` takes a value{'' if flag.secret and following else followed}")
+    def missing(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int, flag_at: int | None = None) -> int:
+        """A flag that has no value; the place of the next word, which is passed by where it may be a secret that begins with a dash."""
+        following = words[at] if at < len(words) else None
+        followed = "; nothing follows it"
+        if following is not None and not flag.secret:
+            followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
+        self.fault(places[at - 1 if flag_at is None else flag_at], f"`{flag.name}` takes a value{'' if flag.secret and following else followed}")
+        return at + self.may_be_secret(words, at) if flag.secret else at
+
+    def shown(self, words: Sequence[str], at: int) -> str:
+        """A word that nothing takes, for a message: it may be what a shell left of a secret with blanks in it."""
+        if len(self.loose) > MAX_FAULTS:
+            return ""
+        is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
+        return HIDDEN if is_part else words[at]
+
+    def may_be_secret(self, words: Sequence[str], at: int) -> bool:
+        """Whether the word after a secret's flag is no flag by itself."""
+        return at < len(words) and words[at] not in self.table.exact and self.table.find(words[at])[0] is None
 
     def level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
         """`-O3`, `-O=3` and `-O 3`."""
@@ -269,12 +299,13 @@ class _Reading:
             text = words[following]
             following += 1
         if type(text) is Unknown or (equals and type(word) is Unknown):
-            self.fault(place, f"{quoted(name)} is given {quoted(text)}, whose value is not known here; write the value out, or give the variable's")
+            shown = HIDDEN if is_secret(name) else text
+            self.fault(place, f"{quoted(name)} is given {quoted(shown)}, whose value is not known here; write the value out, or give the variable's")
             return following
         listing = name.endswith("+")
         option, *keys = name.removesuffix("+").split(".")
         if len(keys) > MAX_KEYS:
-            self.fault(place, f"{quoted(word)} is nested more than {MAX_KEYS} deep")
+            self.fault(place, f"{quoted(name)} is nested more than {MAX_KEYS} deep")
             return following
         value: Any = list(text.split(",")) if listing else _dotted_value(text)
         for key in reversed(keys):
@@ -312,12 +343,10 @@ class _Reading:
         dest = flag.dest
         before = self.found_at.get(dest)
         if before is not None and not before.startswith(FILES):
-            self.warnings.append(f"`{option}.…` replaces all of the `{flag.name}` at {before}; vLLM does not merge them, so write all keys in one way")
-        for name in [name for name in self.found_at if name.startswith(f"{dest}.")]:
-            del self.found_at[name]
+            self.warn(f"`{option}.…` replaces all of the `{flag.name}` at {before}; vLLM does not merge them, so write all keys in one way")
         self.values[dest] = value
         self.found_at[dest] = first
-        self.found_at.update({f"{dest}.{key}": place for key, place in where.items()})
+        self.members[dest] = where
 
     def put_speculative(self) -> None:
         """`--spec-method`, `--spec-model` and `--spec-tokens` are keys of the speculative option; its keys with dashes are those with underscores."""
@@ -347,10 +376,10 @@ class _Reading:
 
     def put_model(self) -> None:
         """The words that are no option's: after `vllm serve` the first is the model."""
-        (model, place), *others = self.loose
+        (model, place, _), *others = self.loose
         stated = self.found_at.get("model")
         if not self.command.serve:
-            self.warnings.append(
+            self.warn(
                 f"{quoted(model)} ({place}) is not read: only `vllm serve` takes the model without `--model`"
                 + ("" if stated else ", so vLLM's default model would be served; write `--model`")
             )
@@ -359,8 +388,8 @@ class _Reading:
         else:
             self.values["model"] = model
             self.found_at["model"] = place
-        for word, where in others:
-            self.fault(where, f"{quoted(word)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away")
+        for _, where, shown in others[:MAX_FAULTS]:
+            self.fault(where, f"{quoted(shown)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away")
 
     # flags that are not there
 
@@ -374,8 +403,10 @@ class _Reading:
         if equals or (flag is not None and flag.constant is not None):
             return at
         most = len(words) if flag is not None and flag.nargs == "+" else 1
-        hidden = not SECRET.isdisjoint(key.strip("-").split("-"))
-        needs_model = flag is None and not hidden and self.command.serve and not self.loose and "model" not in self.values and "--model" not in words
+        hidden = is_secret(key)
+        if hidden and at < len(words) and not self.is_value(words[at]):
+            return at + self.may_be_secret(words, at)
+        needs_model = flag is None and not hidden and self.command.serve and not self.loose and "model" not in self.values and not self.names_model
         while most and at < len(words) and self.is_value(words[at]) and not (needs_model and at + 1 == len(words)):
             most -= 1
             at += 1
@@ -385,17 +416,20 @@ class _Reading:
         """Say that a flag is not there, and which releases have it; the flag as those have it."""
         release = self.table.release
         other = elsewhere(key, release)
+        if len(self.warnings) >= MAX_WARNINGS and other is not None:
+            self.unsaid += 1
+            return other[0]
         if other is not None:
             flag, first, last = other
             span = f"only {first} has it" if first == last else f"{first} to {last} have it"
-            self.warnings.append(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
+            self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
             return flag
         if key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
             short = key.rstrip("0123456789")
             self.fault(place, f"{quoted(shown)} is no flag; write `{short} {key[len(short) :]}`")
             return None
-        near = nearest(key, self.table.spellings, NEAR) if len(self.warnings) < MAX_NEAREST else ""
-        self.warnings.append(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
+        near = nearest(key, self.table.spellings, NEAR) if len(self.warnings) < MAX_WARNINGS else ""
+        self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
         return None
 
     # the file of --config
@@ -421,7 +455,7 @@ class _Reading:
             where = at(f"{self.pointer.removesuffix('/args')}/files", name)
             self.faults.extend(Misfit(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults)
             return rest, rest_places
-        added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warnings=self.warnings)
+        added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
         serve = self.command.serve
         model = serve and bool(rest) and not rest[0].startswith("-")
         if serve and not model and "--model" not in added and not any(word == "--model" or word.startswith("--model=") for word in rest):
@@ -430,6 +464,18 @@ class _Reading:
             self.fault(place, f"with those of {quoted(name)} there are more than the {MAX_WORDS} words that are read")
             return rest, rest_places
         return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
+
+    def places(self) -> dict[str, str]:
+        """Where each option stands, and each key of those that are dotted."""
+        keys = {f"{dest}.{key}": place for dest, where in self.members.items() for key, place in where.items()}
+        return keys | self.found_at
+
+    def warn(self, message: str) -> None:
+        """Add a warning; those beyond the first are counted."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(message)
+        else:
+            self.unsaid += 1
 
     def fault(self, place: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:

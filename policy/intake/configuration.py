@@ -32,7 +32,7 @@ class Configuration:
     `stated` is the document, with what the release renames renamed. `model_type` is None where nothing tells it; `kind` is what is known of its class.
     """
 
-    __slots__ = ("_text", "_whole", "kind", "model_type", "stated", "tables")
+    __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "stated", "tables")
 
     def __init__(self, stated: Mapping[str, Any], tables: Tables, model_type: str | None = None) -> None:
         for name, renamed in tables.constants.get("config_attribute_renames", {}).items():
@@ -45,6 +45,7 @@ class Configuration:
         if isinstance(flattened, Mapping):
             stated = {**flattened, **{name: item for name, item in stated.items() if name != self.kind.flattens}}
         self.stated = stated
+        self._found: dict[str, Any] = {}
         self._text: Configuration | None = None
         self._whole = False
 
@@ -137,10 +138,13 @@ class Configuration:
         return known[question]
 
     def _fresh(self, stored: str, formula: Any) -> Any:
-        try:
-            return compute(formula, self._raw, self.stated, self.tables.legacy_layer_types)
-        except Incomputable:
-            return self._raw(stored)
+        """What a formula computes, once for a document: some take a while, and are asked for by several facts."""
+        if stored not in self._found:
+            try:
+                self._found[stored] = compute(formula, self._raw, self.stated, self.tables.legacy_layer_types)
+            except Incomputable:
+                self._found[stored] = self._raw(stored)
+        return self._found[stored]
 
 
 def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> dict[str, Any]:

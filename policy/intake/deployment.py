@@ -6,12 +6,14 @@ Owns the members of ``deployment`` and of ``environment``, and every fault in th
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
 
-from policy.errors import Misfit, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
 from policy.intake.derived import ASSUMED
+from policy.masking import is_secret
 
 MEMBERS: Final = ("args", "env", "model_configs", "files", "environment")
 MAX_MODELS: Final = 64
@@ -96,7 +98,10 @@ def _read_args(args: object, pointer: str, faults: list[Misfit]) -> list[str] | 
         faults.append(Misfit(pointer, f'{quoted(args)} is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`'))
         return []
     if not all(type(word) is str for word in args):
-        faults.extend(Misfit(f"{pointer}/{n}", f"{quoted(word)} is no text; write it in quotes") for n, word in enumerate(args[:4096]) if type(word) is not str)
+        wrong = (n for n, word in enumerate(args) if type(word) is not str)
+        faults.extend(
+            Misfit(f"{pointer}/{n}", f"{_shown(args[n], args[n - 1] if n else '')} is no text; write it in quotes") for n in islice(wrong, MAX_FAULTS)
+        )
         return []
     return args
 
@@ -114,9 +119,14 @@ def _read_texts(document: object, pointer: str, what: str, most: int, faults: li
     for name, text in document.items():
         if type(text) is str:
             found[name] = text
-        elif text is not None:
-            faults.append(Misfit(at(pointer, name), f"{quoted(text)} is no text; write it in quotes"))
+        elif text is not None and len(faults) < MAX_FAULTS:
+            faults.append(Misfit(at(pointer, name), f"{_shown(text, name)} is no text; write it in quotes"))
     return found
+
+
+def _shown(value: object, name: object) -> str:
+    """A value for a message, unless what stands before it names a secret."""
+    return "the value" if isinstance(name, str) and is_secret(name) else quoted(value)
 
 
 def read_model_configs(document: object, pointer: str, faults: list[Misfit]) -> dict[str, dict[str, Any]]:

@@ -16,17 +16,20 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from policy.intake.tables import MODELS, releases
+from policy.masking import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SECRET: Final = frozenset({"key", "keys", "token", "password", "secret", "credentials"})
+OPEN: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
+"""Options that take anything, credentials too: an address with a password, settings of a plugin or a loader."""
+SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
 NEGATIVE: Final = re.compile(r"-\d+")
 
 
@@ -111,6 +114,7 @@ def flags(release: str) -> Flags:
     return Flags(release, rows)
 
 
+@lru_cache(maxsize=1024)
 def elsewhere(word: str, release: str) -> tuple[Flag, str, str] | None:
     """A flag of another release by a spelling of its own, with the first and the last release that have it; the nearest release counts."""
     order = releases()
@@ -146,7 +150,7 @@ def _flag(dest: str, row: Mapping[str, Any], *, says: bool = True) -> Flag:
         choices=tuple(row["choices"]) if "choices" in row else None,
         members=_members(row),
         dashes=row.get("dashes", False),
-        secret=row["kind"] == "text" and not SECRET.isdisjoint(dest.split("_")),
+        secret=dest in OPEN or (row["kind"] in SECRET_KINDS and is_secret(dest)),
     )
 
 

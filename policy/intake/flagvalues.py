@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from policy.intake.flags import Flag
 
 HUMAN: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
-SUFFIXED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII)
+SUFFIXED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
+"""A string of JSON, to be left as it is, or a number with a suffix. A string that is not closed goes to the end, so that none is read twice."""
 POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
@@ -134,6 +135,12 @@ def _human_or_auto(text: str) -> int:
     return -1 if text.strip().lower() in {"-1", "auto"} else human(text)
 
 
+def _device(text: str) -> int | str:
+    """A device's number, or its name."""
+    name = text.strip()
+    return int(name) if name.isdecimal() and len(name) <= SHOWN else name
+
+
 def _json(text: str) -> Any:
     try:
         return read_json(text.encode())
@@ -176,5 +183,5 @@ READERS: Final[Mapping[str, Callable[[str], Any] | None]] = {
     "json": _json,
     "object": _object,
     "json-or-text": _json_or_text,
-    "devices": lambda text: [int(part) if part.isdecimal() else part for part in map(str.strip, text.split(","))],
+    "devices": lambda text: list(map(_device, text.split(","))),
 }

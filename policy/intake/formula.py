@@ -10,10 +10,13 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-LONGEST: Final = 10_000
+LONGEST: Final = 1024
 """No configuration has more layers; a longer list would come from nonsense in `config.json`."""
-ROUNDS: Final = 50_000
+ROUNDS: Final = 20_000
 """How many rounds the loops of one formula may take together."""
+PER_ROUND: Final = 16
+"""How many items of a list are looked through or copied in the time of one round."""
+MOST_PREPARED: Final = 10_000
 
 EMPTY: Final[Mapping[str, Any]] = {}
 Key = Callable[[str], Any]
@@ -45,7 +48,7 @@ def compute(formula: Any, key: Key, stated: Mapping[str, Any] = EMPTY, legacy: M
         return formula
     known = _prepared.get(id(formula))
     if known is None or known[0] is not formula:
-        if len(_prepared) >= LONGEST:
+        if len(_prepared) >= MOST_PREPARED:
             _prepared.clear()
         known = _prepared[id(formula)] = (formula, compiled(formula))
     return run(known[1], Scope(stated, key, legacy))
@@ -98,6 +101,10 @@ def compiled(formula: Any) -> Compiled:
             return _called(MANY[word], [compiled(part) for part in parts])
         case ["get", holder, str(name), default]:
             return _called(lambda found, other: found.get(name, other), [compiled(holder), compiled(default)])
+        case ["in" | "not in" as word, item, items]:
+            return _search(compiled(item), compiled(items), found=word == "in")
+        case ["list", items]:
+            return _copy(compiled(items))
         case [str(word), one, other] if word in TWO:
             return _pair(TWO[word], one, other)
         case [str(word), one] if word in ONE:
@@ -127,12 +134,35 @@ def _joined(parts: list[Compiled], *, until: bool) -> Compiled:
     return joined
 
 
+def _charge(scope: Scope, rounds: int) -> None:
+    """Count rounds; beyond all that a formula may take it cannot be computed."""
+    scope.rounds += rounds
+    if scope.rounds > ROUNDS:
+        raise Incomputable("too many rounds")
+
+
+def _search(item: Compiled, items: Compiled, *, found: bool) -> Compiled:
+    def search(scope: Scope, each: Any) -> bool:
+        wanted, known = item(scope, each), items(scope, each)
+        _charge(scope, len(known) // PER_ROUND)
+        return (wanted in known) is found
+
+    return search
+
+
+def _copy(items: Compiled) -> Compiled:
+    def copy(scope: Scope, each: Any) -> list[Any]:
+        found = items(scope, each)
+        _charge(scope, len(found) // PER_ROUND)
+        return list(found)
+
+    return copy
+
+
 def _loop(items: Compiled, each_of: Compiled, *, keep: bool) -> Compiled:
     def loop(scope: Scope, each: Any) -> list[Any]:
         found = items(scope, each)
-        scope.rounds += len(found)
-        if scope.rounds > ROUNDS:
-            raise Incomputable("too many rounds")
+        _charge(scope, len(found))
         if keep:
             return [item for item in found if each_of(scope, item)]
         return [each_of(scope, item) for item in found]
@@ -181,18 +211,14 @@ def _product(one: Any, other: Any) -> Any:
     return one * other
 
 
-def _contains(item: Any, items: Any) -> bool:
-    return item in items
-
-
 TWO: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add, "-": operator.sub, "*": _number(_product), "%": _number(operator.mod), "//": _number(operator.floordiv),
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "in": _contains, "not in": lambda item, items: item not in items, "at": operator.getitem, "first": _first,
+    "at": operator.getitem, "first": _first,
     "starts": str.startswith, "ends": str.endswith,
 }  # fmt: skip
 ONE: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "bool": bool, "dict": dict, "int": int, "len": len, "list": list, "lower": str.lower, "not": operator.not_,
+    "bool": bool, "dict": dict, "int": int, "len": len, "lower": str.lower, "not": operator.not_,
 }  # fmt: skip
 MANY: Final[Mapping[str, Callable[..., Any]]] = {"range": _range, "min": min, "max": max}
 

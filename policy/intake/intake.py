@@ -5,12 +5,13 @@ Owns the order: arguments, models' configurations, derivation, facts; and the pr
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from policy.decision import Sourced
-from policy.errors import Misfit, RequestInvalid, at, listed
+from policy.errors import Misfit, RequestInvalid, at, quoted
 from policy.facts import Facts, as_sent
 from policy.intake.arguments import below, read_options
 from policy.intake.derivation import VARIABLE, derive
@@ -23,6 +24,7 @@ from policy.intake.shell import MAX_WORDS
 from policy.intake.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
 from policy.intake.tables import tables
 from policy.intake.target import read_target
+from policy.masking import masked
 from policy.vocabulary import INDEX, ancestors
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ BELOW: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.ite
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
+MAX_NAME: Final = 1024
+SHOWN: Final = 8
+"""How many of the models that are given a message names."""
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
 """The model that every release serves where nobody names one."""
 
@@ -143,8 +148,13 @@ def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
 
 
 def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
-    """The JSON pointer of a model's configuration; of the deployment itself where there is no place for configurations."""
-    return pointer if deployment.models_at is None else at(deployment.models_at, name)
+    """The JSON pointer of a model's configuration; of the deployment itself where there is no place for configurations.
+
+    A name with a password in it is left out.
+    """
+    if deployment.models_at is None:
+        return pointer
+    return at(deployment.models_at, name) if masked(name) == name else deployment.models_at
 
 
 def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> CommandLine:
@@ -179,7 +189,13 @@ class _Models:
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
-        """The configuration of a model that is needed; an empty one where it is missing."""
+        """The configuration of a model that is needed; an empty one where it is missing.
+
+        Raises:
+            RequestInvalid: the name is too long to be one. Every fact repeats it.
+        """
+        if len(name) > MAX_NAME:
+            raise RequestInvalid([Misfit(self._pointer, f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are taken")])
         found = self.known(name)
         if found is None:
             name = self._names.get(name, name)
@@ -214,11 +230,12 @@ class _Models:
             raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
 
     def _needed(self, name: str) -> Misfit:
-        said = f"the config.json of `{name}` is needed, under the name that the arguments give it"
+        said = f"the config.json of {quoted(name)} is needed, under the name that the arguments give it"
         if self._deployment.models_at is None:
             said += '; a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
         elif self._configs:
-            said += f"; given: {listed(self._configs)}"
+            more = f" and {len(self._configs) - SHOWN} more" if len(self._configs) > SHOWN else ""
+            said += f"; given: {', '.join(map(quoted, islice(self._configs, SHOWN)))}{more}"
         return Misfit(_pointer_of_model(name, self._deployment, self._pointer), said)
 
 

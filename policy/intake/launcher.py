@@ -7,13 +7,13 @@ words is for `arguments`; what a shell's text means is for `shell`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
 from policy.errors import Misfit, quoted
 from policy.intake.commandline import CommandLine
-from policy.intake.shell import ASSIGNMENT, MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
+from policy.intake.shell import ASSIGNMENT, MAX_TEXT, MAX_WORDS, BadShell, Budget, Unknown, known, split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +83,9 @@ DEPTH: Final = 4
 MODEL: Final = re.compile(r"[A-Z0-9]")
 
 
+Variables: TypeAlias = "Mapping[str, str | None]"
+
+
 class _Found(Struct, frozen=True, gc=False):
     words: list[str]
     places: list[str]
@@ -100,11 +103,12 @@ def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, 
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         faults.append(Misfit(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
         return CommandLine()
-    read = [known(word, env) for word in words] if "$" in "".join(words) else list(words)
-    if not read or read[0].startswith("-"):
-        return CommandLine(read, list(places))
+    budget = Budget()
     try:
-        found = _vllm(read, list(places), env, {}, 0)
+        read = [known(word, env, budget) for word in words] if any("$" in word for word in words) else list(words)
+        if not read or read[0].startswith("-"):
+            return CommandLine(read, list(places))
+        found = _vllm(read, list(places), env, {}, 0, budget)
     except BadShell as error:
         faults.append(Misfit(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
@@ -118,8 +122,9 @@ def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, 
 
 def read_text(text: str, env: Mapping[str, str | None], faults: list[Misfit], pointer: str, place: str = "args") -> CommandLine:
     """The same for a command in one text, as typed in a shell; every word has the same place."""
+    budget = Budget()
     try:
-        commands = split(text, env)
+        commands = split(text, env, budget=budget)
     except BadShell as error:
         faults.append(Misfit(pointer, f"not a shell's command: {error}"))
         return CommandLine()
@@ -127,7 +132,7 @@ def read_text(text: str, env: Mapping[str, str | None], faults: list[Misfit], po
         command = commands[0]
         return CommandLine(command.words, [place] * len(command.words), command.env)
     try:
-        found = _in_script(commands, place, env, 0)
+        found = _in_script(commands, place, env, 0, budget)
     except BadShell as error:
         faults.append(Misfit(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
@@ -143,13 +148,14 @@ def starts_vllm(words: Sequence[str]) -> bool:
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return False
     try:
-        return _vllm(list(words), [""] * len(words), {}, {}, 0) is not None
+        return _vllm(list(words), [""] * len(words), {}, {}, 0, Budget()) is not None
     except BadShell:
         return False
 
 
-def _vllm(words: list[str], places: list[str], env: Mapping[str, str | None], own: dict[str, str | None], depth: int) -> _Found | None:
-    """Where vLLM's words begin; None where the words do not start it."""
+def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: Budget) -> _Found | None:
+    """Where vLLM's words begin; None where the words do not start it. `given` is what the command before them has set, and is not changed."""
+    own = given
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
@@ -159,13 +165,16 @@ def _vllm(words: list[str], places: list[str], env: Mapping[str, str | None], ow
         if PYTHON.fullmatch(program):
             return _python(words, places, own, at + 1)
         if program in SHELLS:
-            return _shell(words, places, {**env, **own}, own, at + 1, depth)
-        if program == "env":
-            at = _past_env(words, at + 1, own)
-        elif program in STARTERS or program.endswith(".sh"):
+            budget.copy(len(env) + len(own))
+            return _shell(words, places, {**env, **own}, own, at + 1, depth, budget)
+        is_script = program in STARTERS or program.endswith(".sh")
+        if program == "env" or (at == 0 and not is_script and ASSIGNMENT.match(program)):
+            if own is given:
+                budget.copy(len(given))
+                own = given.copy()
+            at = _past_env(words, at + (program == "env"), own)
+        elif is_script:
             at = next((later for later in range(at + 1, end) if _is_program(words[later])), end)
-        elif at == 0 and ASSIGNMENT.match(program):
-            at = _past_env(words, at, own)
         else:
             return None
     return None
@@ -217,7 +226,7 @@ def _python(words: list[str], places: list[str], own: dict[str, str | None], at:
     return None
 
 
-def _shell(words: list[str], places: list[str], env: Mapping[str, str | None], own: dict[str, str | None], at: int, depth: int) -> _Found | None:
+def _shell(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: Budget) -> _Found | None:
     """The script of `sh -c`, with the words after it as its arguments; a script in a file may start the program that it is given."""
     while at < len(words) and words[at][:1] in {"-", "+"}:
         word = words[at]
@@ -227,19 +236,22 @@ def _shell(words: list[str], places: list[str], env: Mapping[str, str | None], o
                 at += 1
             if at == len(words) or depth == DEPTH:
                 return None
-            found = _in_script(split(words[at], env, words[at + 1 :]), places[at], env, depth)
-            return found if found is None else _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings)
+            found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
+            if found is None:
+                return None
+            budget.copy(len(own) + len(found.env))
+            return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings)
         if word in {"-o", "+o", "-O", "--rcfile", "--init-file"} or (word.endswith("o") and not word.startswith("--")):
             at += 1
     later = next((index for index in range(at + 1, len(words)) if _is_program(words[index])), None)
-    return _vllm(words[later:], places[later:], env, own, depth + 1) if later is not None and depth < DEPTH else None
+    return _vllm(words[later:], places[later:], env, own, depth + 1, budget) if later is not None and depth < DEPTH else None
 
 
-def _in_script(commands: list[Command], place: str, env: Mapping[str, str | None], depth: int) -> _Found | None:
+def _in_script(commands: list[Command], place: str, env: Mapping[str, str | None], depth: int, budget: Budget) -> _Found | None:
     """The command of a script that starts vLLM; the first counts."""
     started = []
     for command in commands:
-        found = _vllm(command.words, [place] * len(command.words), env, dict(command.env), depth + 1)
+        found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
         if found is not None:
             started.append(found)
     if len(started) > 1:

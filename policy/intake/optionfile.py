@@ -15,11 +15,12 @@ from policy.releases import series
 from policy.source import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from policy.intake.flags import Flags
 
 MAX_FILE: Final = 256 * 1024
+MAX_NAME: Final = 1024
 FALSE_SINCE: Final = (0, 28)
 """From this series on a false boolean is read, but by the server's module alone: `vllm serve` asks its outer parser, which has none of the flags."""
 
@@ -37,6 +38,8 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
     """
     if not name.endswith((".yaml", ".yml")):
         raise NotInFiles(f"{quoted(name)} is no `.yaml` or `.yml` file, and vLLM takes no other")
+    if len(name) > MAX_NAME:
+        raise NotInFiles(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
     text = files.get(name)
     if type(text) is not str:
         raise NotInFiles(f"the text of {quoted(name)} is not given; put it into `files` under this name{nearest(name, files)}")
@@ -46,8 +49,8 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
     return document
 
 
-def told(document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warnings: list[str]) -> tuple[list[str], list[str]]:
-    """The words of a file, and the place of each: `place`, a slash and the key. What vLLM drops is a warning."""
+def told(document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warn: Callable[[str], None]) -> tuple[list[str], list[str]]:
+    """The words of a file, and the place of each: `place`, a slash and the key. What vLLM drops is said to `warn`."""
     words: list[str] = []
     places: list[str] = []
     for key, value in document.items():
@@ -59,7 +62,7 @@ def told(document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, 
             else:
                 instead = f"--no-{dashed('--' + key)[2:]}"
                 advice = f"; write `{instead[2:]}: true`" if instead in table.exact else ""
-                warnings.append(f"`{key}: false` in {quoted(place)} is not read by vLLM{advice}")
+                warn(f"{quoted(f'{key}: false')} in {quoted(place)} is not read by vLLM{advice}")
         words += found
         places += [f"{place}/{key}"] * len(found)
     return words, places

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from policy.errors import QUOTED
 from policy.intake.configuration import Configuration, architectures_stated
 from policy.intake.deployment import PLATFORMS
 from policy.intake.formula import Incomputable, compute
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 FILE: Final = "file "
 MOST: Final = 64
 """How many of a document's architectures are looked at; no model has more than a few."""
+SHOWN: Final = 8
+"""How many of them a message shows."""
 BACKEND: Final = "transformers"
 POOLED: Final = {"embed": "EmbeddingModel", "classify": "ForSequenceClassification"}
 """Conversion → the ending of the Transformers backend's class for it; every other is for text generation."""
@@ -224,7 +227,7 @@ class _Resolution:
             if backend is not None:
                 return self._known(backend), backend
             if "auto_map" not in self.configuration.stated:
-                raise Unsupported(f"The Transformers implementation of {self.architectures[0]!r} is not compatible with vLLM.")
+                raise Unsupported(f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} is not compatible with vLLM.")
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
         fallback = self._backend() if unknown and self.asked.model_impl == "auto" else None
         if fallback is not None and convert in {None, "none"}:
@@ -270,10 +273,13 @@ class _Resolution:
         return name + (POOLED.get(task or "", "ForCausalLM") if runner == "pooling" else "ForCausalLM")
 
     def _refusal(self) -> str:
+        """What vLLM says; of names that are longer than any class's, or too many, only the beginning."""
+        shown = [architecture[:QUOTED] for architecture in self.architectures[:SHOWN]]
+        more = f" and {len(self.architectures) - SHOWN} more" if len(self.architectures) > SHOWN else ""
         for architecture in self.architectures:
             if architecture in self.tables.previously:
                 return f"Model architecture {architecture} was supported in vLLM until v{self.tables.previously[architecture]}, and is not supported anymore."
             if architecture in self.tables.out_of_tree:
                 plugin = self.tables.out_of_tree[architecture]
                 return f"Model architecture {architecture} is not supported in-tree anymore. Please install the plugin at {plugin}"
-        return f"Model architectures {list(self.architectures)} are not supported for now."
+        return f"Model architectures {shown}{more} are not supported for now."

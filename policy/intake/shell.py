@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 MAX_TEXT: Final = 1_000_000
 MAX_WORDS: Final = 4096
+MAX_FILLED: Final = 1 << 16
+MAX_COPIED: Final = 1 << 16
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 PLAIN: Final = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
-OPERATORS: Final = re.compile(r"&&|\|\||;;|\|&|[;&|\n()]")
+OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
+BLANKS: Final = re.compile(r"[^\S\n]+")
+BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
-TOO_LONG: Final = f"with its variables filled in, the text is longer than the {MAX_TEXT} characters that are read"
+TOO_LONG: Final = f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"
+TOO_MANY: Final = f"its commands have more than the {MAX_COPIED} variables in all that are read"
 _ASKED: Final = frozenset("#?$!-0123456789")
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 
@@ -39,15 +44,49 @@ class Unknown(str):
     __slots__ = ()
 
 
+class Budget(Struct, gc=False):
+    """What reading one command may still take, with all scripts within scripts.
+
+    A variable can be used often and scripts can run scripts, so that each bound on a single text would be multiplied.
+    """
+
+    words: int = MAX_WORDS
+    filled: int = MAX_FILLED
+    copied: int = MAX_COPIED
+
+    def add_word(self) -> None:
+        """Count one word. Raises BadShell beyond the last."""
+        self.words -= 1
+        if self.words < 0:
+            raise BadShell(f"more than the {MAX_WORDS} words that are read")
+
+    def fill(self, size: int) -> None:
+        """Count the characters of a variable's value. Raises BadShell beyond the last."""
+        self.filled -= size
+        if self.filled < 0:
+            raise BadShell(TOO_LONG)
+
+    def copy(self, count: int) -> None:
+        """Count variables that are copied for a command. Raises BadShell beyond the last."""
+        self.copied -= count
+        if self.copied < 0:
+            raise BadShell(TOO_MANY)
+
+
 class Command(Struct, frozen=True, gc=False):
-    """One simple command: its words, without the assignments before it, and the variables as they are for it."""
+    """One simple command: its words, without the assignments before it, and the variables as they are for it.
+
+    Commands share ``env`` where nothing is set between them; it is not to be changed.
+    """
 
     words: list[str]
     env: dict[str, str | None]
 
 
-def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = ()) -> list[Command]:
+def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (), budget: Budget | None = None) -> list[Command]:
     """The commands of a text in their order; `env` has the variables around it, None for one that is there but not known, `arguments` are `$0`, `$1` ….
+
+    A text that is part of a larger one shares its `budget`.
 
     `A=b` sets a variable for what follows in the text, `export A=b` for its commands too, `A=b command` for that command alone; a Command's `env` has
     what the text itself sets for the command, and nothing else.
@@ -55,26 +94,27 @@ def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (
     nobody sets, `$(…)`, `` `…` `` and any other `${…}` give an Unknown.
 
     Raises:
-        BadShell: a quote, a bracket or a here-document that does not end, or more words than are read.
+        BadShell: a quote, a bracket or a here-document that does not end, or more words or values than are read.
     """
     if len(text) > MAX_TEXT:
         raise BadShell(f"{len(text)} characters are more than the {MAX_TEXT} that are read")
-    return _Reader(text, env, arguments).commands()
+    return _Reader(text, env, arguments, budget or Budget()).commands()
 
 
 class _Reader:
     """One pass over the text; `parts` is the word that is being read, None between words."""
 
-    def __init__(self, text: str, env: Mapping[str, str | None], arguments: Sequence[str]) -> None:
+    def __init__(self, text: str, env: Mapping[str, str | None], arguments: Sequence[str], budget: Budget) -> None:
         self.text = text
         self.arguments = arguments
         self.around = env
+        self.budget = budget
         self.set: dict[str, str | None] = {}
-        self.exported = set(env)
+        self.exported: set[str] = set()
         self.all_exported = False
+        self.passed: dict[str, str | None] = {}
+        self.is_shared = False
         self.at = 0
-        self.count = 0
-        self.size = 0
         self.parts: list[str] | None = None
         self.unknown = False
         self.vanishing = False
@@ -122,9 +162,9 @@ class _Reader:
             else:
                 self.put("#")
                 self.at += 1
-        elif character != "\n" and character.isspace():
+        elif (blanks := BLANKS.match(text, self.at)) is not None:
             self.end_word()
-            self.at += 1
+            self.at = blanks.end()
         elif (direction := REDIRECTION.match(text, self.at)) is not None:
             self.redirect(direction.group(), direction.end())
         else:
@@ -193,18 +233,15 @@ class _Reader:
         for index, argument in enumerate(self.arguments[1:]):
             if index:
                 self.end_word()
-            self.size += len(argument)
-            if self.size > MAX_TEXT:
-                raise BadShell(TOO_LONG)
+            self.budget.fill(len(argument))
             self.put(argument, bare=False)
 
     def bracket(self, start: int, opens: str, closes: str) -> int:
         depth = 0
-        for at in range(start, len(self.text)):
-            character = self.text[at]
-            depth += (character == opens) - (character == closes)
+        for found in BRACKETS[opens].finditer(self.text, start):
+            depth += -1 if found.group() == closes else 1
             if not depth:
-                return at + 1
+                return found.end()
         raise BadShell(f"the bracket `{opens}` at character {start + 1} is not closed; close it")
 
     def braced(self, inner: str) -> str | None:
@@ -237,9 +274,7 @@ class _Reader:
             self.put(written, bare=False)
             self.unknown = True
             return
-        self.size += len(value)
-        if self.size > MAX_TEXT:
-            raise BadShell(TOO_LONG)
+        self.budget.fill(len(value))
         if inside:
             self.put(value, bare=False)
             return
@@ -265,9 +300,7 @@ class _Reader:
         vanishes, self.vanishing = self.vanishing and not word, False
         if vanishes:
             return
-        self.count += 1
-        if self.count > MAX_WORDS:
-            raise BadShell(f"more than the {MAX_WORDS} words that are read")
+        self.budget.add_word()
         assignment = ASSIGNMENT.match(word) if self.bare and not self.words else None
         if assignment is not None:
             self.mine[assignment.group(1)] = None if self.unknown else word[assignment.end() :]
@@ -278,21 +311,45 @@ class _Reader:
         """Close a command."""
         self.end_word()
         words, mine = self.words, self.mine
+        if not words and not mine:
+            return
         self.words, self.mine = [], {}
         if not words:
-            self.set.update(mine)
+            for name, value in mine.items():
+                self.give(name, value)
         elif words[0] in {"export", "declare", "readonly", "typeset"}:
-            for word in words[1:]:
-                assignment = ASSIGNMENT.match(word)
-                if assignment is not None:
-                    self.set[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
-                if words[0] == "export" or "-x" in words:
-                    self.exported.add(assignment.group(1) if assignment else word)
+            self.declare(words)
         elif words[0] == "set" and ("-a" in words or "allexport" in words):
-            self.all_exported = True
+            self.budget.copy(len(self.set))
+            self.all_exported, self.passed, self.is_shared = True, dict(self.set), False
+        elif mine:
+            self.budget.copy(len(self.passed) + len(mine))
+            self.found.append(Command(words, {**self.passed, **mine}))
         else:
-            passed = self.set if self.all_exported else {name: value for name, value in self.set.items() if name in self.exported}
-            self.found.append(Command(words, {**passed, **mine}))
+            self.is_shared = True
+            self.found.append(Command(words, self.passed))
+
+    def declare(self, words: list[str]) -> None:
+        """`export A=b` and its like."""
+        exports = words[0] == "export" or "-x" in words
+        for word in words[1:]:
+            assignment = ASSIGNMENT.match(word)
+            name = assignment.group(1) if assignment is not None else word
+            if exports:
+                self.exported.add(name)
+            if assignment is not None:
+                self.give(name, None if type(word) is Unknown else word[assignment.end() :])
+            elif exports and name in self.set:
+                self.give(name, self.set[name])
+
+    def give(self, name: str, value: str | None) -> None:
+        """Set a variable, for the commands that follow too where it is exported."""
+        self.set[name] = value
+        if self.all_exported or name in self.exported or name in self.around:
+            if self.is_shared:
+                self.budget.copy(len(self.passed))
+                self.passed, self.is_shared = self.passed.copy(), False
+            self.passed[name] = value
 
     def redirect(self, operator: str, end: int) -> None:
         """Leave out a redirection with its file; a here-document is a fault."""
@@ -318,11 +375,16 @@ class _Reader:
         self.words = words
 
 
-def known(text: str, env: Mapping[str, str | None]) -> str:
-    """A text with Kubernetes' `$(NAME)` filled in; `$$` escapes it, a name that nobody sets stays as it was written, one not known makes an Unknown."""
+def known(text: str, env: Mapping[str, str | None], budget: Budget | None = None) -> str:
+    """A text with Kubernetes' `$(NAME)` filled in; `$$` escapes it, a name that nobody sets stays as it was written, one not known makes an Unknown.
+
+    Raises:
+        BadShell: the values have more characters than are read.
+    """
     if "$" not in text:
         return text
     unknown = False
+    budget = budget or Budget()
 
     def value(match: re.Match[str]) -> str:
         nonlocal unknown
@@ -333,6 +395,7 @@ def known(text: str, env: Mapping[str, str | None]) -> str:
             return match.group()
         filled = env[name]
         unknown = unknown or filled is None
+        budget.fill(len(filled or ""))
         return match.group() if filled is None else filled
 
     filled = KUBERNETES.sub(value, text)

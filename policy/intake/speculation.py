@@ -55,11 +55,12 @@ def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict
     verifier, methods = inner.get("verifier"), inner.get("proposal_methods")
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
     first = methods[0] if isinstance(methods, list) and methods else None
-    if not isinstance(name, str) or not isinstance(first, dict):
+    kind = config.get("speculators_model_type")
+    if not isinstance(name, str) or not isinstance(first, dict) or not isinstance(kind, str):
         return None
     brought = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
     keys = {key: value for key, value in brought.items() if value is not None}
-    return name, keys | {"num_speculative_tokens": first.get("speculative_tokens")}
+    return name, {"method": kind} | keys | {"num_speculative_tokens": first.get("speculative_tokens")}
 
 
 def read_speculation(options: Options) -> Speculation | None:

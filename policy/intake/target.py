@@ -140,5 +140,8 @@ def _runner_origin(options: Options, by_class: str) -> str:
 
 
 def _is_true(text: str | None) -> bool:
-    """A variable that vLLM reads as a whole number."""
-    return text is not None and text.strip().lstrip("+-").isdigit() and int(text) != 0
+    """A variable that vLLM reads as a whole number; one that is none is not true."""
+    try:
+        return text is not None and int(text) != 0
+    except ValueError:
+        return False

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import Misfit, RequestInvalid, listed, quoted
+from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, listed, quoted
 from policy.intake.manifests.reading import Node, Reading
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -103,9 +103,13 @@ def read_review(document: Any) -> Review:
     user = request.get("userInfo")
     for node in (user.get("username"), user.get("uid"), request.get("namespace"), request.get("name")):
         node.text()
-    for texts in (user.get("groups"), *(extra for _, extra in user.get("extra").members())):
-        for item in texts.items():
-            item.text()
+    if user.is_object():
+        _read_texts(user, "groups")
+    extra = user.get("extra")
+    for name in extra.value if extra.is_object() else ():
+        if len(faults) >= MAX_FAULTS:
+            break
+        _read_texts(extra, name)
     objects = request.get("object"), request.get("oldObject")
     for item in (*objects, request.get("options")):
         item.is_object()
@@ -126,6 +130,19 @@ def read_review(document: Any) -> Review:
     if faults:
         raise RequestInvalid(faults)
     return review
+
+
+def _read_texts(parent: Node, member: str) -> None:
+    """A member that is not a list of texts is a fault, at the first item that is none.
+
+    A ``Node`` repeats the names above it, so that only what has a fault gets one.
+    """
+    value = parent.value.get(member)
+    place = next((place for place, item in enumerate(value) if not isinstance(item, str | None)), None) if isinstance(value, list) else None
+    if place is not None:
+        Node(parent.reading, value[place], pointer=at(at(parent.pointer, member), place)).text()
+    elif not isinstance(value, list | None):
+        parent.get(member).items()
 
 
 def _needed(request: Node, member: str) -> str:

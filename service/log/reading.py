@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from sqlalchemy import select
 
-from policy.errors import Misfit, RequestInvalid, listed, quoted
+from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, listed, quoted
 from service.log.asking import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, NULL, RULE, TEXT, TEXTS, UNITS
 from service.log.record import Record, first_id, record
 from service.log.store import TABLE
@@ -74,7 +75,7 @@ def read_asked(parameters: Iterable[tuple[str, str]]) -> Asked:
     faults: list[Misfit] = []
     values: dict[str, Any] = {}
     for name, stated in read_query(parameters, FILTERS, faults).items():
-        for text in dict.fromkeys(stated):
+        for text in islice(dict.fromkeys(stated), MAX_FAULTS):
             values[name] = _value(name, text)
             if values[name] is None:
                 faults.append(Misfit("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))

@@ -69,3 +69,18 @@ def test_what_is_no_json_is_told_what_was_found(body: bytes, message: str) -> No
 def test_what_json_does_not_have_is_refused(body: bytes) -> None:
     with pytest.raises(NotJson):
         read_json(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (rb'["\"1e400', "not JSON: Input data was truncated"),
+        (rb'[1e400, "\"', "not JSON: a number that is too large (byte 1)"),
+        (rb'["\"1e400", 1e400, "', "not JSON: a number that is too large (byte 12)"),
+        (b'["\\', "not JSON: Input data was truncated"),
+    ],
+)
+def test_a_number_is_looked_for_outside_of_strings_and_an_unclosed_string_has_none(body: bytes, message: str) -> None:
+    with pytest.raises(NotJson) as raised:
+        read_json(body)
+    assert str(raised.value) == message

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.errors import RequestInvalid
+from policy.errors import MAX_FAULTS, RequestInvalid
 from policy.releases import Resolution
-from policy.request import MAX_UNKNOWN, read_request
+from policy.request import read_request
+from service.problems import problem_of
 
 if TYPE_CHECKING:
     from policy.policy import Policy
@@ -112,8 +113,8 @@ def test_faults_lie_below_the_place_of_the_request(policy: Policy) -> None:
 
 def test_a_flood_of_unknown_members_is_cut(policy: Policy) -> None:
     with pytest.raises(RequestInvalid) as raised:
-        read_request({"facts": {}, **{f"m{n}": n for n in range(MAX_UNKNOWN + 10)}}, policy.releases)
-    assert [fault.pointer for fault in raised.value.faults] == [f"/m{n}" for n in range(MAX_UNKNOWN)]
+        read_request({"facts": {}, **{f"m{n}": n for n in range(MAX_FAULTS + 10)}}, policy.releases)
+    assert [fault.pointer for fault in raised.value.faults] == [f"/m{n}" for n in range(MAX_FAULTS)]
 
 
 def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
@@ -125,3 +126,12 @@ def test_odd_characters_are_shown_escaped(policy: Policy) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {}, "explain": "a\x00\x1b[31m\ud800\u202eb"}, policy.releases)
     assert raised.value.faults[0].message == r"`a\x00\x1b[31m\ud800\u202eb` is neither `true` nor `false`"
+
+
+@pytest.mark.parametrize(("number", "more"), [(1, ""), (2, " (and 1 more)"), (MAX_FAULTS - 1, " (and 98 more)"), (5000, " (and at least 99 more)")])
+def test_a_problem_says_how_many_more_faults_there_are_as_far_as_they_were_looked_for(policy: Policy, number: int, more: str) -> None:
+    with pytest.raises(RequestInvalid) as raised:
+        read_request({"facts": {}, **{f"m{n}": n for n in range(number)}}, policy.releases)
+    problem = problem_of(raised.value)
+    assert len(problem.errors) == min(number, MAX_FAULTS)
+    assert problem.detail.endswith(more or "`beyond_verified`")

@@ -101,3 +101,20 @@ def test_every_fault_of_a_review_is_told_at_once(document: Any, faults: list[tup
     with pytest.raises(RequestInvalid) as found:
         read_review(document)
     assert [(fault.pointer, fault.message) for fault in found.value.faults] == faults
+
+
+def test_of_a_list_of_texts_the_first_item_that_is_none_is_a_fault() -> None:
+    user = {"groups": ["a", None, 1, 2], "extra": {"a/b": ["a", {}], "c": "a", "d": None, "e": ["a"]}}
+    with pytest.raises(RequestInvalid) as raised:
+        read_review({**KINDS, "request": {**LEGAL, "userInfo": user}})
+    assert [fault.pointer for fault in raised.value.faults] == [
+        "/request/userInfo/groups/2",
+        "/request/userInfo/extra/a~1b/1",
+        "/request/userInfo/extra/c",
+    ]
+
+
+def test_of_many_faulty_members_a_hundred_are_told() -> None:
+    with pytest.raises(RequestInvalid) as raised:
+        read_review({**KINDS, "request": {**LEGAL, "userInfo": {"extra": {f"a{n}": 1 for n in range(5000)}}}})
+    assert len(raised.value.faults) == 100

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,11 @@ import yaml
 
 from policy.cases import Case, read_cases, run_cases
 from policy.catalogue import load, unused_conditions
-from policy.errors import Fault, RequestInvalid, RulesInvalid
+from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
 from policy.folder import MAX_FILES, TEST_SUFFIX, Sources, default_folder, read_folder
 from policy.policy import Policy
 from policy.request import read_request
-from policy.source import MAX_BYTES, read_yaml
+from policy.source import MAX_BYTES, MAX_DIRECTIVES, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -303,3 +304,48 @@ def test_two_texts_cannot_pass_for_one() -> None:
     base = laid_over({}).rules
     moved = {**base, "upstream/example.yaml": base["upstream/example.yaml"] + "#"}
     assert load(Sources(moved)).revision != load(Sources(base)).revision
+
+
+MORE = f"more than {MAX_FAULTS} faults; what follows was not read"
+
+
+@pytest.mark.parametrize("number", [MAX_FAULTS, MAX_FAULTS + 1, 5000])
+def test_a_file_with_many_faults_is_read_up_to_the_hundredth(number: int) -> None:
+    unknown = "".join(f"a{n}: 1\n" for n in range(number))
+    text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
+    found = faults_of(laid_over({"upstream/example.yaml": text + unknown}))
+    assert len(found) == min(number, MAX_FAULTS + 1)
+    assert [fault.partition(": ")[2] for fault in found[MAX_FAULTS:]] == ([MORE] if number > MAX_FAULTS else [])
+
+
+def test_files_with_many_faults_are_read_up_to_the_hundredth() -> None:
+    files: dict[str, str | None] = {f"upstream/a{n}.yaml": "[1]" for n in range(150)}
+    found = faults_of(laid_over(files))
+    assert len(found) == MAX_FAULTS + 1
+    assert [fault for fault in found if fault.endswith(MORE)] == found[-1:]
+
+
+@pytest.mark.parametrize("vllm", [">=" + "9" * 5000, ">=0.22," * 100 + ">=0.22", ">=" + "1." * 3000 + "1"])
+def test_a_range_of_any_length_is_a_fault(vllm: str) -> None:
+    text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
+    found = faults_of(laid_over({"upstream/example.yaml": re.sub(r"(?m)vllm: .*$", f'vllm: "{vllm}"', text)}))
+    assert any("is no range of releases" in fault for fault in found)
+
+
+@pytest.mark.parametrize("separator", ["\n", "\r", "\u2028"])
+def test_many_directives_are_refused(separator: str) -> None:
+    text = separator.join(f"%TAG !a{n}! b" for n in range(MAX_DIRECTIVES + 1))
+    with pytest.raises(RulesInvalid, match=r"^a:1:1: more than 100 times `%TAG`; leave such directives out$"):
+        read_yaml(f"{text}{separator}--- a", "a")
+
+
+def test_a_known_release_of_any_length_is_a_fault() -> None:
+    found = faults_of(laid_over({"releases.yaml": f'known: ["{"9" * 5000}"]\ndefault: "0.22.0"\n'}))
+    assert any("is no final release" in fault for fault in found)
+
+
+def test_a_fact_with_a_slash_in_a_case_has_its_place() -> None:
+    path = "upstream/example_test.yaml"
+    text = (BROKEN / "base" / path).read_text().replace("{lora_config: {}}", "{a/b~c: 1}", 1)
+    [fault] = faults_of(laid_over({path: text}))
+    assert fault.startswith(f"{path}:3:50: unknown member `a/b~c`; legal: ")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
-from policy.intake.arguments import MATTER, below, read_options
+from policy.intake.arguments import MATTER, MAX_WARNINGS, below, read_options
 from policy.intake.commandline import CommandLine, Options
 from policy.intake.flags import elsewhere, flags
 from policy.intake.flagvalues import taken
@@ -419,7 +419,8 @@ def test_more_than_is_read_is_a_fault() -> None:
 
 def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
     options, faults = read(["m", *(f"--tensor-paralel-size{index}" for index in range(4000))])
-    assert (len(options.warnings), len(faults)) == (4000, 0)
+    assert (len(options.warnings), len(faults)) == (MAX_WARNINGS + 1, 0)
+    assert options.warnings[-1] == f"{4000 - MAX_WARNINGS} more warnings of the arguments are left out"
     assert len(read(["--runner", "pool"] * 2000)[1]) == MAX_FAULTS
     assert len(read(["m"] * 4000)[1]) == MAX_FAULTS
 

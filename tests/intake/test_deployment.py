@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.errors import Misfit
+from policy.errors import MAX_FAULTS, Misfit
 from policy.intake.deployment import MAX_FILES, MAX_MODELS, MAX_PLUGINS, MAX_VARIABLES, Deployment, Environment, read_deployment
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_there_is_only_so_much_of_anything(member: str, document: dict[str, Any]
 
 def test_of_many_unknown_members_and_words_only_the_first_are_named() -> None:
     assert len(read({f"x{n}": 1 for n in range(100)})[1]) == 32
-    assert len(read({"args": [1] * 10_000})[1]) == 4096
+    assert len(read({"args": [1] * 10_000})[1]) == MAX_FAULTS
 
 
 ORIGINS = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.shell import MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
+from policy.intake.shell import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 
@@ -102,13 +102,14 @@ def test_the_arguments_of_a_script_are_its_numbers_and_all_of_them() -> None:
         ("a <<EOF\nb\nEOF", "the here-document at character 3 is not read; write the command without it"),
         ("a " * (MAX_WORDS + 1), f"more than the {MAX_WORDS} words that are read"),
         ("a" * (MAX_TEXT + 1), f"{MAX_TEXT + 1} characters are more than the {MAX_TEXT} that are read"),
-        ("$A" * 11, f"with its variables filled in, the text is longer than the {MAX_TEXT} characters that are read"),
-        ("$@" * 11, f"with its variables filled in, the text is longer than the {MAX_TEXT} characters that are read"),
+        ("$A" * 11, f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"),
+        ("$@" * 11, f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"),
+        ("set -a;" + "".join(f"A{n}=1;b;" for n in range(1000)), f"its commands have more than the {MAX_COPIED} variables in all that are read"),
     ],
 )
 def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
     with pytest.raises(BadShell) as caught:
-        split(text, {"A": "x" * 100_000}, ["sh", "x" * 100_000])
+        split(text, {"A": "x" * (MAX_FILLED // 10)}, ["sh", "x" * (MAX_FILLED // 10)])
     assert str(caught.value) == said
 
 

@@ -92,11 +92,11 @@ def _interpolated(text: str | None, draft: Draft) -> str | None:
             return "$"
         name, how = found["name"] or found["bare"], found["how"] or ""
         if how.endswith("-"):
-            draft.note(f"`${{{name}}}` is taken to be its default; the shell or `.env` of whoever starts Compose may set another")
+            draft.note(f"{quoted(f'${{{name}}}')} is taken to be its default; the shell or `.env` of whoever starts Compose may set another")
             return str(found["text"])
         if how.endswith("+"):
             return ""
-        draft.note(f"`${{{name}}}` is set by the shell or `.env` of whoever starts Compose; its value is not known")
+        draft.note(f"{quoted(f'${{{name}}}')} is set by the shell or `.env` of whoever starts Compose; its value is not known")
         return found[0]
 
     return VARIABLE.sub(value, text)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import quoted
+from policy.errors import QUOTED, quoted
 from policy.intake import launcher, shell
 from policy.intake.commandline import Container
 from policy.intake.manifests import images
+from policy.masking import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policy.intake.manifests.reading import Node
 
-MAX_NOTES: Final = 100
+MAX_NOTES: Final = 32
+MORE: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
 
@@ -50,25 +52,37 @@ class Draft:
 
     def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
         """Append texts as a shell reads them once more, as arguments: blanks part words, quotes are taken away, variables are filled in."""
+        budget = shell.Budget()
+        size = sum(map(len, self.words))
         for place, text in texts:
-            if not self._is_short():
+            size += len(text)
+            if len(self.words) > shell.MAX_WORDS or size > shell.MAX_TEXT:
+                self._is_short()
                 return
             try:
-                first, *others = shell.split(f"{COMMAND} {text}", self.env)
+                first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
             except shell.BadShell as error:
                 self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
                 self.add(place, *text.split())
                 continue
             self.add(place, *first.words[1:])
+            if not self.takes_notes():
+                continue
             if others:
                 self.note(f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it")
             if any(isinstance(word, shell.Unknown) for word in first.words):
                 self.note(f"{place}: only a running shell knows all of {quoted(text)}")
 
     def note(self, message: str) -> None:
-        """Say something to the user, once; a hundred things at most."""
-        if len(self.notes) < MAX_NOTES:
+        """Say something to the user, once; so many things at most."""
+        if self.takes_notes():
             self.notes[message] = None
+        else:
+            self.notes[MORE] = None
+
+    def takes_notes(self) -> bool:
+        """Whether there is room for one more note."""
+        return len(self.notes) < MAX_NOTES
 
     def starts_vllm(self) -> bool:
         """Whether what is here so far starts vLLM: its command does, or it leaves the command to a known image and states arguments."""
@@ -85,12 +99,15 @@ class Draft:
         if not self._is_short():
             return
         version, unversioned = (installed, None) if installed is not None else images.release(self.image)
+        before = ""
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
-                self.note(f"{place}: {quoted(word)} is a template; only the rendered output tells its value")
+                shown = "the value" if is_secret(before) else quoted(word)
+                self.note(f"{place}: {shown} is a template; only the rendered output tells its value")
+            before = word
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
-                self.note(f"env.{name}: the value is a template; only the rendered output tells it")
+                self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output tells it")
         container = Container(
             path=self.node.path,
             words=self.words,
@@ -103,7 +120,7 @@ class Draft:
             files=self.files,
             notes=list(self.notes),
         )
-        self.node.reading.add(container, self.node.pointer)
+        self.node.reading.add(container, self.node)
 
     def _is_short(self) -> bool:
         """Whether the command can be read at all; a longer one is a fault."""

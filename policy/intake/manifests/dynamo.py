@@ -126,8 +126,8 @@ def _take_own(draft: Draft) -> None:
             words.append(word)
             places.append(place)
     draft.words, draft.places = words, places
-    for name in names:
-        if name not in CONNECTORS and name not in NONE:
+    for name in dict.fromkeys(names):
+        if name not in CONNECTORS and name not in NONE and draft.takes_notes():
             legal = [*CONNECTORS, *NONE]
             draft.note(f"{quoted(name)} is no connector of Dynamo's; legal: {listed(legal)}{nearest(name, legal)}")
     chosen = [CONNECTORS[name] for name in names if name in CONNECTORS]

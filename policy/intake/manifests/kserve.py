@@ -51,7 +51,7 @@ def _read_model(model: Node) -> None:
     draft = read_container(model)
     own = Draft(model)
     if base is not None:
-        if not model.reading.affords_entries(model.pointer, *(base.get(each).value for each in ("command", "args", "env"))):
+        if not model.reading.affords_copy(model, base.value):
             return
         own = read_container(base)
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.json import encode
 from packaging.version import Version
 
 from policy.errors import quoted
@@ -140,4 +141,4 @@ def _add_adapters(draft: Draft, lora: Node, user: list[str]) -> None:
         if name is None:
             draft.note(f"an adapter without a name at {quoted(adapter.path)} is left out")
         else:
-            draft.add(adapter.path, json.dumps({"name": name, "path": f"/mnt/lora/{name}"}, separators=(",", ":")))
+            draft.add(adapter.path, encode({"name": name, "path": f"/mnt/lora/{name}"}).decode())

@@ -65,12 +65,12 @@ def _read_container(container: Node, role: Node, document: Node) -> None:
 def _add_model(draft: Draft, artifacts: Node, *, flag: bool) -> None:
     name = artifacts.get("name").text() or ""
     uri = artifacts.get("uri").text() or f"hf://{OWN_NAME}"
-    if len(uri) > MAX_URI or len(name) > MAX_URI:
-        artifacts.fault(f"a model's name or URI of more than {MAX_URI} characters; no such model is read")
+    mounted = artifacts.get("mountPath").text() or "/model-cache"
+    if max(map(len, (uri, name, mounted))) > MAX_URI or len(uri) + uri.count(OWN_NAME) * len(name) > MAX_URI:
+        artifacts.fault(f"a model's name, URI or path of more than {MAX_URI} characters; no such model is read")
         return
     uri = uri.replace(OWN_NAME, name)
     protocol, _, rest = uri.partition("://")
-    mounted = artifacts.get("mountPath").text() or "/model-cache"
     match protocol:
         case "hf":
             model = rest

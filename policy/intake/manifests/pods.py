@@ -68,7 +68,7 @@ def read_env(env: Node, draft: Draft) -> None:
 
 def read_shared_env(env: Node, draft: Draft) -> None:
     """The same for a list that several containers take their variables from."""
-    if env.reading.affords_entries(env.pointer, env.value):
+    if env.reading.affords_copy(env, env.value):
         read_env(env, draft)
 
 
@@ -77,7 +77,7 @@ def expanded(value: str, known: dict[str, str | None], node: Node) -> str | None
     if "$" not in value:
         return value
     used = [known[found["name"]] for found in REFERENCE.finditer(value) if found["name"] in known]
-    if None in used or not node.reading.affords(sum(len(text or "") for text in used), node.pointer):
+    if None in used or not node.reading.affords(sum(len(text or "") for text in used), node):
         return None
     return REFERENCE.sub(lambda found: "$" if found[1] == "$" else str(known.get(found["name"], found[0])), value)
 
@@ -88,7 +88,7 @@ def read_env_from(env_from: Node, draft: Draft) -> None:
         name = item.get("configMapRef", "name").text()
         prefix = item.get("prefix").text() or ""
         data = item.reading.config_maps.get(name or "")
-        if data is not None and item.reading.affords_entries(item.pointer, data):
+        if data is not None and item.reading.affords_copy(item, data):
             draft.env.update({prefix + key: value for key, value in data.items()})
         elif data is None:
             source = name or item.get("secretRef", "name").text() or "?"
@@ -106,7 +106,7 @@ def read_files(container: Node, pod: Node, draft: Draft) -> None:
             continue
         data = container.reading.config_maps.get(volume.get("configMap", "name").text() or "", {})
         items = volume.get("configMap", "items")
-        if not data or not mount.reading.affords_entries(mount.pointer, data, items.value):
+        if not data or not mount.reading.affords_copy(mount, data, items.value):
             continue
         chosen = {item.get("key").text(): item.get("path").text() for item in items.items()} or {key: key for key in data}
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}

@@ -38,7 +38,7 @@ def read_config(document: Node, env: dict[str, str | None] | None = None, image:
         for config in [*args.get("llm_configs").items(), *(item for item in single if item.value is not None)]:
             if isinstance(config.value, str):
                 config.fault(f"{quoted(config.value)} is the name of a file; write its content here")
-            elif config.is_object() and config.reading.affords_entries(config.pointer, env):
+            elif config.is_object() and config.reading.affords_copy(config, env):
                 _read_llm(config, dict(env or {}), image)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, Misfit, at, quoted
+from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, quoted
+from policy.masking import is_secret
 
 if TYPE_CHECKING:
     from policy.intake.commandline import Container
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000
 MAX_COPIED: Final = 1_000_000
-PER_ENTRY: Final = 16
+PER_ENTRY: Final = 64
+
+
+class TooManyFaults(RequestInvalid):
+    """As many faults are noted as are shown; nothing more of the document is read."""
 
 
 class Reading:
@@ -34,50 +39,112 @@ class Reading:
         self._bounds: set[str] = set()
 
     def fault(self, pointer: str, message: str) -> None:
-        """Note a fault, unless it is noted already or there are enough of them."""
-        if (pointer, message) not in self._seen and len(self._seen) < MAX_FAULTS:
+        """Note a fault, unless it is noted already.
+
+        Raises:
+            TooManyFaults: it is the last one that is shown.
+        """
+        if (pointer, message) not in self._seen:
             self._seen.add((pointer, message))
             self.faults.append(Misfit(pointer, message))
+            if len(self._seen) == MAX_FAULTS:
+                raise TooManyFaults(self.faults)
 
-    def fault_once(self, pointer: str, message: str) -> None:
+    def fault_once(self, node: Node, message: str) -> None:
         """Note a fault where a bound is passed for the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
-            self.fault(pointer, message)
+            node.fault(message)
 
-    def affords(self, size: int, pointer: str) -> bool:
+    def affords(self, size: int, node: Node) -> bool:
         """Whether so much more text may be copied from one place of the manifest to another: a short manifest must not grow without end."""
         self.copied += size
         if self.copied > MAX_COPIED:
-            self.fault_once(pointer, f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time")
+            self.fault_once(node, f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time")
         return self.copied <= MAX_COPIED
 
-    def affords_entries(self, pointer: str, *entries: object) -> bool:
-        """The same for lists and maps that are copied, by their number of entries."""
-        return self.affords(PER_ENTRY * sum(len(each) for each in entries if isinstance(each, list | dict)), pointer)
+    def affords_copy(self, node: Node, *values: object) -> bool:
+        """The same for texts, lists and maps that several engines share: each of them is read again for each engine."""
+        return self.affords(0, node) and self.affords(sum(map(_size, values)), node)
 
-    def add(self, container: Container, pointer: str) -> None:
+    def add(self, container: Container, node: Node) -> None:
         """Take one more engine; beyond 1,024 there is a fault instead."""
         if len(self.containers) < MAX_CONTAINERS:
             self.containers.append(container)
         else:
-            self.fault_once(pointer, f"more than {MAX_CONTAINERS} vLLM containers; send fewer at a time")
+            self.fault_once(node, f"more than {MAX_CONTAINERS} vLLM containers; send fewer at a time")
+
+
+def _size(value: object) -> int:
+    """About how many characters a value has."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(PER_ENTRY + len(key) + _size(item) for key, item in value.items())
+    return sum(PER_ENTRY + _size(item) for item in value) if isinstance(value, list) else 0
 
 
 class Node:
-    """A value of the manifest and where it stands.
+    """A value of the manifest and where it stands: ``key`` of ``parent``, or the root, with a path and a pointer of its own.
 
-    ``within`` says that the value was read from a text in the manifest, so that the pointer is the text's for all below.
+    ``within`` says that the value was read from a text in the manifest, so that the pointer is the text's for all below. Paths and pointers are made
+    where they are asked for: they repeat the names above, which can be long.
     """
 
-    __slots__ = ("path", "pointer", "reading", "value", "within")
+    __slots__ = ("key", "parent", "reading", "root", "value", "within")
 
     def __init__(self, reading: Reading, value: Any, path: str = "", pointer: str = "", *, within: bool = False) -> None:
         self.reading = reading
         self.value = value
-        self.path = path
-        self.pointer = pointer
+        self.root = path, pointer
         self.within = within
+        self.parent: Node | None = None
+        self.key: str | int = ""
+
+    @property
+    def path(self) -> str:
+        """The place as users write it, such as ``items[3].spec``."""
+        found = ""
+        for node in self._way():
+            if node.parent is None:
+                found = node.root[0]
+            elif isinstance(node.key, int):
+                found += f"[{node.key}]"
+            else:
+                found = f"{found}.{node.key}" if found else node.key
+        return found
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer."""
+        found = ""
+        for node in self._way():
+            if node.parent is None:
+                found = node.root[1]
+            elif not self.within:
+                found = at(found, node.key)
+        return found
+
+    def _way(self) -> list[Node]:
+        """From the root to here."""
+        way = []
+        node: Node | None = self
+        while node is not None:
+            way.append(node)
+            node = node.parent
+        return way[::-1]
+
+    def shown(self) -> str:
+        """The value for a message, unless it may be a secret."""
+        return "the value" if self._is_secret() else quoted(self.value)
+
+    def _is_secret(self) -> bool:
+        above = None if self.parent is None else self.parent.value
+        if isinstance(self.key, int):
+            named = above[self.key - 1] if self.key and isinstance(above, list) else ""
+        else:
+            named = above.get("name") if self.key == "value" and isinstance(above, dict) else self.key
+        return isinstance(named, str) and is_secret(named)
 
     def fault(self, message: str) -> None:
         """Note a fault here."""
@@ -88,35 +155,35 @@ class Node:
         node = self
         for key in keys:
             value = node.value.get(key) if node.is_object() else None
-            node = node._child(key, value)
+            node = node._below(key, value)
         return node
 
     def members(self) -> list[tuple[str, Node]]:
         """The members of an object by name; none where it is null."""
-        return [(key, self._child(key, value)) for key, value in self.value.items() if isinstance(key, str)] if self.is_object() else []
+        return [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)] if self.is_object() else []
 
     def items(self) -> list[Node]:
         """The items of a list; none where it is null. Anything else is a fault."""
         if self.value is None:
             return []
         if not isinstance(self.value, list):
-            self.fault(f"{quoted(self.value)} is no list; write a list here")
+            self.fault(f"{self.shown()} is no list; write a list here")
             return []
-        return [self._item(place, value) for place, value in enumerate(self.value)]
+        return [self._below(place, value) for place, value in enumerate(self.value)]
 
     def is_object(self) -> bool:
         """Whether this is an object; anything else but null is a fault."""
         if isinstance(self.value, dict):
             return True
         if self.value is not None:
-            self.fault(f"{quoted(self.value)} is no object; write a map of members here")
+            self.fault(f"{self.shown()} is no object; write a map of members here")
         return False
 
     def text(self) -> str | None:
         """A text, or nothing where it is null. A number or boolean is a fault: Kubernetes refuses it, or means another text than was written."""
         if isinstance(self.value, str) or self.value is None:
             return self.value
-        self.fault(f"{quoted(self.value)} is no text; put it in quotes")
+        self.fault(f"{self.shown()} is no text; put it in quotes")
         return None
 
     def scalar(self) -> str | None:
@@ -124,7 +191,7 @@ class Node:
         if isinstance(self.value, bool):
             return str(self.value).lower()
         if isinstance(self.value, dict | list):
-            self.fault(f"{quoted(self.value)} is no single value; write a text, a number, `true` or `false`")
+            self.fault(f"{self.shown()} is no single value; write a text, a number, `true` or `false`")
             return None
         return None if self.value is None else str(self.value)
 
@@ -132,19 +199,17 @@ class Node:
         """A boolean, or ``default`` where it is null. Anything else is a fault."""
         if self.value is None or isinstance(self.value, bool):
             return default if self.value is None else self.value
-        self.fault(f"{quoted(self.value)} is neither `true` nor `false`")
+        self.fault(f"{self.shown()} is neither `true` nor `false`")
         return default
 
     def count(self) -> int | None:
         """A whole number, or nothing where it is null. Anything else is a fault."""
         if self.value is None or (isinstance(self.value, int) and not isinstance(self.value, bool)):
             return self.value
-        self.fault(f"{quoted(self.value)} is no whole number")
+        self.fault(f"{self.shown()} is no whole number")
         return None
 
-    def _child(self, key: str, value: Any) -> Node:
-        path = f"{self.path}.{key}" if self.path else key
-        return Node(self.reading, value, path, self.pointer if self.within else at(self.pointer, key), within=self.within)
-
-    def _item(self, place: int, value: Any) -> Node:
-        return Node(self.reading, value, f"{self.path}[{place}]", self.pointer if self.within else at(self.pointer, place), within=self.within)
+    def _below(self, key: str | int, value: Any) -> Node:
+        node = Node(self.reading, value, within=self.within)
+        node.parent, node.key = self, key
+        return node

@@ -6,11 +6,12 @@ that nobody here knows). ConfigMaps and KServe runtimes are looked through first
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import listed, nearest, quoted
 from policy.intake.manifests import compose, dynamo, kserve, llmisvc, modelservice, productionstack, rayserve, skypilot, vllmruntime, workloads
-from policy.intake.manifests.reading import MAX_DOCUMENTS, Node, Reading
+from policy.intake.manifests.reading import MAX_DOCUMENTS, Node, Reading, TooManyFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,11 +89,12 @@ def read_manifest(document: object, pointer: str, faults: list[Misfit]) -> list[
     A known object without vLLM gives nothing. The paths start at the document.
     """
     reading = Reading(faults)
-    documents = list(_documents(Node(reading, document, "", pointer)))
-    for node in documents:
-        _note_referred(node)
-    for node in documents:
-        _read(node)
+    with suppress(TooManyFaults):
+        documents = list(_documents(Node(reading, document, "", pointer)))
+        for node in documents:
+            _note_referred(node)
+        for node in documents:
+            _read(node)
     return reading.containers
 
 
@@ -113,7 +115,7 @@ def _documents(node: Node, depth: int = 0) -> Iterator[Node]:
     else:
         reading.documents += 1
         if reading.documents > MAX_DOCUMENTS:
-            reading.fault_once(node.pointer, f"more than {MAX_DOCUMENTS} documents; send fewer at a time")
+            reading.fault_once(node, f"more than {MAX_DOCUMENTS} documents; send fewer at a time")
             return
         yield node
 

@@ -206,7 +206,7 @@ SHAPES = (
         (
             {"modelArtifacts": {"uri": "hf://" + "x" * 3000}, "decode": {"containers": [{"modelCommand": "vllmServe"}]}},
             "/modelArtifacts",
-            "a model's name or URI of more than 2048 characters; no such model is read",
+            "a model's name, URI or path of more than 2048 characters; no such model is read",
         ),
         (llm(kvCacheOffloading={"cpu": None}, worker=[]), "/spec/worker", "`[]` is no object; write a map of members here"),
         (

@@ -1,0 +1,261 @@
+"""A secret is in no answer and in no log, wherever it stands in what is sent."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from asking import TODAY
+
+from policy.containers import requests_of
+from policy.decision import encode
+from policy.errors import RequestInvalid
+from policy.intake.flags import Flags, flags
+from policy.intake.tables import releases
+from policy.render import as_text
+from policy.render import decision as decision_for_people
+from policy.request import Manifest, read_asked, with_explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from policy.policy import Policy
+
+    from .conftest import Server
+
+SECRET: Final = "m4rk3r-0f-s3cr3t"
+NUMBER: Final = 48151623420
+EACH: Final = 20
+"""Which part of all requests goes through every call."""
+RELEASE: Final = "0.33.0"
+IMAGE: Final = f"vllm/vllm-openai:v{RELEASE}"
+NAME: Final = "Qwen/Qwen3-8B"
+QWEN: Final = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "num_attention_heads": 32, "num_key_value_heads": 8}
+URL: Final = f"https://user:{SECRET}@example.com/path"
+EXTRA: Final = json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"s3": {"secret_access_key": SECRET}}})
+MEMBERS: Final = [
+    json.dumps({"api_key": SECRET}),
+    json.dumps({"s3": {"secret_access_key": SECRET}}),
+    json.dumps({"headers": {"Authorization": f"Bearer {SECRET}"}}),
+    json.dumps({"endpoint": URL}),
+    json.dumps([{"token": SECRET}]),
+    f"{{'api_key': '{SECRET}'}}",
+    f'{{"password": "{SECRET}',
+    f'{{"hub": "hf_{SECRET.replace("-", "")}",',
+]
+"""Settings as JSON; the last ones are none."""
+OBJECTS: Final = ("--kv-transfer-config", "--hf-overrides", "--override-generation-config", "--speculative-config", "--compilation-config", "-cc", "--nonsense")
+
+
+def shortest(table: Flags, name: str) -> str:
+    """The shortest abbreviation of a flag that argparse takes."""
+    return next(name[:end] for end in range(4, len(name) + 1) if len(table.starting(name[:end])) == 1)
+
+
+def known_flags() -> Iterator[list[str]]:
+    """Every flag that holds secrets in any release, in each way to write it."""
+    names = {flag.name: release for release in releases() for flag in flags(release).by_name.values() if flag.secret}
+    for name, release in names.items():
+        for spelling in {name, "--" + name[2:].replace("-", "_"), shortest(flags(release), name)}:
+            yield [spelling, SECRET]
+            yield [f"{spelling}={SECRET}"]
+            yield [spelling, f"-{SECRET}"]
+            yield [spelling, URL]
+            yield from ([spelling, text] for text in MEMBERS)
+            yield [f"{spelling}.token", SECRET]
+            yield [f"{spelling}.token={SECRET}"]
+            yield [f"{spelling}.token", f"$(NOBODY){SECRET}"]
+
+
+WORDS: Final[list[list[str]]] = [
+    *known_flags(),
+    ["--my-token", SECRET],
+    ["--my-token", f"-{SECRET}"],
+    ["--my_token", SECRET, "--seed", "1"],
+    [f"--my-token={SECRET}"],
+    [f"--password={SECRET}"],
+    ["--apikey", SECRET],
+    [f"--api={SECRET}"],
+    ["--aws-secret-access-key", SECRET],
+    ["--header", f"Authorization: Bearer {SECRET}"],
+    [f"--header=Authorization: Bearer {SECRET}"],
+    ["--kv-transfer-config", EXTRA],
+    ["--kv-transfer-config.kv_connector_extra_config.token", SECRET],
+    [f"--kv-transfer-config.kv_connector_extra_config.s3.secret_access_key={SECRET}"],
+    ["--speculative-config.token", SECRET],
+    ["--nonsense.token", SECRET],
+    ["--seed.token", SECRET],
+    ["--middleware", URL],
+    ["--seed", URL],
+    ["--hf-config-path", URL],
+    ["--tokenizer", f"hf_{SECRET.replace('-', '')}"],
+    [f"hf_{SECRET}"],
+    [f"sk-{SECRET}"],
+    [URL],
+    [f"Authorization: Bearer {SECRET}"],
+    [f"HF_TOKEN={SECRET}"],
+    *([flag, text] for flag in OBJECTS for text in MEMBERS),
+    *([f"{flag}={text}"] for flag in OBJECTS for text in MEMBERS),
+]
+SHELL: Final = [
+    f"HF_TOKEN={SECRET} vllm serve {NAME}",
+    f"export HF_TOKEN='{SECRET}'; vllm serve {NAME}",
+    f'API_KEY={SECRET}; vllm serve {NAME} --api-key "$API_KEY"',
+    f"HF_TOKEN={SECRET} python train.py",
+    f"env HF_TOKEN={SECRET} python train.py",
+    f"huggingface-cli login --token {SECRET}",
+    f"python train.py --my-token {SECRET}",
+    f"wget --password={SECRET} x",
+    f"curl -H 'Authorization: Bearer {SECRET}' https://example.com",
+    f"curl {URL}",
+    f"vllm serve {NAME} --api-key '{SECRET}",
+    f"vllm serve {NAME} --api-key {SECRET} <<EOF",
+    f"AWS_SECRET_ACCESS_KEY={SECRET} && $(vllm serve {NAME}",
+]
+VARIABLES: Final = ("HF_TOKEN", "VLLM_API_KEY", "AWS_SECRET_ACCESS_KEY", "DATABASE_PASSWORD")
+
+
+def deployment(args: object, **members: Any) -> dict[str, Any]:
+    return {"vllm_version": RELEASE, "deployment": {"args": args, "model_configs": {NAME: QWEN}, **members}}
+
+
+def pod(**container: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "vllm", "image": IMAGE, **container}]}
+    metadata = {"name": "p", "namespace": "n", "annotations": {"runner-policy/model-configs": json.dumps({NAME: QWEN})}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def manifest(document: object) -> dict[str, Any]:
+    return {"manifest": document, "model_configs": {NAME: QWEN}}
+
+
+def custom(kind: str, group: str, spec: object) -> dict[str, Any]:
+    return manifest({"apiVersion": group, "kind": kind, "spec": spec})
+
+
+def option_file(words: list[str]) -> str | None:
+    """The words as a file of `--config`, where they can stand in one."""
+    if not words[0].startswith("--") or len(words) > 2:  # a flag and its value
+        return None
+    key, _, value = words[0][2:].partition("=")
+    return f"{key}: {json.dumps(words[1] if len(words) > 1 else value)}\n"
+
+
+def pods() -> Iterator[dict[str, Any]]:
+    """Pods that a review may ask about."""
+    for words in WORDS:
+        yield pod(args=["--model", NAME, *words])
+        yield pod(command=["sh", "-c", f"vllm serve {NAME} {shlex.join(words)}"])
+        yield pod(args=["--model", NAME, *words, "{{ .Values.x }}"])
+        yield pod(args=["--model", NAME, *words[:-1], f"{words[-1]}{{{{ .Values.x }}}}"])
+    for script in SHELL:
+        yield pod(command=["bash", "-c", script])
+    for name in VARIABLES:
+        yield pod(args=["--model", NAME, "--api-key", f"$({name})"], env=[{"name": name, "value": SECRET}])
+        yield pod(args=["--model", NAME], env=[{"name": name, "value": f"{SECRET}{{{{ .Values.x }}}}"}])
+        yield pod(args=["--model", NAME], env=[{"name": name, "value": NUMBER}])
+    yield pod(args=["--model", NAME, "--api-key", NUMBER])
+
+
+def requests() -> Iterator[dict[str, Any]]:
+    """Every way to send a secret."""
+    for words in WORDS:
+        yield deployment(["vllm", "serve", NAME, *words])
+        yield deployment([*words, "--model", NAME])
+        yield deployment(["serve", *words])
+        yield deployment(f"vllm serve {NAME} {shlex.join(words)}")
+        yield deployment(f"python train.py {shlex.join(words)}")
+        yield deployment(["python", "train.py", *words])
+        text = option_file(words)
+        if text is not None:
+            yield deployment(["vllm", "serve", NAME, "--config", "s.yaml"], files={"s.yaml": text})
+        yield manifest({"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME, *words]}}})
+        main = {"name": "main", "image": IMAGE, "args": words}
+        yield custom("LLMInferenceService", "serving.kserve.io/v1alpha1", {"model": {"uri": f"hf://{NAME}"}, "template": {"containers": [main]}})
+        yield custom("VLLMRuntime", "production-stack.vllm.ai/v1alpha1", {"model": {"modelURL": NAME}, "vllmConfig": {"extraArgs": words}})
+    for script in SHELL:
+        yield deployment(script)
+        yield manifest({"run": script, "resources": {}})
+    for name in VARIABLES:
+        yield deployment(["--model", NAME, "--api-key", f"$({name})"], env={name: SECRET})
+        yield deployment(["--model", NAME], env={name: NUMBER})
+        yield manifest({"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME], "environment": {name: [SECRET]}}}})
+        yield manifest({"llm_configs": [{"model_loading_config": {"model_id": NAME}, "runtime_env": {"env_vars": {name: NUMBER}}}]})
+        yield manifest({"llm_configs": [{"model_loading_config": {"model_id": NAME}, "engine_kwargs": {name.lower(): SECRET}}]})
+    yield deployment(["--model", NAME, "--api-key", NUMBER])
+    yield deployment(["--model", URL])
+    yield manifest({"servingEngineSpec": {"vllmApiKey": SECRET, "modelSpec": [{"modelURL": NAME}]}})
+    yield from map(manifest, pods())
+
+
+def review(document: dict[str, Any]) -> dict[str, Any]:
+    """The review of a pod that is made."""
+    request = {
+        "uid": "u",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "name": "p",
+        "namespace": "n",
+        "userInfo": {"username": "u"},
+        "object": document,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def shows(text: str) -> bool:
+    return SECRET in text or SECRET.replace("-", "") in text or str(NUMBER) in text
+
+
+def answers(policy: Policy, document: dict[str, Any]) -> Iterator[str]:
+    """What is answered, with an explanation: each decision as JSON and for people, or every fault."""
+    try:
+        asked = with_explanation(read_asked(document, policy.releases))
+        found = requests_of(asked, policy.releases) if isinstance(asked, Manifest) else [("", asked)]
+    except RequestInvalid as error:
+        yield str(error)
+        return
+    for path, request in found:
+        try:
+            if isinstance(request, RequestInvalid):
+                raise request
+            decision = policy.decide(request, TODAY)
+        except RequestInvalid as error:
+            yield f"{path} {error}"
+        else:
+            yield encode(decision).decode() + as_text(decision_for_people(decision))
+
+
+def test_no_answer_has_a_secret(policy: Policy) -> None:
+    shown = [(document, text) for document in requests() for text in answers(policy, document) if shows(text)]
+    assert shown == []
+
+
+def test_no_call_and_no_log_has_a_secret(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+    """Some of them through every call: one by one, for people, dry, in batches; reviews are only validated, as a patch shows the object itself."""
+    shown: list[tuple[dict[str, Any], str]] = []
+    with serve(RUNNER_POLICY_LOG="", RUNNER_POLICY_LOG_STDOUT="true") as server, server.client() as client:
+
+        def ask(path: str, document: dict[str, Any], **headers: str) -> None:
+            answer = client.post(path, json=document, headers=headers)
+            assert answer.status_code in {200, 422}
+            if shows(answer.text):
+                shown.append((document, answer.text))
+
+        singles = [document for document in requests() if "deployment" in document]
+        ask("/v1/decisions/batch", {"items": singles})
+        for document in singles[::EACH]:
+            ask("/v1/decisions", document)
+            ask("/v1/decisions", document, accept="text/plain")
+            ask("/v1/dry-run", document)
+        for document in islice(pods(), 0, None, EACH):
+            ask("/v1/decisions", manifest(document))
+            ask("/v1/admission", review(document))
+    assert shown == []
+    held = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
+    assert '"decision_id"' in held
+    assert not shows(held)

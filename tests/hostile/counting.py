@@ -1,0 +1,108 @@
+"""How many instructions a reader takes for its hostile texts, counted by valgrind.
+
+Times on a shared machine tell little, and the processor's own counters are closed in most containers. Callgrind counts
+each instruction of the interpreter and of what is written in C. It writes its count whenever ``getppid`` is called,
+which no reader does, so the process that reads calls that before its first read and after each.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hostile.reader import Reader
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PARTS: Final = (8, 4, 2, 1)
+"""A text is read at its reader's largest size divided by each of these; the first read is not counted, as it imports and compiles."""
+MOST: Final = 2.5
+"""How many times the instructions may grow where the text doubles; 2 is linear, 4 quadratic."""
+SECONDS: Final = 60
+"""How much time of the processor one read may take under valgrind, which is about fifty times slower; the longest takes a few seconds."""
+TOTALS: Final = re.compile(rb"^totals: (\d+)", re.MULTILINE)
+
+
+class ValgrindMissing(Exception):
+    """Nothing can be counted on this machine."""
+
+
+def reads_of(readers: Mapping[str, Reader]) -> Iterator[tuple[str, str, int]]:
+    """Reader, family and size of each text, in the order in which they are read."""
+    for name, reader in readers.items():
+        for family in reader.families:
+            yield from ((name, family, reader.largest // part) for part in PARTS)
+
+
+def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int]]:
+    """The instructions for the texts of each reader and family of a module, by ascending size.
+
+    A read that takes longer than ``seconds`` is the last one: its family has fewer counts, and those after it have none.
+
+    Raises:
+        ValgrindMissing: valgrind is not installed.
+    """
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise ValgrindMissing("valgrind, which counts the instructions, is not installed; install it: apt-get install valgrind")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "count"
+        callgrind = (valgrind, "--tool=callgrind", "--quiet", "--dump-before=getppid", f"--callgrind-out-file={out}")
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("COV")}  # its tracing would be counted
+        environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
+        command = (*callgrind, sys.executable, __file__, module, str(seconds))
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if run.returncode not in {0, -signal.SIGVTALRM}:
+            raise RuntimeError(f"the reads of {module} ended with {run.returncode}: {run.stderr}")
+        found: dict[tuple[str, str], list[int]] = {}
+        for number, (reader, family, _) in enumerate(reads_of(importlib.import_module(module).READERS)):
+            counts = found.setdefault((reader, family), [])
+            part = out.with_name(f"count.{number + 2}")  # the first one counts what comes before the reads
+            if not part.exists():
+                break
+            total = TOTALS.search(part.read_bytes())
+            assert total is not None
+            if number % len(PARTS):
+                counts.append(int(total[1]))
+        return found
+
+
+def growth(counts: list[int]) -> str | None:
+    """What is wrong with how the instructions grow; ``None`` where they grow no faster than the text."""
+    if len(counts) < len(PARTS) - 1:
+        return f"did not finish; {counts} instructions for the sizes before"
+    if all(later / earlier <= MOST for earlier, later in pairwise(counts)):
+        return None
+    return f"{counts} instructions for 1, 2 and 4 times the text"
+
+
+def main(module: str, seconds: int) -> None:
+    """Read every text of a module's readers, and call ``getppid`` before the first and after each."""
+    gc.disable()
+    readers: dict[str, Reader] = importlib.import_module(module).READERS
+    reads = [(readers[name].read, readers[name].families[family](size)) for name, family, size in reads_of(readers)]
+    os.getppid()
+    for read, text in reads:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # by default it ends the process, also in the midst of a search by `re`
+        with suppress(PolicyError):
+            read(text)
+        os.getppid()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

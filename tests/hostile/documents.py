@@ -1,0 +1,438 @@
+"""Readers of documents, and texts that are built to make them slow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from hostile.reader import Reader
+
+from policy.cases import read_cases
+from policy.catalogue import Catalogue, load
+from policy.facts import read_facts
+from policy.folder import Sources
+from policy.jsontext import read_json
+from policy.releases import series
+from policy.request import read_asked
+from policy.source import read_yaml
+from policy.usual import read_usual
+from service.access import _tokens
+from service.admission.review import read_review
+from service.candidates import read_candidate
+from service.documents import decode, read_headers, read_lines
+from service.forms import read_form
+from service.log.reading import read_asked as read_filters
+from service.queries import refuse_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.types import Message
+
+    Family = Callable[[int], bytes]
+
+BODY: Final = 1 << 20
+REVIEW: Final = 8 << 20
+HEAD: Final = 64 << 10
+YAML: Final = 256 << 10
+
+
+def _rule(name: str = "candidate", effect: str = "advise", vllm: str = ">=0.22", words: str = "w", when: Any = "always", **members: Any) -> bytes:
+    """A rule, as JSON, which is YAML without anchors."""
+    part = {"vllm": vllm, "message" if effect == "default-v2" else "text": words, "when": when}
+    head = {"id": name, "title": "t", "effect": effect, "why": "w", "references": ["https://example.org"]}
+    return json.dumps({**head, "releases": [part], **members}).encode()
+
+
+RULE: Final = "last"
+SOURCES: Final = {
+    "releases.yaml": 'known: ["0.22.0", "0.23.0"]\ndefault: "0.23.0"\n',
+    "upstream/last.yaml": _rule(RULE, "default-v2").decode(),
+    "upstream/conditions/named.yaml": json.dumps(
+        {"id": "named", "why": "w", "releases": [{"vllm": ">=0.22", "when": {"all": [{"model_config.is_moe": True}] * 32}}]}
+    ),
+}
+CATALOGUE: Final = load(Sources(SOURCES))
+BOUNDARY: Final = b"b" * 32
+
+
+def _repeated(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
+    return lambda size: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
+
+
+def _numbered(unit: bytes, before: bytes = b"", after: bytes = b"") -> Family:
+    """``unit`` with a number in it that is another one each time."""
+    return lambda size: before + b"".join(unit % number for number in range(size // (len(unit) + 3))) + after
+
+
+def _halves(first: bytes, unit: bytes, between: bytes, other: bytes, after: bytes) -> Family:
+    """Two parts of half the size, for readers that go through the one for each of the other."""
+    return lambda size: first + unit * (size // 2 // len(unit)) + between + other * (size // 2 // len(other)) + after
+
+
+def _nested(opening: bytes, closing: bytes = b"", depth: int | None = None) -> Family:
+    """As deep as the size allows, or levels of ``depth`` one beside the other."""
+    if depth is None:
+        return lambda size: opening * (size // len(opening + closing)) + closing * (size // len(opening + closing))
+    return lambda size: b"[" + b",".join([opening * depth + b"1" + closing * depth] * (size // depth // len(opening + closing))) + b"]"
+
+
+JSON: Final[dict[str, Family]] = {
+    "quotes": _repeated(b'"'),
+    "escaped quotes": _repeated(b'\\"'),
+    "quotes and escaped quotes": _repeated(b'"\\"'),
+    "an unclosed text": _repeated(b"a", b'"'),
+    "an unclosed text of escaped quotes": _repeated(b'\\"', b'"'),
+    "backslashes": _repeated(b"\\", b'"'),
+    "halves of surrogate pairs": _repeated(b"\\ud800", b'"', b'"'),
+    "surrogate pairs and a half": _repeated(b"\\ud83d\\ude00", b'"', b'\\ud800"'),
+    "numbers of an unclosed list": _repeated(b"1,", b"["),
+    "numbers of a list": _repeated(b"1,", b"[", b"1]"),
+    "a long number": _repeated(b"9"),
+    "long numbers": _repeated(b"9" * 4000 + b",", b"["),
+    "a long fraction": _repeated(b"9", b"0."),
+    "a long exponent": _repeated(b"9", b"1e"),
+    "points": _repeated(b"1."),
+    "exponents": _repeated(b"1e+"),
+    "signs": _repeated(b"-"),
+    "opened lists": _nested(b"["),
+    "nested lists": _nested(b"[", b"]"),
+    "nested objects": _nested(b'{"a":', b"}"),
+    **{f"lists nested {depth} deep": _nested(b"[", b"]", depth) for depth in (2, 16, 63, 64)},
+    "one key many times": _repeated(b'"a":1,', b"{", b'"a":1}'),
+    "many keys": _numbered(b'"a%d":1,', b"{", b'"a":1}'),
+    "blanks": _repeated(b" "),
+    "lines": _repeated(b"\n", b"[", b"1"),
+    "bytes that are not UTF-8": _repeated(b"\xff"),
+    "text and a byte that is not UTF-8": _repeated("é".encode(), b'"', b'\xff"'),
+    "no JSON": _repeated(b"a"),
+}
+
+REQUESTS: Final[dict[str, Family]] = {
+    "unknown members": _numbered(b'"a%d":1,', b"{", b'"facts":{}}'),
+    "unknown members with long names": _numbered(b'"' + b"a" * 200 + b'%d":1,', b"{", b'"facts":{}}'),
+    "one long name": _repeated(b"a", b'{"', b'":1,"facts":{}}'),
+    "unknown facts": _numbered(b'"a%d":1,', b'{"facts":{"env":{', b'"a":1}}}'),
+    "unknown objects among the facts": _numbered(b'"a%d":{},', b'{"facts":{', b'"a":1}}'),
+    "unknown members of an open object": _numbered(b'"a%d":1,', b'{"facts":{"model_config":{', b'"a":1}}}'),
+    "architectures": _numbered(b'"A%d",', b'{"facts":{"model_config":{"architectures":[', b'"A"]}}}'),
+    "architectures that are numbers": _repeated(b"1,", b'{"facts":{"model_config":{"architectures":[', b"1]}}}"),
+    "a long architecture": _repeated(b"A", b'{"facts":{"model_config":{"architectures":["', b'"]}}}'),
+    "digits of the variable": _repeated(b"1", b'{"facts":{"env":{"VLLM_USE_V2_MODEL_RUNNER":"', b'"}}}'),
+    "layers": _repeated(b'"upstream",', b'{"facts":{},"layers":[', b'"house"]}'),
+    "a long version": _repeated(b"1.", b'{"facts":{},"vllm_version":"', b'"}'),
+    "a long request id": _repeated(b"1", b'{"facts":{},"request_id":"', b'"}'),
+    "lists as a request id": _nested(b"[", b"]", 3),
+    "nested objects as a fact": lambda size: b'{"facts":{"model_config":' + b'{"a":' * 60 + b"1," * (size // 2) + b"}" * 62,
+    "a fact many times": _repeated(b'"is_moe":1,', b'{"facts":{"model_config":{', b'"is_moe":1}}}'),
+    "deployments' members": _numbered(b'"a%d":1,', b'{"deployment":{', b'"a":1}}'),
+    "configurations": _numbered(b'"a%d":1,', b'{"deployment":{"model_configs":{', b'"a":1}}}'),
+    "variables": _numbered(b'"a%d":1,', b'{"deployment":{"env":{', b'"a":1}}}'),
+    "arguments that are numbers": _repeated(b"1,", b'{"deployment":{"args":[', b"1]}}"),
+}
+
+STREAM: Final[dict[str, Family]] = {
+    "a plain text": _repeated(b"a"),
+    "a text of digits": _repeated(b"1"),
+    "a text of digits and colons": _repeated(b"1:", b"", b"x"),
+    "a text of digits and underscores": _repeated(b"1_", b"", b"x"),
+    "a date and blanks": _repeated(b"\t", b"a: 2001-01-01", b"x"),
+    "an unclosed text": _repeated(b"a ", b'"'),
+    "an unclosed text of lines": _repeated(b"\n", b'"'),
+    "escapes": _repeated(b"\\n", b'"', b'"'),
+    "a folded text": _repeated(b" a\n\n", b"a: >\n"),
+    "a literal text": _repeated(b" a\n", b"a: |\n"),
+    "opened lists": _nested(b"["),
+    "opened maps": _nested(b"{"),
+    "nested items": _nested(b"- "),
+    "questions": _nested(b"? "),
+    "opened lists on lines": _nested(b"[\n"),
+    "numbers of a list": _repeated(b"1,", b"["),
+    "maps of a list": _repeated(b"{a: 1},", b"["),
+    "colons": _repeated(b":"),
+    "keys": _repeated(b"a: "),
+    "tabs": _repeated(b"\t", b"a:", b"1"),
+    "blank lines": _repeated(b"\n", b"", b"a"),
+    "comments": _repeated(b"# a\n", b"", b"a"),
+    "one comment": _repeated(b"a", b"#"),
+    "documents": _repeated(b"---\n", b"", b"a"),
+    "ended documents": _repeated(b"a\n...\n"),
+    "documents with a value": _repeated(b"--- 1\n"),
+    "directives": _numbered(b"%%TAG !a%d! b\n", b"", b"--- a"),
+    "unknown directives": _numbered(b"%%A%d b\n", b"", b"--- a"),
+    "keys of a map": _numbered(b"a%d: 1\n"),
+    "one key many times": _repeated(b"a: 1\n"),
+    "long keys": _numbered(b"a" * 900 + b"%d: 1\n"),
+    "a long key": _repeated(b"a", b"? ", b"\n: 1"),
+    "a list as a key": _repeated(b"1,", b"{[", b"1]: 1}"),
+    "anchors": _numbered(b"- &a%d 1\n"),
+    "one anchor many times": _repeated(b"- &a 1\n"),
+    "aliases": _repeated(b"- *a\n", b"- &a 1\n"),
+    "aliases of a list": _halves(b"- &a [", b"1,", b"1]\n", b"- *a\n", b""),
+    "aliases of aliases": _numbered(b"- &a%d [*a, *a]\n", b"- &a [1]\n"),
+    "merged maps": _numbered(b"- &a%d\n  <<: *a\n  b: 1\n", b"- &a {a: 1}\n"),
+    "one map merged many times": _repeated(b"*a,", b"- &a {b: 1}\n- <<: [", b"*a]"),
+    "a large map merged many times": lambda size: (
+        b"- &a {" + b"".join(b"a%d: 1," % n for n in range(size // 20)) + b"}\n- <<: [" + b"*a," * (size // 6) + b"*a]"
+    ),
+    "maps each merged with the one before": lambda size: (
+        b"- &a0 {b: 1}\n" + b"".join(b"- &a%d {<<: *a%d, b%d: 1}\n" % (n + 1, n, n) for n in range(size // 30))
+    ),
+    "tags": _repeated(b"- !!str a\n"),
+    "a long tag": _repeated(b"a", b"!"),
+    "percents of a tag": _repeated(b"%41", b"!"),
+    "a control character at the end": _repeated("é\n".encode(), b"", b"\x00"),
+}
+
+
+def _filled(text: bytes, unit: Callable[[int], bytes], step: int) -> Family:
+    """A text in which the text ``FILL`` is replaced by items up to the size."""
+    return lambda size: text.replace(b'"FILL"', b", ".join(unit(number) for number in range(max(1, (size - len(text)) // step))))
+
+
+RULES: Final[dict[str, Family]] = {
+    "unknown fields": lambda size: _rule()[:-1] + b"".join(b', "a%d": 1' % n for n in range(size // 12)) + b"}",
+    "links that are no links": _filled(_rule(references=["FILL"]), lambda n: b"a%d" % n, 8),
+    "ranges": _filled(_rule(releases=["FILL"]), lambda n: b'{vllm: ">=0.%d,<0.%d", text: t, when: always}' % (n, n + 1), 52),
+    "ranges that are no maps": _filled(_rule(releases=["FILL"]), lambda n: b"%d" % n, 7),
+    "ranges with a shared condition": lambda size: _rule(
+        when={"any": [{"model_config.architectures": {"has_any_of": [f"A{n}"]}} for n in range(size // 200)]},
+        releases=[{"vllm": f">=0.{n}"} for n in range(size // 60)],
+    ),
+    "gaps": _filled(_rule(gaps=["FILL"]), lambda n: b'{vllm: ">=0.%d,<0.%d", why: w}' % (n, n + 1), 34),
+    "bounds of a range": lambda size: _rule(vllm=",".join(f">=0.{n}" for n in range(size // 8))),
+    "digits of a release": lambda size: _rule(vllm=">=" + "9" * size),
+    "points of a release": lambda size: _rule(vllm=">=" + "1." * (size // 2)),
+    "values of a fact": lambda size: _rule(when={"model_config.architectures": {"has_any_of": [f"A{n}" for n in range(size // 12)]}}),
+    "one value many times": lambda size: _rule(when={"model_config.architectures": {"has_any_of": ["A"] * (size // 8)}}),
+    "unknown facts": lambda size: _rule(when={f"a{n}": 1 for n in range(size // 10)}),
+    "unknown operators": lambda size: _rule(when={"model_config.architectures": {f"a{n}": 1 for n in range(size // 12)}}),
+    "comparisons": lambda size: _rule(when={"all": [{"model_config.is_moe": True}] * (size // 40)}),
+    "alternatives": lambda size: _rule(when={"all": [{"any": [{"model_config.is_moe": True}, {"uses": "named"}]}] * (size // 100)}),
+    "named conditions": lambda size: _rule(when={"all": [{"uses": "named"}] * (size // 30)}),
+    "named conditions that are not there": lambda size: _rule(when={"all": [{"uses": f"a{n}"} for n in range(size // 25)]}),
+    "nested conditions": lambda size: _rule(when={"any": [_deep(n) for n in range(size // 600)]}),
+    "unknown names in words": lambda size: _rule(words="".join(f"{{a{n}}}" for n in range(size // 8))),
+    "names in words": lambda size: _rule(words="{model_config.is_moe}" * (size // 22)),
+    "braces": lambda size: _rule(words="{" * size),
+    "pairs of braces": lambda size: _rule(words="{{" * (size // 2)),
+    "nested braces": lambda size: _rule(words="{a:" + "{" * (size // 2) + "}" * (size // 2) + "}"),
+    "effects that are not there": lambda size: _rule(needs=[f"a{n}" for n in range(size // 10)]),
+    "effects": lambda size: _rule(yields_to=["exclude-v1"] * (size // 14)),
+    "a long id": lambda size: _rule(id="a-" * (size // 2) + "!"),
+}
+
+
+def _deep(number: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"model_config.architectures": {"has_any_of": [f"A{number}"]}}
+    for _ in range(8):
+        found = {"not": {"any": [found]}}
+    return found
+
+
+def _cases(**members: Any) -> bytes:
+    return json.dumps({"rule": RULE, "cases": [{"name": "n", "vllm": ["0.22.0"], "given": {}, "fires": False, **members}]}).encode()
+
+
+CASES: Final[dict[str, Family]] = {
+    "cases": lambda size: json.dumps(
+        {"rule": RULE, "cases": [{"name": f"n{n}", "vllm": ["0.22.0"], "given": {}, "fires": False} for n in range(size // 60)]}
+    ).encode(),
+    "cases that are no maps": lambda size: json.dumps({"rule": RULE, "cases": [1] * (size // 4)}).encode(),
+    "releases": lambda size: _cases(vllm=["0.22.0"] * (size // 10)),
+    "releases and facts": lambda size: _cases(
+        vllm=["0.22.0"] * (size // 20), given={"model_config": {"architectures": ["A"] * (size // 30), **{f"a{n}": 1 for n in range(size // 40)}}}
+    ),
+    "unknown releases": lambda size: _cases(vllm=[f"0.{n}" for n in range(size // 10)]),
+    "unknown facts": lambda size: _cases(given={f"a/{n}": 1 for n in range(size // 10)}),
+    "nested facts": lambda size: _cases(given={"model_config": [[[f"a{n}"] for n in range(size // 20)]]}),
+    "unknown fields": lambda size: _cases(**{f"a{n}": 1 for n in range(size // 10)}),
+    "survivors": lambda size: json.dumps({"rule": RULE, "cases": [], "survivors": [{"vllm": "v", "change": "c", "why": "w"}] * (size // 40)}).encode(),
+}
+
+
+def _release(number: int) -> str:
+    return f"{number // 1000}.{number // 10 % 100}.{number % 10}"
+
+
+FOLDERS: Final[dict[str, Family]] = {
+    "releases": lambda size: json.dumps({"known": [_release(n) for n in range(size // 12)], "default": "0.0.0"}).encode(),
+    "one release many times": lambda size: json.dumps({"known": ["0.0.0"] * (size // 12), "default": "0.0.0"}).encode(),
+    "releases that are numbers": lambda size: json.dumps({"known": [0.1] * (size // 6), "default": "0.0.0"}).encode(),
+    "digits of a release": lambda size: json.dumps({"known": ["9" * size], "default": "0.0.0"}).encode(),
+}
+
+TOKENS: Final[dict[str, Family]] = {
+    "entries": _numbered(b"  - {name: a%d, sha256: " + b"a" * 64 + b", scopes: [read]}\n", b"tokens:\n"),
+    "tokens": lambda size: b"tokens:\n" + b"".join(b"  - {name: a%d, sha256: %064x, scopes: [read]}\n" % (n, n) for n in range(size // 105)),
+    "entries that are no maps": _repeated(b"  - 1\n", b"tokens:\n"),
+    "unknown members": _numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
+    "unknown scopes": _numbered(b"a%d,", b"tokens:\n  - name: a\n    scopes: [", b"a]"),
+    "scopes": _repeated(b"read,", b"tokens:\n  - name: a\n    scopes: [", b"read]"),
+    "a long name": _repeated(b"a", b"tokens:\n  - name: ", b"!"),
+    "a name of dashes": _repeated(b"a-", b"tokens:\n  - name: "),
+    "tokens instead of digests": _numbered(b"  - {name: rp_%d, sha256: rp_a-, scopes: rp_rp_}\n", b"tokens:\n"),
+    "a long day": _repeated(b"1-", b"tokens:\n  - name: a\n    until: "),
+}
+
+QUERIES: Final[dict[str, Family]] = {
+    "names": _numbered(b"a%d=1&"),
+    "one name many times": _repeated(b"a=1&"),
+    "separators": _repeated(b"&"),
+    "equals": _repeated(b"="),
+    "percents": _repeated(b"%"),
+    "escapes": _repeated(b"%41"),
+    "escapes that are not UTF-8": _repeated(b"%ff"),
+    "blanks": _repeated(b"+"),
+    "one filter with many values": _numbered(b"limit=a%d&"),
+    "a filter many times": _repeated(b"limit=1&"),
+    "a long rule": _repeated(b"a-", b"rule=", b"!"),
+    "a long rule without dashes": _repeated(b"a", b"rule=", b"!"),
+    "a long time": _repeated(b"1", b"since="),
+    "a long moment": _repeated(b"0", b"since=2026-01-01T00:00:00.", b"x"),
+    "a long limit": _repeated(b"9", b"limit="),
+}
+
+HEADERS: Final[dict[str, Family]] = {
+    "a length of digits": _repeated(b"9", b"content-length: "),
+    "a length of letters": _repeated(b"a", b"content-length: "),
+    "media types": _repeated(b"text/plain,", b"accept: "),
+    "commas": _repeated(b",", b"accept: "),
+    "semicolons": _repeated(b";", b"accept: "),
+    "weights": _repeated(b";q=1", b"accept: text/plain"),
+    "a long weight": _repeated(b"9", b"accept: text/plain;q="),
+    "a long fraction": _repeated(b"9", b"accept: text/plain;q=0."),
+    "weighted types": _repeated(b"text/plain;q=0.1 , application/json;q=.2,", b"accept: "),
+    "blanks": _repeated(b" ", b"accept: ", b"a"),
+    "a long type": _repeated(b";", b"content-type: "),
+    "a long encoding": _repeated(b"a", b"content-encoding: "),
+}
+
+CHUNKS: Final[dict[str, Family]] = {
+    "one line": _repeated(b"a"),
+    "lines": _repeated(b"a\n"),
+    "empty lines": _repeated(b"\n"),
+    "a line beyond the limit": _repeated(b"a"),
+}
+
+
+def _part(name: bytes, content: bytes, headers: bytes = b"") -> bytes:
+    return b"--" + BOUNDARY + b'\r\nContent-Disposition: form-data; name="' + name + b'"' + headers + b"\r\n\r\n" + content + b"\r\n"
+
+
+END: Final = b"--" + BOUNDARY + b"--\r\n"
+FORMS: Final[dict[str, Family]] = {
+    "parts": lambda size: _part(b"rules", b"a") * (size // len(_part(b"rules", b"a"))) + END,
+    "unknown parts": lambda size: b"".join(_part(b"a%d" % n, b"a") for n in range(size // 100)) + END,
+    "files": lambda size: _part(b"rules", b"a", b'; filename="a"') * (size // 110) + END,
+    "a long part": lambda size: _part(b"deployment", b"a" * size) + END,
+    "a part of lines": lambda size: _part(b"deployment", b"\r\n" * (size // 2)) + END,
+    "a part of dashes": lambda size: _part(b"deployment", b"\r\n--" * (size // 4)) + END,
+    "a part of boundaries that are not whole": lambda size: _part(b"deployment", (b"\r\n--" + BOUNDARY[:-1]) * (size // 35)) + END,
+    "a long name": lambda size: _part(b"a" * size, b"a") + END,
+    "a name of semicolons": lambda size: _part(b";" * size, b"a") + END,
+    "a name of quotes and semicolons": lambda size: _part(b'";' * (size // 2), b"a") + END,
+    "a name of escaped quotes": lambda size: _part(b'\\"' * (size // 2), b"a") + END,
+    "parameters": lambda size: _part(b"a", b"a", b"; a=b" * (size // 5)) + END,
+    "continued parameters": lambda size: _part(b"a", b"a", b"".join(b"; a*%d=b" % n for n in range(size // 10))) + END,
+    "headers": lambda size: _part(b"a", b"a", b"\r\na: b" * (size // 6)) + END,
+    "a long header": lambda size: _part(b"a", b"a", b"\r\na: " + b"b" * size) + END,
+    "before the first boundary": lambda size: b"\r\n" * (size // 2) + _part(b"deployment", b"a") + END,
+    "after the last boundary": lambda size: _part(b"deployment", b"a") + END + b"\r\n" * (size // 2) + END,
+    "a body of the last boundary": lambda size: END * (size // len(END)),
+    "no form": lambda size: b"a" * size + END,
+}
+FORM_TYPES: Final[dict[str, Family]] = {
+    "semicolons": _repeated(b";"),
+    "semicolons in a quote": _repeated(b";", b'; a="'),
+    "quotes and semicolons": _repeated(b'";'),
+    "escaped quotes": _repeated(b'\\"', b'; a="'),
+    "parameters": _repeated(b"; a=b"),
+    "numbered parameters": _numbered(b"; a*%d=b"),
+    "a long boundary": _repeated(b"b", b"; boundary="),
+    "comments": _repeated(b"(", b"; boundary="),
+}
+
+REVIEWS: Final[dict[str, Family]] = {
+    "members": _numbered(b'"a%d":1,', b'{"request":{', b'"a":1}}'),
+    "groups that are numbers": _repeated(b"1,", b'{"request":{"userInfo":{"groups":[', b"1]}}}"),
+    "groups": _repeated(b'"a",', b'{"request":{"userInfo":{"groups":[', b'"a"]}}}'),
+    "a long group name": _repeated(b"a", b'{"request":{"userInfo":{"groups":["', b'"]}}}'),
+    "extras": _numbered(b'"a%d":["b"],', b'{"request":{"userInfo":{"extra":{', b'"a":["b"]}}}}'),
+    "extras that are numbers": _numbered(b'"a%d":1,', b'{"request":{"userInfo":{"extra":{', b'"a":1}}}}'),
+    "an extra with a long name and many values": _halves(b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b'"a",', b'"a"]}}}}'),
+    "an extra with a long name and many numbers": _halves(b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b"1,", b"1]}}}}"),
+    "members of the object": _numbered(b'"a%d":1,', b'{"request":{"object":{', b'"a":1}}}'),
+    "a long uid": _repeated(b"a", b'{"request":{"uid":"', b'"}}'),
+}
+
+CANDIDATES: Final[dict[str, Family]] = {
+    "unknown members": _numbered(b'"a%d":1,', b"{", b'"request":{}}'),
+    "rules": _numbered(b'"a%d",', b'{"request":{},"rules":[', b'"a"]}'),
+    "rules that are numbers": _repeated(b"1,", b'{"request":{},"rules":[', b"1]}"),
+    "removals": _numbered(b'"a%d",', b'{"request":{},"remove":[', b'"a"]}'),
+}
+
+
+def _read_rule(text: bytes) -> Catalogue:
+    return load(Sources({**SOURCES, "upstream/candidate.yaml": text.decode()}))
+
+
+def _read_releases(text: bytes) -> Catalogue:
+    return load(Sources({"releases.yaml": text.decode()}))
+
+
+def _read_cases(text: bytes) -> Any:
+    return read_cases({f"upstream/{RULE}_test.yaml": text.decode()}, CATALOGUE)
+
+
+def _read_headers(head: bytes) -> Any:
+    return read_headers(dict([head.split(b": ", 1)]), BODY)
+
+
+def _read_form(body: bytes, content_type: bytes = b"multipart/form-data; boundary=" + BOUNDARY) -> Any:
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", content_type)]}
+    return asyncio.run(read_form(scope, body))
+
+
+def _read_form_type(parameters: bytes) -> Any:
+    return _read_form(b"a", b"multipart/form-data" + parameters)
+
+
+def _read_chunks(body: bytes, chunk: int, limit: int) -> list[Any]:
+    parts: Iterator[bytes] = (body[start : start + chunk] for start in range(0, len(body), chunk))
+
+    async def receive() -> Message:
+        part = next(parts, None)
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+    async def read() -> list[Any]:
+        return [line async for lines in read_lines(receive, limit) for line in lines]
+
+    return asyncio.run(read())
+
+
+READERS: Final[dict[str, Reader]] = {
+    "JSON": Reader(read_json, BODY, JSON, tried=16_384),
+    "usual request": Reader(lambda body: read_usual(body, CATALOGUE.releases), BODY, JSON | REQUESTS),
+    "request": Reader(lambda body: read_asked(decode(body), CATALOGUE.releases), BODY, REQUESTS),
+    "facts": Reader(lambda body: read_facts(read_json(body), series("0.23.0"), "", []), BODY, REQUESTS),
+    "candidate": Reader(lambda body: read_candidate(read_json(body)), BODY, CANDIDATES),
+    "review": Reader(lambda body: read_review(read_json(body)), REVIEW, REVIEWS),
+    "YAML body": Reader(lambda body: decode(body, b"application/yaml"), YAML, STREAM, tried=8192),
+    "YAML file": Reader(lambda body: read_yaml(body.decode(), "a"), YAML, STREAM, tried=8192),
+    "rule": Reader(_read_rule, YAML, RULES, tried=16_384),
+    "releases": Reader(_read_releases, YAML, FOLDERS, tried=8192),
+    "cases": Reader(_read_cases, YAML, CASES, tried=16_384),
+    "file of tokens": Reader(lambda text: _tokens(text.decode(), Path("tokens")), YAML, TOKENS, tried=16_384),
+    "query": Reader(refuse_query, HEAD, QUERIES),
+    "query of the log": Reader(lambda query: read_filters(parse_qsl(query.decode())), HEAD, QUERIES),
+    "headers": Reader(_read_headers, HEAD, HEADERS),
+    "form": Reader(_read_form, BODY, FORMS),
+    "type of a form": Reader(_read_form_type, HEAD, FORM_TYPES),
+    "lines in small chunks": Reader(lambda body: _read_chunks(body, 64, BODY), BODY, CHUNKS, tried=1 << 17),
+    "lines beyond the limit in small chunks": Reader(lambda body: _read_chunks(body, 64, 1024), BODY, CHUNKS),
+}

@@ -1,0 +1,534 @@
+"""The readers of deployments, and families of texts that are built to make them do too much work.
+
+Each family is as long as asked for, give or take what its document needs around it; the whole way from the text to
+the decisions is taken, as a request takes it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hostile.reader import Reader
+
+from policy.catalogue import load
+from policy.containers import requests_of
+from policy.errors import RequestInvalid
+from policy.folder import read_folder
+from policy.intake.flags import flags
+from policy.intake.flagvalues import taken
+from policy.intake.shell import split
+from policy.jsontext import read_json
+from policy.policy import Policy
+from policy.request import Manifest, read_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Family = Callable[[int], bytes]
+
+TODAY: Final = date(2026, 1, 1)
+RULES: Final = Path(__file__).resolve().parents[2] / "rules"
+RELEASE: Final = "0.33.0"
+NAME: Final = "m"
+CONFIG: Final[dict[str, Any]] = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_size": 4096,
+    "num_hidden_layers": 4,
+}
+IMAGE: Final = "vllm/vllm-openai:v0.33.0"
+
+
+@cache
+def shipped() -> Policy:
+    """The shipped policy, loaded once."""
+    return Policy(load(read_folder(RULES)))
+
+
+def decide(body: bytes) -> list[object]:
+    """The decisions of a request's body: one for a deployment, one for each engine of a manifest."""
+    policy = shipped()
+    asked = read_asked(read_json(body), policy.releases)
+    if not isinstance(asked, Manifest):
+        return [policy.answer(asked, TODAY)]
+    return [_decided(policy, request) for _, request in requests_of(asked, policy.releases)]
+
+
+def _decided(policy: Policy, request: Any) -> object:
+    try:
+        return request if isinstance(request, RequestInvalid) else policy.answer(request, TODAY)
+    except RequestInvalid as error:
+        return error
+
+
+def repeated(unit: str, size: int) -> str:
+    """A unit again and again, up to a size."""
+    return unit * (size // len(unit))
+
+
+def numbered(unit: str, size: int) -> list[str]:
+    """A unit with ``{}`` for a number, as often as its JSON fits a size."""
+    return [unit.format(n) for n in range(size // (len(json.dumps(unit)) + 5))]
+
+
+UNITS: Final[dict[str, str]] = {
+    "plain": "a",
+    "blanks": " ",
+    "short words": "a ",
+    "quotes": '"',
+    "single quotes": "'",
+    "pairs of quotes": "''",
+    "escaped quotes": '\\"',
+    "escapes": "\\a",
+    "closed strings": '"\\"" ',
+    "dollars": "$",
+    "arguments": "$@",
+    "variables": "$A",
+    "variables, open": "${A",
+    "variables, nested": "${A:-${A}}",
+    "commands, open": "$(",
+    "commands, closed": "$(a)",
+    "backticks": "`a`",
+    "open and closed": "${A}$(a)`a`",
+    "separators": ";",
+    "commands": "a;",
+    "assignments": "A=1;",
+    "redirections": "2>a ",
+    "pipes to files": "&>a ",
+    "comments": "#\n",
+    "here-documents": "<<A\n",
+    "digits": "1",
+    "numbers": "1.5k ",
+    "dotted digits": "1.",
+    "brackets": "[",
+    "braces": '{"a":',
+    "null bytes": "\0",
+    "letters of other scripts": "\u0661",
+}
+"""What texts of shells and values of flags are made of."""
+
+
+def closing(unit: str, size: int) -> str:
+    """Openers nested in one another, and as many closing ones."""
+    return repeated(unit, size // 2) + {"${A:-": "}", "$(": ")", '{"a":': "}", "[": "]"}[unit] * (size // 2 // len(unit))
+
+
+def defined(size: int) -> str:
+    """A variable that is half of the text, and the other half of its uses."""
+    return f"A={repeated('a ', size // 2)};" + repeated("$A ", size // 2)
+
+
+def chained(size: int) -> str:
+    """Variables that each stand for the one before twice."""
+    return "".join(f"A{n + 1}=$A{n}$A{n};" for n in range(size // 16)) + f"vllm serve $A{size // 16}"
+
+
+def many_variables(size: int) -> str:
+    """Variables that are exported, and between them commands that get them all."""
+    return "set -a;" + "".join(f"A{n}=1;b;" for n in range(size // 10)) + "vllm serve m"
+
+
+def nested_scripts(size: int) -> str:
+    """A script that is run again and again."""
+    return f"export A='{repeated('a;', size // 2)}';" + repeated('bash -c "$A";', size // 2)
+
+
+def starts(size: int) -> str:
+    """A script that starts vLLM again and again."""
+    return repeated("env A=1 vllm serve m;", size)
+
+
+SHELL: Final[dict[str, Callable[[int], str]]] = {
+    **{name: partial(repeated, unit) for name, unit in UNITS.items()},
+    "an open string": lambda size: '"' + repeated('\\"', size),
+    "an open single quote": lambda size: "'" + repeated("a", size),
+    "an open backtick": lambda size: repeated("`a` ", size) + "`",
+    "nested variables": partial(closing, "${A:-"),
+    "nested commands": partial(closing, "$("),
+    "one variable, used often": defined,
+    "variables in chains": chained,
+    "variables for many commands": many_variables,
+    "scripts in scripts": nested_scripts,
+    "many starts": starts,
+    "vllm and blanks": lambda size: "vllm serve m" + " " * size,
+    "vllm and short words": lambda size: "vllm serve m " + repeated("a ", size),
+    "vllm and escapes": lambda size: "vllm serve m " + repeated("\\a", size),
+}
+
+VALUES: Final[dict[str, Callable[[int], str]]] = {
+    **{name: partial(repeated, unit) for name, unit in UNITS.items()},
+    "an open string": lambda size: '"' + repeated('\\"', size),
+    "an open string in an object": lambda size: '{"' + repeated('\\"', size),
+    "an open string with a backslash last": lambda size: '{"' + repeated('\\"', size) + "\\",
+    "deep": partial(closing, "["),
+    "deep objects": partial(closing, '{"a":'),
+    "an object of suffixes": lambda size: "{" + ",".join(numbered('"a{}": 1k', size)) + "}",
+    "an object of suffixes, open": lambda size: "{" + ",".join(numbered('"a{}": 1k', size)),
+    "an object of unknown members": lambda size: "{" + ",".join(numbered('"a{}": 1', size)) + "}",
+    "an object of a long number": lambda size: '{"a": ' + repeated("9", size) + "}",
+    "a list": lambda size: "[" + ",".join(["1"] * (size // 2)) + "]",
+    "a list of texts": lambda size: json.dumps(["a"] * (size // 5)),
+    "a list of devices": lambda size: ",".join(["1"] * (size // 2)),
+}
+
+KINDS: Final = {flag.kind: flag for flag in flags(RELEASE).by_name.values() if flag.kind in {"devices", "human-or-auto", "json-or-text", "object"}}
+"""A flag of each kind whose values have parts."""
+
+
+def _taken(kind: str, body: bytes) -> object:
+    return taken(KINDS[kind], body.decode())
+
+
+def deployment(**members: Any) -> bytes:
+    """A request for a deployment."""
+    return json.dumps({"vllm_version": RELEASE, "deployment": {"model_configs": {NAME: CONFIG}, **members}}, ensure_ascii=False).encode()
+
+
+def _args(words: list[str]) -> bytes:
+    return deployment(args=["vllm", "serve", NAME, *words])
+
+
+def _value(flag: str, value: Callable[[int], str], size: int) -> bytes:
+    return _args([flag, value(size)])
+
+
+def _many(unit: str, size: int) -> bytes:
+    return _args(numbered(unit, size))
+
+
+def _script(text: Callable[[int], str], size: int) -> bytes:
+    return deployment(args=text(size))
+
+
+ARGS: Final[dict[str, Family]] = {
+    **{f"a value of {name}": partial(_value, "--kv-transfer-config", text) for name, text in VALUES.items() if name not in UNITS},
+    **{f"a number of {name}": partial(_value, "--max-model-len", VALUES[name]) for name in ("digits", "numbers", "plain")},
+    **{f"devices: {name}": partial(_value, "--device-ids", VALUES[name]) for name in ("digits", "a list of devices")},
+    **{f"a script of {name}": partial(_script, text) for name, text in SHELL.items() if name not in UNITS},
+    "unknown flags": partial(_many, "--nonsense-{}"),
+    "unknown short flags": partial(_many, "-x{}"),
+    "unknown flags, no model": lambda size: deployment(args=["serve", *numbered("--nonsense-{}", size)]),
+    "flags that are nearly known": partial(_many, "--tensor-paralel-size{}"),
+    "flags of other releases": lambda size: _args(["--rope-scaling", "--disable-log-requests"] * (size // 52)),
+    "one flag again and again": lambda size: _args(["--seed=1"] * (size // 12)),
+    "one object again and again": lambda size: _args(["-cc", "{}"] * (size // 12)),
+    "ambiguous flags": lambda size: _args(["--e"] * (size // 7)),
+    "ambiguous flags with blanks": lambda size: _args(["--e=1 1"] * (size // 11)),
+    "flags without a value": lambda size: _args(["--model"] * (size // 11)),
+    "dashes": lambda size: _args(["-"] * (size // 5)),
+    "a long unknown flag": lambda size: _args(["--" + "x" * size]),
+    "a long flag of blanks": lambda size: _args(["--x" + " " * size]),
+    "a flag of many dots": lambda size: _args(["--x" + "." * size, "1"]),
+    "dotted flags": partial(_many, "-cc.a{}=1"),
+    "dotted flags, deep": lambda size: _args(["-cc" + ".a" * 60 + "=1"] * (size // 130)),
+    "dotted lists": lambda size: _args(["-cc.splitting_ops+=a,b"] * (size // 26)),
+    "dotted flags of many spellings": lambda size: _args([f"--{'compilation-config'[: 5 + n % 14]}.a{n}=1" for n in range(size // 24)]),
+    "dotted unknown flags": partial(_many, "--x{}.a=1"),
+    "words that nothing takes": lambda size: _args(["a"] * (size // 5)),
+    "words that are unknown": lambda size: _args(["$(A)", "$X"] * (size // 14)),
+    "faults": lambda size: _args(["--seed=x"] * (size // 12)),
+    "words that are no texts": lambda size: deployment(args=[1] * (size // 3)),
+    "many processors": lambda size: _args(["--logits-processors", *["a.b:C"] * (size // 9)]),
+    "envs": lambda size: deployment(args=["env"] * (size // 7)),
+    "envs that set": lambda size: deployment(args=["env", "A=1"] * (size // 14)),
+    "starters": lambda size: deployment(args=["time"] * (size // 8)),
+    "a name": lambda size: _args(["--served-model-name", "x" * size]),
+    "a model's name": lambda size: deployment(args=["--model", "x/" + "x" * (size // 2)], model_configs={"x/" + "x" * (size // 2): CONFIG}),
+    "a model that is missing": lambda size: deployment(args=["--model", "x/" + "x" * size]),
+    "bars": lambda size: _args(["--chat-template", "{{" * (size // 2)]),
+}
+
+
+def _referring(size: int) -> bytes:
+    """One variable that is half of the body, and as many references to it as there is room for."""
+    return deployment(args=["vllm", "serve", NAME, *["$(A)"] * min(size // 16, 3000)], env={"A": "x" * (size // 2)})
+
+
+def _referring_in_a_word(size: int) -> bytes:
+    return deployment(args=["vllm", "serve", NAME, "$(A)" * (size // 8)], env={"A": "x" * (size // 2)})
+
+
+def _referring_script(size: int) -> bytes:
+    return deployment(args="vllm serve m " + "$A" * (size // 4), env={"A": "\\x" * (size // 8)})
+
+
+def _nested_scripts(script: str, size: int) -> bytes:
+    """Scripts that a variable holds, each of which uses another variable."""
+    env = {"V": script * (size // 3 // len(script)), "W": "w;" * (size // 6)}
+    return deployment(args='bash -c "$V";' * (size // 40) + "vllm serve m", env=env)
+
+
+def _env_reference_script(size: int) -> bytes:
+    return deployment(args=["bash", "-c", "vllm serve m $A$A"], env={"A": repeated("--x ", size)})
+
+
+ENVIRONMENT: Final[dict[str, Family]] = {
+    "many variables": lambda size: deployment(args=["--model", NAME], env={f"A{n}": "1" for n in range(min(size // 12, 4096))}),
+    "more variables than are taken": lambda size: deployment(args=["--model", NAME], env={f"A{n}": "1" for n in range(size // 12)}),
+    "variables that are no texts": lambda size: deployment(args=["--model", NAME], env={f"A{n}": 1 for n in range(size // 10)}),
+    "references to one": _referring,
+    "references to one, in a word": _referring_in_a_word,
+    "references that do not close": lambda size: deployment(args=["--model", NAME, "$(A" * (size // 3)], env={"A": "1"}),
+    "references in a script": _referring_script,
+    "a script out of a variable": _env_reference_script,
+    "scripts in scripts": partial(_nested_scripts, "a;"),
+    "scripts in scripts, with variables": partial(_nested_scripts, "$W"),
+    "scripts in scripts, escaped": partial(_nested_scripts, "\\a"),
+    "shells for many variables": lambda size: deployment(args="bash -c a;" * (size // 24), env={f"A{n}": "1" for n in range(min(size // 24, 4096))}),
+    "a long runner variable": lambda size: deployment(args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}),
+    "a long number": lambda size: deployment(args=["--model", NAME], env={"VLLM_MLA_DISABLE": "1" * size}),
+}
+
+
+def _file(text: str, name: str = "a.yaml") -> bytes:
+    return deployment(args=["vllm", "serve", NAME, "--config", name], files={name: text})
+
+
+def _file_of(unit: str, size: int) -> bytes:
+    return _file(repeated(unit, size))
+
+
+OPTION_FILES: Final[dict[str, Family]] = {
+    **{f"a file of {name}": partial(_file_of, unit) for name, unit in UNITS.items()},
+    "options": lambda size: _file("".join(f"nonsense-{n}: 1\n" for n in range(size // 17))),
+    "false options": lambda size: _file("".join(f"nonsense-{n}: false\n" for n in range(size // 21))),
+    "a list": lambda size: _file("logits-processors: [" + "a, " * (size // 3) + "a]"),
+    "a deep list": lambda size: _file("logits-processors: " + "[" * (size // 2)),
+    "aliases": lambda size: _file("a: &a [1]\nb: [" + "*a, " * (size // 4) + "*a]"),
+    "a long value": lambda size: _file("kv-transfer-config: '{\"" + '\\"' * (size // 2) + "'"),
+    "a map": lambda size: _file("kv-transfer-config:\n" + "".join(f"  a{n}: 1\n" for n in range(size // 10))),
+    "a long name": lambda size: _file("".join(f"a{n}: 1\n" for n in range(size // 16)), "x" * (size // 2) + ".yaml"),
+    "names that are near": lambda size: deployment(
+        args=["vllm", "serve", NAME, "--config", "a" * (size // 64) + ".yaml"],
+        files={f"{'a' * (size // 64)}{n}.yaml": "" for n in range(60)},
+    ),
+    "names that are not given": lambda size: _args(["--config", "a.yaml"] * (size // 22)),
+}
+
+
+def _model(**members: Any) -> bytes:
+    return deployment(args=["--model", NAME], model_configs={NAME: {**CONFIG, **members}})
+
+
+MODELS: Final[dict[str, Family]] = {
+    "architectures": lambda size: _model(architectures=["A"] * (size // 5)),
+    "architectures of models": lambda size: _model(architectures=["AForCausalLM"] * (size // 16)),
+    "an architecture": lambda size: _model(architectures=["Model" * (size // 5)]),
+    "architectures that are no texts": lambda size: _model(architectures=[1] * (size // 3)),
+    "layer types": lambda size: _model(layer_types=["full_attention"] * (size // 18)),
+    "layer types of a hybrid": lambda size: _model(
+        architectures=["Qwen3NextForCausalLM"], model_type="qwen3_next", layer_types=["full_attention"] * (size // 18)
+    ),
+    "blocks": lambda size: _model(block_configs=[{"block_type": "moe"}] * (size // 25)),
+    "experts": lambda size: _model(num_experts=[0] * (size // 3)),
+    "members": lambda size: _model(**{f"a{n}": n for n in range(size // 16)}),
+    "members of the language model": lambda size: _model(model_type="qwen2_5_vl", text_config={f"a{n}": n for n in range(size // 16)}),
+    "a deep document": lambda size: (
+        b'{"deployment": {"args": ["--model", "m"], "model_configs": {"m": {"a": ' + b"[" * (size // 2) + b"]" * (size // 2) + b"}}}}"
+    ),
+    "a long number": lambda size: _model(num_attention_heads=int("9" * min(size, 4000))),
+    "layers, of which some have attention": lambda size: _model(
+        architectures=["BambaForCausalLM"], model_type="bamba", num_hidden_layers=10_000, attn_layer_indices=[-1] * (size // 4)
+    ),
+    "layers, of which some are local": lambda size: _model(model_type="inkling_text", num_hidden_layers=10_000, local_layer_ids=[-1] * (size // 4)),
+    "layers that are looked up": lambda size: _model(model_type="lfm2", num_hidden_layers=10_000, a="a" * size),
+    "a pattern of layers": lambda size: _model(architectures=["NemotronHForCausalLM"], model_type="nemotron_h", hybrid_override_pattern="M" * size),
+    "speculators": lambda size: _model(speculators_config={"verifier": {"name_or_path": "x" * size}, "proposal_methods": [{}]}),
+    "overrides": lambda size: deployment(args=["--model", NAME, "--hf-overrides", json.dumps({f"a{n}": n for n in range(size // 16)})]),
+    "models": lambda size: deployment(args=["--model", "x"], model_configs={f"{'x' * (size // 64)}{n}": {} for n in range(60)}),
+    "models that are no objects": lambda size: deployment(args=["--model", "x"], model_configs={f"x{n}": 1 for n in range(60)}, a="a" * size),
+    "modules": lambda size: deployment(args=["--model", NAME], files={f"{NAME}/modules.json": json.dumps([{"type": "a"}] * (size // 14))}),
+    "modules that are no JSON": lambda size: deployment(args=["--model", NAME], files={f"{NAME}/modules.json": '["' + '\\"' * (size // 2)}),
+    "unknown members": lambda size: deployment(args=["--model", NAME], **{f"arg{n}": 1 for n in range(size // 12)}),
+    "plugins": lambda size: deployment(args=["--model", NAME], environment={"plugins": {"logits_processors": ["a"] * (size // 5)}}),
+}
+
+
+def manifest(document: Any, **members: Any) -> bytes:
+    """A request for the engines of a manifest."""
+    return json.dumps({"manifest": document, "model_configs": {NAME: CONFIG}, **members}).encode()
+
+
+def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A Pod."""
+    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": list(containers), **spec}}
+
+
+def engine(**members: Any) -> dict[str, Any]:
+    """A container that starts vLLM."""
+    return {"image": IMAGE, "args": ["--model", NAME], **members}
+
+
+def _config_map(data: dict[str, str], name: str = "c") -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def _custom(kind: str, spec: dict[str, Any], group: str = "serving.kserve.io/v1beta1", **members: Any) -> dict[str, Any]:
+    return {"apiVersion": group, "kind": kind, "spec": spec, **members}
+
+
+def _env(size: int) -> list[dict[str, str]]:
+    return [{"name": f"A{n}", "value": "1"} for n in range(size // 35)]
+
+
+def _engines(size: int, most: int = 1024, **members: Any) -> list[dict[str, Any]]:
+    one = engine(**members)
+    return [one] * min(size // len(json.dumps(one)), most)
+
+
+def _mounting(size: int) -> bytes:
+    mounts = [{"name": "v", "mountPath": "/c"}]
+    one = engine(args=["vllm", "serve", NAME, "--config", "/c/a.yaml"], volumeMounts=mounts)
+    of_pods = pod(*[one] * (size // 2 // len(json.dumps(one))), volumes=[{"name": "v", "configMap": {"name": "c"}}])
+    return manifest([_config_map({"a.yaml": repeated("a: b\n", 5) + repeated("# a\n", size // 2)}), of_pods])
+
+
+def _sharing(size: int) -> bytes:
+    """A ConfigMap that is half of the body, and engines that take a variable of it into their arguments."""
+    one = engine(args=["--model", NAME, "--kv-transfer-config", "$(a)"], envFrom=[{"configMapRef": {"name": "c"}}])
+    return manifest([_config_map({"a": '{"' + '\\"' * (size // 4)}), pod(*[one] * (size // 2 // len(json.dumps(one))))])
+
+
+def _runtime(size: int) -> bytes:
+    runtime = _custom(
+        "ServingRuntime", {"containers": [{"name": "kserve-container", **engine(args=["vllm", "serve", NAME, "x" * (size // 2)])}]}, metadata={"name": "r"}
+    )
+    service = _custom("InferenceService", {"predictor": {"model": {"runtime": "r"}}})
+    return manifest([runtime, *[service] * (size // 2 // len(json.dumps(service)))])
+
+
+def _named(size: int) -> bytes:
+    """Names that are long, and below each of them much that has a place of its own."""
+    services = {f"{'x' * 4000}{n}": engine(command=["vllm", "serve", NAME, *["a"] * 800]) for n in range(max(size // 8000, 1))}
+    return manifest({"services": services})
+
+
+MANIFESTS: Final[dict[str, Family]] = {
+    "engines": lambda size: manifest(pod(*_engines(size))),
+    "more engines than are taken": lambda size: manifest(pod(*_engines(size, size))),
+    "engines of many models": lambda size: manifest(pod(*_engines(size // 2)), model_configs={NAME: {**CONFIG, "a": "a" * (size // 2)}}),
+    "engines that are not in order": lambda size: manifest(pod(*_engines(size, args=["--model", NAME, "--seed=x"]))),
+    "pods": lambda size: manifest([pod(engine())] * (size // 150)),
+    "a list of lists": lambda size: manifest({"kind": "List", "items": [{"kind": "List", "items": []}] * (size // 32)}),
+    "objects of unknown kinds": lambda size: manifest([{"kind": f"Deploymen{n}", "apiVersion": "x/v1"} for n in range(size // 50)]),
+    "objects that are none": lambda size: manifest([1] * (size // 3)),
+    "arguments": lambda size: manifest(pod(engine(args=["--model", NAME, *["a"] * (size // 5)]))),
+    "arguments that are no texts": lambda size: manifest(pod(engine(args=[1] * (size // 3)))),
+    "arguments of templates": lambda size: manifest(pod(engine(args=["--model", NAME, *["{{"] * (size // 6)]))),
+    "variables": lambda size: manifest(pod(engine(env=_env(size)))),
+    "variables that refer": lambda size: manifest(
+        pod(engine(env=[{"name": "A0", "value": "aa"}, *({"name": f"A{n + 1}", "value": f"$(A{n})$(A{n})"} for n in range(size // 50))]))
+    ),
+    "variables that refer to one": lambda size: manifest(
+        pod(engine(env=[{"name": "A", "value": "x" * (size // 2)}, *({"name": f"B{n}", "value": "$(A)"} for n in range(size // 80))]))
+    ),
+    "references that do not close": lambda size: manifest(pod(engine(env=[{"name": "A", "value": "$(A" * (size // 3)}]))),
+    "ConfigMaps": lambda size: manifest([_config_map({"a": "b"}, f"c{n}") for n in range(size // 90)]),
+    "ConfigMaps that are taken": lambda size: manifest(
+        [
+            _config_map({f"A{n}": "1" for n in range(size // 24)}),
+            pod(engine(envFrom=[{"configMapRef": {"name": "c"}}] * (size // 80))),
+        ]
+    ),
+    "ConfigMaps that are mounted": _mounting,
+    "ConfigMaps that are shared": _sharing,
+    "volumes": lambda size: manifest(pod(*_engines(size // 2, volumeMounts=[{"name": "v"}]), volumes=[{"name": f"v{n}"} for n in range(size // 30)])),
+    "annotations": lambda size: manifest({**pod(engine()), "metadata": {"annotations": {f"a{n}": '"\\"' for n in range(size // 16)}}}),
+    "names": _named,
+    "a name of dots": lambda size: manifest({"services": {"a." * (size // 2): engine(command=["vllm", "serve", NAME])}}),
+    "Compose services": lambda size: manifest({"services": {f"a{n}": {"image": IMAGE, "command": "--model m"} for n in range(min(size // 75, 1024))}}),
+    "a Compose command": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": repeated("'a' ", size)}}}),
+    "a Compose command, open": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": "'" + repeated('\\"', size)}}}),
+    "Compose variables": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": ["--model", *numbered("${{A{}}}", size)]}}}),
+    "Compose variables, open": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": ["--model", "${A:-" * (size // 5)]}}}),
+    "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
+    "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
+    "a SkyPilot task of variables": lambda size: manifest({"run": repeated("$A;", size // 2) + "vllm serve m", "envs": {"A": "b " * (size // 4)}}),
+    "runtimes": _runtime,
+    "a Hugging Face server": lambda size: manifest(
+        _custom("InferenceService", {"predictor": {"model": {"modelFormat": {"name": "huggingface"}, "args": ["--model_id=m"] * (size // 16)}}})
+    ),
+    "an LLMInferenceService": lambda size: manifest(
+        _custom("LLMInferenceService", {"model": {"uri": "hf://m"}, "template": {"containers": [{"name": "main", "args": ["$A;a"] * (size // 8)}]}})
+    ),
+    "an LLMInferenceService of variables": lambda size: manifest(
+        _custom(
+            "LLMInferenceService",
+            {
+                "model": {"uri": "hf://m"},
+                "template": {"containers": [{"name": "main", "args": ["--x", *["a;$A"] * (size // 16)], "env": [{"name": "A", "value": "b" * (size // 2)}]}]},
+            },
+        )
+    ),
+    "adapters": lambda size: manifest(
+        _custom("LLMInferenceService", {"model": {"uri": "hf://m", "lora": {"adapters": [{"name": f"a{n}"} for n in range(size // 16)]}}})
+    ),
+    "a runtime of vLLM": lambda size: manifest(
+        _custom("VLLMRuntime", {"model": {"modelURL": "m"}, "vllmConfig": {"extraArgs": ["a"] * (size // 5)}}, "production-stack.vllm.ai/v1alpha1")
+    ),
+    "a Dynamo graph": lambda size: manifest(
+        _custom(
+            "DynamoGraphDeployment",
+            {
+                "envs": _env(size // 2),
+                "services": {f"s{n}": {"extraPodSpec": {"mainContainer": engine(command=["python3", "-m", "dynamo.vllm"])}} for n in range(size // 2 // 150)},
+            },
+            "nvidia.com/v1alpha1",
+        )
+    ),
+    "Dynamo connectors": lambda size: manifest(
+        _custom(
+            "DynamoGraphDeployment",
+            {"services": {"s": {"extraPodSpec": {"mainContainer": engine(args=["python3", "-m", "dynamo.vllm", "--connector", *["lmcach"] * (size // 10)])}}}},
+            "nvidia.com/v1alpha1",
+        )
+    ),
+    "modelservice values": lambda size: manifest(
+        {
+            "modelArtifacts": {"name": "n" * 2000, "uri": "{{ .Values.modelArtifacts.name }}" * 50},
+            "decode": {"containers": [{"modelCommand": "vllmServe"}] * min(size // 30, 1024)},
+        }
+    ),
+    "modelservice values, mounted": lambda size: manifest(
+        {
+            "modelArtifacts": {"uri": "pvc://x", "mountPath": "x" * (size // 2)},
+            "decode": {"containers": [{"modelCommand": "vllmServe"}] * min(size // 60, 1024)},
+        }
+    ),
+    "production-stack values": lambda size: manifest(
+        {"servingEngineSpec": {"env": _env(size // 2), "modelSpec": [{"modelURL": NAME}] * min(size // 2 // 18, 1024)}}
+    ),
+    "Ray Serve": lambda size: manifest(
+        {"llm_configs": [{"model_loading_config": {"model_id": NAME}, "engine_kwargs": {f"a{n}": 1 for n in range(size // 12)}}]}
+    ),
+    "a RayService": lambda size: manifest(_custom("RayService", {"serveConfigV2": "llm_configs:\n" + "- {}\n" * (size // 6)}, "ray.io/v1")),
+}
+
+
+def _encoded(text: Callable[[int], str], size: int) -> bytes:
+    return text(size).encode()
+
+
+TRIED: Final = 16_384
+"""What one request may hold without a file; larger texts take too long to count."""
+
+READERS: Final[Mapping[str, Reader]] = {
+    "shell": Reader(
+        lambda body: split(body.decode(), {"A": "a b"}, ["bash", "a", "b"]),
+        1 << 20,
+        {name: partial(_encoded, text) for name, text in SHELL.items()},
+        TRIED,
+    ),
+    **{f"values of {kind}": Reader(partial(_taken, kind), 1 << 20, {name: partial(_encoded, text) for name, text in VALUES.items()}) for kind in KINDS},
+    "arguments": Reader(decide, 1 << 20, ARGS, TRIED),
+    "environment": Reader(decide, 1 << 20, ENVIRONMENT, TRIED),
+    "option files": Reader(decide, 1 << 18, OPTION_FILES, TRIED),
+    "configurations of models": Reader(decide, 1 << 20, MODELS, TRIED),
+    "manifests": Reader(decide, 1 << 20, MANIFESTS, TRIED),
+}

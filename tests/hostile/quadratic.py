@@ -1,0 +1,31 @@
+"""Readers that do more work than their texts deserve, to show that the counting finds it, and one that does not."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hostile.reader import Reader
+
+UNCLOSED: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+AMBIGUOUS: Final = re.compile(rb"(?:a+)+b")
+
+
+def _copy(text: bytes) -> bytes:
+    rest = b""
+    for start in range(0, len(text), 64):
+        rest = b"%b%b" % (rest, text[start : start + 64])
+    return rest
+
+
+def _letters(size: int) -> bytes:
+    return b"a" * size
+
+
+READERS: Final = {
+    "linear": Reader(bytes.upper, 1 << 20, {"letters": _letters}),
+    "scanned again from each quote": Reader(UNCLOSED.findall, 1024, {"quotes": lambda size: b'\\"' * (size // 2)}),
+    "copied for each part": Reader(_copy, 1 << 20, {"letters": _letters}, tried=1 << 17),
+    "twice the ways for each letter": Reader(AMBIGUOUS.fullmatch, 256, {"letters": _letters}),
+    "not read any more": Reader(bytes.upper, 1 << 20, {"letters": _letters}),
+}

@@ -1,0 +1,22 @@
+"""Two patterns that this project had, with which a few KiB stopped a worker for seconds, and others to compare."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from hostile.searching import reader
+
+NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
+SUFFIXED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?[kKmMgGtT]\b', re.ASCII)
+BLANKS: Final = re.compile(r"\s+$")
+WORDS: Final = re.compile(r"\s++\w++")
+AMBIGUOUS: Final = re.compile(r"(?:\w+-?)+;")
+
+READERS: Final = {
+    "numbers of JSON": reader(NUMBERS, "finditer"),
+    "numbers with a suffix": reader(SUFFIXED, "sub"),
+    "blanks at the end": reader(BLANKS, "search"),
+    "words": reader(WORDS, "match"),
+    "words in many ways": reader(AMBIGUOUS, "match"),
+}

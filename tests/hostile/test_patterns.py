@@ -1,0 +1,49 @@
+"""No regular expression of the packages searches a text again and again."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+from hostile.counting import count, growth
+from hostile.patterns import modules, uses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _compiled() -> Iterator[tuple[str, ast.stmt | None]]:
+    """Each call of ``re.compile`` by its place, with the statement of its module that it stands in."""
+    for name, tree in modules():
+        for statement in tree.body:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+                    yield f"{name}:{node.lineno}", statement
+
+
+def test_every_pattern_is_a_constant_of_its_module_and_is_tried() -> None:
+    tried = {pattern.pattern for _, pattern, _ in uses()}
+    assert tried
+    for place, statement in _compiled():
+        assert isinstance(statement, ast.AnnAssign), place
+        assert isinstance(statement.target, ast.Name), place
+        assert statement.target.id.isupper(), place
+
+
+@pytest.mark.slow
+def test_no_pattern_searches_a_text_again_and_again() -> None:
+    found = {place: growth(counts) for place, counts in count("hostile.patterns").items() if growth(counts) is not None}
+    assert found == {}
+
+
+@pytest.mark.slow
+def test_patterns_that_do_are_found() -> None:
+    found = {name: growth(counts) is None for (name, _), counts in count("hostile.rescanning", seconds=10).items()}
+    assert found == {
+        "numbers of JSON": False,
+        "numbers with a suffix": False,
+        "blanks at the end": False,
+        "words": True,
+        "words in many ways": False,
+    }
