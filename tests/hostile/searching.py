@@ -12,8 +12,8 @@ import string
 from collections import deque
 from functools import partial
 from itertools import product
-from re import _constants as op  # type: ignore[attr-defined]  # typeshed leaves out the parser, which has no public name
-from re import _parser  # type: ignore[attr-defined]  # as above
+from re import _constants as op  # the parser has no public name
+from re import _parser
 from typing import TYPE_CHECKING, Any, Final
 
 from hostile.reader import Reader
