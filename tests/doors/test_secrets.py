@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SECRET: Final = "m4rk3r-0f-s3cr3t"
 NUMBER: Final = 48151623420
 EACH: Final = 20
-"""Which part of all requests goes through every call."""
+"""Which part of all requests goes through every call, and is explained."""
 RELEASE: Final = "0.33.0"
 IMAGE: Final = f"vllm/vllm-openai:v{RELEASE}"
 NAME: Final = "Qwen/Qwen3-8B"
@@ -211,10 +211,11 @@ def shows(text: str) -> bool:
     return SECRET in text or SECRET.replace("-", "") in text or str(NUMBER) in text
 
 
-def answers(policy: Policy, document: dict[str, Any]) -> Iterator[str]:
-    """What is answered, with an explanation: each decision as JSON and for people, or every fault."""
+def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Iterator[str]:
+    """What is answered: each decision as JSON and, with an explanation, for people; or every fault."""
     try:
-        asked = with_explanation(read_asked(document, policy.releases))
+        asked = read_asked(document, policy.releases)
+        asked = with_explanation(asked) if explain else asked
         found = requests_of(asked, policy.releases) if isinstance(asked, Manifest) else [("", asked)]
     except RequestInvalid as error:
         yield str(error)
@@ -227,11 +228,12 @@ def answers(policy: Policy, document: dict[str, Any]) -> Iterator[str]:
         except RequestInvalid as error:
             yield f"{path} {error}"
         else:
-            yield encode(decision).decode() + as_text(decision_for_people(decision))
+            yield encode(decision).decode() + (as_text(decision_for_people(decision)) if explain else "")
 
 
 def test_no_answer_has_a_secret(policy: Policy) -> None:
-    shown = [(document, text) for document in requests() for text in answers(policy, document) if shows(text)]
+    asked = enumerate(requests())
+    shown = [(document, text) for place, document in asked for text in answers(policy, document, explain=place % EACH == 0) if shows(text)]
     assert shown == []
 
 
