@@ -74,6 +74,12 @@ RAW: Final = (
     b"\xef\xbb\xbf",
     b"\x00",
     b"1" * 5000,
+    b'"\\"' * 3000,
+    b'"' * 6001,
+    b"\\" * 6001,
+    b"${a:-" * 2000,
+    b"$(" * 3000,
+    b"1," * 5000,
 )
 VALUES: Final[tuple[Any, ...]] = (None, True, False, [], {}, [[]], [None], {"": None}, *NUMBERS, *TEXTS)
 HEADERS: Final = (
@@ -154,7 +160,7 @@ class Bending:
 
     def requests(self) -> Iterator[Sent]:
         """Requests without end."""
-        ways = (self.document, self.document, self.document, self.bytes, self.headers, self.address)
+        ways = (self.document, self.document, self.document, self.bytes, self.headers, self.address, self.product)
         while True:
             sent = self.by.choice(self.candidates if self.by.random() < CANDIDATES else self.originals)
             for _ in range(self.by.choice((1, 1, 1, 2, 3))):
@@ -199,6 +205,27 @@ class Bending:
             with suppress(RecursionError):  # too deep for the library that writes it; JSON is YAML as well
                 return replace(sent, body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
         return replace(sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
+
+    def product(self, sent: Sent) -> Sent:
+        """The same many times over: items of a batch, engines of a manifest, long names, explained or as a table."""
+        try:
+            document = json.loads(sent.body)
+        except (ValueError, RecursionError):
+            return self.bytes(sent)
+        if not isinstance(document, dict):
+            return self.bytes(sent)
+        lists = [each for each in _holders(document) if isinstance(each, list) and each]
+        for items in lists[:3]:
+            items.extend(items[:1] * self.by.choice((0, 10, 200)))
+        named = [each for each in _holders(document) if isinstance(each, dict) and isinstance(each.get("name"), str)]
+        for each in named[:40]:
+            each["name"] *= self.by.choice((1, 500))
+        if self.by.random() < 0.5 and "apiVersion" not in document:
+            document["explain"] = True
+        if self.by.random() < 0.3 and "items" not in document:
+            return posted(BATCH, {"items": [document] * self.by.choice((3, 60))})
+        accept = ((b"accept", self.by.choice((b"text/plain", b"*/*"))),)
+        return replace(sent, headers=(*sent.headers, *accept), body=json.dumps(document).encode())
 
     def bytes(self, sent: Sent) -> Sent:
         """Bytes changed, put in, taken out, doubled or cut off."""
