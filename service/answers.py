@@ -1,6 +1,6 @@
 """Documents → answers, as bytes: what the event loop answers by itself.
 
-Owns the loaded policy with what is published of it, which requests are small enough to be decided here (``jobs`` has
+Owns the loaded policy with what is published of it, which requests are small enough to be decided here (``work`` has
 the others), and the bounded memory of answers to repeated documents. That memory is keyed by the bytes of the document and is empty again on a new day, because
 warnings of overdue house rules depend on the date; a policy brings its own.
 """

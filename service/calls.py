@@ -27,12 +27,13 @@ from service.documents import (
     read_lines,
     too_large,
 )
-from service.jobs import JSON, OK, Job, JobResult, Kind
+from service.jobs import Job, JobResult, Kind
 from service.pool import unless_gone
 from service.problems import AGAIN, MEDIA_TYPE, Refused, headers_of, problem_of
 from service.queries import refuse_query
 from service.recording import Asking
 from service.slots import Slots
+from service.work import JSON, OK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
 """The worker processes of a serving process: each takes one request that may take long, and can be ended.
 
 Owns who gets one and for how long, and what of the hub's models comes along. What is done in a worker process is
-``jobs``' business. Processes are started when they are first needed, and kept.
+``work``'s business. Processes are started when they are first needed, and kept.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 from msgspec.structs import replace
 
 from service.documents import Disconnected
-from service.jobs import Job, JobResult, bound_process, run
 from service.problems import Refused
 from service.slots import Slots
+from service.work import bound_process, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
+    from service.jobs import Job, JobResult
     from service.models import Models
 
 ROUNDS: Final = 4

@@ -20,8 +20,8 @@ from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
 from service.access import read_tokens
 from service.admission.engines import FIXED, WITH_ENV
-from service.jobs import MEMORY
 from service.settings import Settings
+from service.work import MEMORY
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"

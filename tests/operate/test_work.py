@@ -22,7 +22,7 @@ from policy.folder import default_folder
 from service import access
 from service.access import Access
 from service.answers import today
-from service.jobs import Job, Kind, run
+from service.jobs import Job, Kind
 from service.metrics import Metrics
 from service.models import Models
 from service.problems import Refused
@@ -31,6 +31,7 @@ from service.reload import Folder, first
 from service.served import Served
 from service.settings import Settings
 from service.slots import Bound, Slots
+from service.work import run
 
 from .conftest import QWEN, lives, state_of_process, until
 
