@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 DAY: Final = 86_400  # seconds
 KEPT_SIZE: Final = 8192
 MAX_INLINE: Final = 16 << 10
-"""Bytes of a body that is decided in the event loop, where it asks for one decision. Reading and deciding the worst of that size takes less than
-20 ms here (``bench.reliability hostile``); what is larger, or asks for more, goes to a worker process."""
+"""Bytes of a body that is decided in the event loop, where it asks for one decision on stated facts."""
+MAX_INLINE_DEPLOYMENT: Final = 4 << 10
+"""The same of one on a deployment. The worst texts of 16 KiB that were found took 55 ms here, on a busy machine; what is larger than either bound,
+or asks for more, goes to a worker process."""
 
 
 def today() -> date:
@@ -136,7 +138,9 @@ class Answers:
             return None
         releases = self.policy.releases
         asked = read_usual(body, releases) or read_asked(decode(body), releases)
-        if isinstance(asked, Manifest) or (asked.deployment is not None and asked.explain):
+        if isinstance(asked, Manifest):
+            return None
+        if asked.deployment is not None and (asked.explain or len(body) > MAX_INLINE_DEPLOYMENT):
             return None
         return asked
 
