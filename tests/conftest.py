@@ -14,9 +14,15 @@ from policy.folder import Sources, read_folder
 from policy.policy import Policy
 
 ROOT = Path(__file__).resolve().parent.parent
-TOGETHER: Final = {"cluster": "cluster", "proof/test_claims.py": "proof", "verify/test_drafting.py": "vllm", "verify/test_vllm.py": "vllm"}
+TOGETHER: Final = {
+    "cluster": "cluster",
+    "deploy/test_supply.py": "supply",
+    "proof/test_claims.py": "proof",
+    "verify/test_drafting.py": "vllm",
+    "verify/test_vllm.py": "vllm",
+}
 """Files and folders whose tests one process is to run, since they share what is dear; those of a name are one."""
-LONG: Final = ("operate", "log", "verify", "proof")
+LONG: Final = ("hostile", "operate", "log", "verify", "proof")
 """Folders whose tests take seconds each: they come first, so that the last ones are short and no process waits for another at the end."""
 REPEATING: Final = (
     "core/test_engine.py::test_decisions_keep_no_memory",
