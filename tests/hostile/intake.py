@@ -382,25 +382,29 @@ def _engines(size: int, most: int = 1024, **members: Any) -> list[dict[str, Any]
     return [one] * min(size // len(json.dumps(one)), most)
 
 
-def _mounting(size: int) -> bytes:
+ENGINES: Final = 20
+"""Engines that share a text which grows. Where both grow, the work is their product, until it is as much as one manifest may copy."""
+
+
+def _mounting(size: int, engines: int = ENGINES, text: int | None = None) -> bytes:
     mounts = [{"name": "v", "mountPath": "/c"}]
     one = engine(args=["vllm", "serve", NAME, "--config", "/c/a.yaml"], volumeMounts=mounts)
-    of_pods = pod(*[one] * (size // 2 // len(json.dumps(one))), volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    return manifest([_config_map({"a.yaml": repeated("a: b\n", 5) + repeated("# a\n", size // 2)}), of_pods])
+    of_pods = pod(*[one] * engines, volumes=[{"name": "v", "configMap": {"name": "c"}}])
+    return manifest([_config_map({"a.yaml": repeated("a: b\n", 5) + repeated("# a\n", size // 2 if text is None else text)}), of_pods])
 
 
 def _sharing(size: int) -> bytes:
-    """A ConfigMap that is half of the body, and engines that take a variable of it into their arguments."""
+    """A ConfigMap that is most of the body, and engines that take a variable of it into their arguments."""
     one = engine(args=["--model", NAME, "--kv-transfer-config", "$(a)"], envFrom=[{"configMapRef": {"name": "c"}}])
-    return manifest([_config_map({"a": '{"' + '\\"' * (size // 4)}), pod(*[one] * (size // 2 // len(json.dumps(one))))])
+    return manifest([_config_map({"a": '{"' + '\\"' * (size // 2)}), pod(*[one] * ENGINES)])
 
 
 def _runtime(size: int) -> bytes:
     runtime = _custom(
-        "ServingRuntime", {"containers": [{"name": "kserve-container", **engine(args=["vllm", "serve", NAME, "x" * (size // 2)])}]}, metadata={"name": "r"}
+        "ServingRuntime", {"containers": [{"name": "kserve-container", **engine(args=["vllm", "serve", NAME, "x" * size])}]}, metadata={"name": "r"}
     )
     service = _custom("InferenceService", {"predictor": {"model": {"runtime": "r"}}})
-    return manifest([runtime, *[service] * (size // 2 // len(json.dumps(service)))])
+    return manifest([runtime, *[service] * ENGINES])
 
 
 def _named(size: int) -> bytes:
@@ -437,6 +441,7 @@ MANIFESTS: Final[dict[str, Family]] = {
         ]
     ),
     "ConfigMaps that are mounted": _mounting,
+    "engines that mount a ConfigMap": lambda size: _mounting(size, size // 250, 100),
     "ConfigMaps that are shared": _sharing,
     "volumes": lambda size: manifest(pod(*_engines(size // 2, volumeMounts=[{"name": "v"}]), volumes=[{"name": f"v{n}"} for n in range(size // 30)])),
     "annotations": lambda size: manifest({**pod(engine()), "metadata": {"annotations": {f"a{n}": '"\\"' for n in range(size // 16)}}}),

@@ -5,8 +5,9 @@ Beside each fixture stands what it must give: ``gives/<fixture>``, whole, each w
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -16,8 +17,12 @@ from hypothesis import strategies as st
 from policy.errors import MAX_FAULTS, Misfit
 from policy.intake.commandline import Container
 from policy.intake.manifests import images, is_manifest, read_manifest
+from policy.intake.manifests.compose import split
 from policy.intake.manifests.reading import MAX_CONTAINERS, MAX_COPIED, MAX_DOCUMENTS
 from policy.source import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).parent
 FIXTURES = sorted((HERE / "fixtures").glob("*.yaml"))
@@ -679,3 +684,16 @@ def test_junk_is_refused_or_gives_nothing(document: object) -> None:
     containers, faults = taken(document)
     assert containers == []
     assert faults or isinstance(document, list | dict)
+
+
+@given(st.text(alphabet="ab '\"\\\n\t$#;é\x0b", max_size=12))
+def test_a_command_of_compose_is_split_as_the_standard_library_does_it(text: str) -> None:
+    assert words_or_none(split, text) == words_or_none(shlex.split, text)
+
+
+def words_or_none(by: Callable[[str], list[str]], text: str) -> list[str] | None:
+    """The words of a text; ``None`` where it cannot be split."""
+    try:
+        return by(text)
+    except ValueError:
+        return None
