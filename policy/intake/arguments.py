@@ -239,7 +239,7 @@ class _Reading:
         assert isinstance(most, int)
         while at < len(words) and at - start < most and self.is_value(words[at]):
             at += 1
-        if flag.secret:
+        if flag.secret and at == start:
             at += self.may_be_secret(words, at)
         if flag.nargs == "?":
             return at, self.value(flag, words[start], places[start]) if at > start else True
