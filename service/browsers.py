@@ -8,6 +8,7 @@ answer to such pages never has CORS headers, so no page can read what it may sen
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 SAFE_SITES: Final = frozenset({b"same-origin", b"none"})
 """What `Sec-Fetch-Site` says of the service's own pages, and of an address that somebody typed."""
+HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+MAX_PORT: Final = 65_535
 MAX_HOST: Final = 262
 """Characters of the longest host name with a port."""
 REMEMBERED: Final = 256
@@ -114,10 +117,9 @@ def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> Br
 
 
 def _host_of(header: str) -> str:
-    """The host without its port, and without the brackets of an IPv6 address."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+    """The host without its port, and without the brackets of an IPv6 address; empty where it is written in another way."""
+    found = HOST.fullmatch(header)
+    return "" if found is None or int(found["port"] or 0) > MAX_PORT else found["address"] or found["name"] or ""
 
 
 def _host_and_port(origin: bytes) -> bytes | None:

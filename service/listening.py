@@ -153,13 +153,34 @@ class Connection(HttpToolsProtocol):
             self._refuse_head()
 
     def on_headers_complete(self) -> None:
-        """Answer the request."""
+        """Answer the request.
+
+        Fields that come behind the body, as trailers of chunks, are no headers (RFC 9110, section 6.5.1): nobody that
+        stands between has seen them as such. They go to a list that nobody reads.
+        """
+        if len(self.headers) > MAX_HEADERS or (self.unread > MAX_HEAD and self._head_size() > MAX_HEAD):
+            raise httptools.HttpParserError("a larger head than is taken")
         self.unread = 0
-        if len(self.headers) > MAX_HEADERS:
-            raise httptools.HttpParserError("more headers than are taken")
+        if [name for name, _ in self.headers].count(b"host") != 1:
+            self._check_hosts()
         _on_headers_complete(self)
+        self.headers = []
         if Connection.ending:
             self.cycle.keep_alive = False
+
+    def _head_size(self) -> int:
+        """Bytes of the head that has been read, with what separates its parts."""
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _check_hosts(self) -> None:
+        """A request of HTTP/1.1 has one `Host` (RFC 9112, section 3.2), one of HTTP/1.0 at most.
+
+        Raises:
+            HttpParserError: it has another number of them.
+        """
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or self.parser.get_http_version() != "1.0":
+            raise httptools.HttpParserError(f"{len(hosts)} hosts")
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -188,13 +209,16 @@ class Connection(HttpToolsProtocol):
 
     def _read_head_again(self) -> None:
         version = self.parser.get_http_version().encode()
-        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version), *(b"%b: %b" % header for header in self.headers if header[0] != b"upgrade")]
+        lines = [
+            b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version),
+            *(b"%b: %b" % header for header in self.scope["headers"] if header[0] != b"upgrade"),
+        ]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
         self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
     def _refuse(self) -> None:
-        if len(self.headers) <= MAX_HEADERS:
+        if len(self.headers) <= MAX_HEADERS and self.unread <= MAX_HEAD:
             self.send_400_response("Invalid HTTP request received.")
 
     def _refuse_head(self) -> None:

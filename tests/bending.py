@@ -215,11 +215,11 @@ class Bending:
         if not isinstance(document, dict):
             return self.bytes(sent)
         lists = [each for each in _holders(document) if isinstance(each, list) and each]
-        for items in lists[:3]:
-            items.extend(items[:1] * self.by.choice((0, 10, 200)))
         named = [each for each in _holders(document) if isinstance(each, dict) and isinstance(each.get("name"), str)]
         for each in named[:40]:
-            each["name"] *= self.by.choice((1, 500))
+            each["name"] = (each["name"] * self.by.choice((1, 500)))[:8000]
+        for items in lists[:2]:
+            items.extend(items[:1] * self.by.choice((0, 10, 200)))
         if self.by.random() < 0.5 and "apiVersion" not in document:
             document["explain"] = True
         if self.by.random() < 0.3 and "items" not in document:

@@ -165,6 +165,41 @@ def test_a_body_in_chunks_is_refused_where_it_becomes_too_large(connection: sock
 
 
 @pytest.mark.parametrize(
+    ("lines", "version", "status"),
+    [
+        ((), b"1.1", 400),
+        ((b"Host: localhost", b"Host: localhost"), b"1.1", 400),
+        ((b"Host: evil.example", b"Host: localhost"), b"1.0", 400),
+        ((), b"1.0", 200),
+    ],
+)
+def test_a_request_has_one_host(connection: socket.socket, lines: tuple[bytes, ...], version: bytes, status: int) -> None:
+    connection.sendall(b"\r\n".join([b"GET /livez HTTP/%b" % version, *lines, b"", b""]))
+    assert b" %d " % status in connection.recv(100)
+
+
+def test_a_head_that_comes_at_once_is_bounded_too(connection: socket.socket) -> None:
+    connection.sendall(head(b"X: %b" % (b"x" * 66_000), method=b"GET", path=b"/livez"))
+    assert b" 431 " in connection.recv(100)
+
+
+TRAILED = b"44\r\n" + BODY + b"\r\n0\r\n"
+
+
+@pytest.mark.parametrize("slowly", [False, True])
+@pytest.mark.parametrize(
+    "trailer",
+    [b"content-type: application/yaml", b"accept: text/plain", b"if-match: x", b"content-encoding: gzip", b"host: evil.example", b"origin: http://evil"],
+)
+def test_what_comes_behind_a_body_is_no_header(connection: socket.socket, trailer: bytes, *, slowly: bool) -> None:
+    for part in (head(*CHUNKED), TRAILED, trailer + b"\r\n\r\n") if slowly else (head(*CHUNKED) + TRAILED + trailer + b"\r\n\r\n",):
+        connection.sendall(part)
+    assert told(read(connection)) == (200, "v2")
+    connection.sendall(post())
+    assert told(read(connection)) == (200, "v2")
+
+
+@pytest.mark.parametrize(
     ("request_", "answer"),
     [
         (post(b"{"), (400, "malformed")),

@@ -52,7 +52,11 @@ LOOPBACK_HOSTS = {
     "0.0.0.0:8080": 421,
     "192.0.2.1": 421,
     "[2001:db8::1]": 421,
-    "[::1].evil.example": 200,  # no name that a browser can send; what stands in brackets counts
+    "[::1].evil.example": 421,
+    "[::1]evil": 421,
+    "127.0.0.1:8080:80": 421,
+    "localhost:99999": 421,
+    "localhost:": 200,
     "[": 421,
     ":8080": 421,
     "\xff": 421,
