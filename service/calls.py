@@ -293,6 +293,11 @@ class Decisions(Call):
 class Batch(Call):
     """``POST /v1/decisions/batch``."""
 
+    def __init__(self, served: Served, path: str) -> None:
+        super().__init__(served, path)
+        self.turn = asyncio.Lock()
+        """Whose turn it is among the streams of lines: one of them works at a time, so that others wait for one turn only."""
+
     async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
@@ -312,6 +317,8 @@ class Batch(Call):
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
             self.arrived()
+            if not lines:
+                await asyncio.sleep(0)
             for start in range(0, len(lines), LINES):
                 await self.answer_lines(lines[start : start + LINES], answers, wanted, send, asking)
             self.served.slow.reading[current_task()] = perf_counter_ns()
@@ -320,17 +327,15 @@ class Batch(Call):
 
     async def answer_lines(self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: Asking) -> None:
         """The answers to some lines of a stream, slowed down to the caller's rate."""
-        found = []
-        ends = perf_counter_ns() + TURN
-        for line in lines:
-            answer = answers.line(line, asking)
-            if answer is None:
-                assert isinstance(line, bytes)  # INVARIANT: a line that was refused has its answer
-                answer = await self.worked_line(answers, line, wanted, asking)
-            found.append(answer)
-            if perf_counter_ns() > ends:
+        found: list[bytes] = []
+        while len(found) < len(lines):
+            async with self.turn:
+                is_large = _answer_small(answers, lines, asking, found)
                 await asyncio.sleep(0)
-                ends = perf_counter_ns() + TURN
+            if is_large:
+                line = lines[len(found)]
+                assert isinstance(line, bytes)  # INVARIANT: a line that was refused has its answer
+                found.append(await self.worked_line(answers, line, wanted, asking))
         try:
             await asking.safe()
         except PolicyError as error:
@@ -350,6 +355,19 @@ class Batch(Call):
             return await asyncio.to_thread(output.read_bytes) + b"\n"
         finally:
             output.unlink(missing_ok=True)
+
+
+def _answer_small(answers: Answers, lines: list[bytes | Refused], asking: Asking, found: list[bytes]) -> bool:
+    """Answer the lines that have no answer in ``found`` yet, until the turn is over; whether the next one is for a worker process."""
+    ends = perf_counter_ns() + TURN
+    for line in lines[len(found) :]:
+        answer = answers.line(line, asking)
+        if answer is None:
+            return True
+        found.append(answer)
+        if perf_counter_ns() > ends:
+            break
+    return False
 
 
 class DryRun(Call):

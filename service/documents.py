@@ -27,6 +27,10 @@ MAX_LENGTH: Final = 20
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
 
 
+PIECE: Final = 16 << 10
+"""Bytes of a stream that are split at once: they may be as many lines."""
+
+
 class Disconnected(Exception):
     """The client went away before its body was there."""
 
@@ -140,7 +144,7 @@ def _decode_yaml(body: bytes) -> Any:
 
 
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
-    """The lines of a stream as they come, a list a chunk; a line over the limit is a refusal in its place.
+    """The lines of a stream as they come, a list for each piece of a chunk; a line over the limit is a refusal in its place.
 
     Memory is bounded by the limit and one chunk. Empty lines are left out.
 
@@ -155,17 +159,20 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
         if message["type"] == "http.disconnect":
             raise Disconnected
         more = message.get("more_body", False)
-        pieces = message.get("body", b"").split(b"\n")
-        rest = pieces.pop() if more else b""
-        if pieces:
-            pieces[0] = b"" if skipping else bytes(begun) + pieces[0]
-            begun.clear()
-            skipping = False
-        lines: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in pieces if piece.strip()]
-        if not skipping:
-            begun += rest
-        if len(begun) > limit:
-            lines.append(too_large(limit))
-            begun.clear()
-            skipping = True
-        yield lines
+        body = message.get("body", b"")
+        for start in range(0, len(body) or 1, PIECE):
+            pieces = body[start : start + PIECE].split(b"\n")
+            rest = pieces.pop() if more or start + PIECE < len(body) else b""
+            if pieces:
+                pieces[0] = b"" if skipping else bytes(begun) + pieces[0]
+                begun.clear()
+                skipping = False
+            whole = filter(bytes.strip, filter(None, pieces))
+            lines: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in whole]
+            if not skipping:
+                begun += rest
+            if len(begun) > limit:
+                lines.append(too_large(limit))
+                begun.clear()
+                skipping = True
+            yield lines

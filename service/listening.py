@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from policy.decision import encode
@@ -37,6 +38,10 @@ TOO_MANY: Final = 503
 MAX_HEAD: Final = 65_536
 """Bytes that a connection may send without a part of a body, or a request's end, among them."""
 MAX_HEADERS: Final = 200
+MAX_WAITING: Final = 8
+"""Requests of a connection that may wait for earlier ones; uvicorn makes an object of some kilobytes of each, however many there are."""
+PIECE: Final = 4096
+"""Bytes that are parsed at once, where they may be a hundred requests."""
 CONNECT: Final = b"CONNECT"
 GRACE: Final = 1.0
 """Seconds that a connection may wait though the process has as many as it may."""
@@ -49,6 +54,17 @@ LAST_REQUESTS: Final = 1.0
 """Seconds for which a service that ends still answers on connections that are open, each answer with `connection: close`."""
 
 Files = tuple[tuple[int, int, int] | None, ...]
+
+
+class Flow(FlowControl):
+    """uvicorn's, which does not read on while a connection holds what was read before."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if not self.is_held:
+            super().resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -74,10 +90,13 @@ class Connection(HttpToolsProtocol):
         self.since = 0.0
         self.unread = 0
         """Bytes of a head, or after a body, that the parser may hold."""
+        self.held = b""
+        """What was read and is not parsed yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve it, or turn it away."""
         super().connection_made(transport)
+        self.flow: Flow = Flow(transport)
         Connection.known = self.connections
         self.since = time.monotonic()
         if self.bound is not None and len(self.connections) > self.bound and not self._makes_room():
@@ -102,7 +121,7 @@ class Connection(HttpToolsProtocol):
         """Close where no request is on its way; one that is has the time that all of them have."""
         if self.transport.is_closing():
             return
-        is_idle = self.timeout_keep_alive_task is not None or (self.is_waiting and not self.unread)
+        is_idle = not self.held and (self.timeout_keep_alive_task is not None or (self.is_waiting and not self.unread))
         if is_idle and not self._has_unread():
             self.transport.close()
         else:
@@ -142,6 +161,40 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds."""
         self._unset_keepalive_if_required()
+        if self.held:
+            self.held += data
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Parse piece by piece; what comes behind as many requests as may wait for earlier ones is kept as it is."""
+        for at in range(0, len(data), PIECE):
+            if len(self.pipeline) >= MAX_WAITING:
+                self.held = data[at:]
+                self.flow.is_held = True
+                self.flow.pause_reading()
+                return
+            self._parse(data if len(data) <= PIECE else data[at : at + PIECE])
+            if self.transport.is_closing():
+                return
+
+    def on_response_complete(self) -> None:
+        """Go on with what was kept."""
+        super().on_response_complete()
+        if self.held and len(self.pipeline) < MAX_WAITING:
+            self.loop.call_soon(self._read_held)
+
+    def _read_held(self) -> None:
+        if not self.held or len(self.pipeline) >= MAX_WAITING or self.transport.is_closing():
+            return
+        data, self.held = self.held, b""
+        self.flow.is_held = False
+        self._unset_keepalive_if_required()
+        self._read(data)
+        if not self.held:
+            self.flow.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
         self.unread += len(data)
         try:
             self.parser.feed_data(data)

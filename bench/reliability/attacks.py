@@ -21,6 +21,7 @@ CONFIG: Final = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"]}
 FACTS: Final = {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}
 YAML: Final = {"content-type": "application/yaml"}
 TEXT: Final = {"accept": "text/plain"}
+LINES: Final = {"content-type": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ ATTACKS: Final[dict[str, Attack]] = {
     "a manifest as text": Attack(DECIDE, lambda: _manifest(1024), TEXT),
     "long names as text": Attack(DECIDE, lambda: _manifest(120, "--model m", "n" * 8000), TEXT),
     "an explained manifest": Attack(DRY, lambda: _manifest(1024)),
+    "a stream of empty lines": Attack(BATCHES, lambda: b"\n" * BATCH, LINES),
+    "a stream of deployments": Attack(BATCHES, lambda: b"\n".join(json.dumps(_one_of(n)).encode() for n in range(50_000)), LINES),
     "a review": Attack("/v1/admission", _review),
 }
 

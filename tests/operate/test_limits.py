@@ -43,6 +43,24 @@ def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
     return b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), b"Host: localhost", b"Content-Length: %d" % length, *lines, b"", body])
 
 
+def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[..., Any]) -> None:
+    def resident(service: Service) -> int:
+        return int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+    request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serve() as service, service.client() as client, connected(service) as connection:
+        assert client.get("/livez").text == "ok\n"
+        before = resident(service)
+        connection.settimeout(2)
+        sent = 0
+        with suppress(TimeoutError):
+            while sent < 64 << 20:
+                sent += connection.send(request * 1000)
+        assert resident(service) - before < 40 << 20
+        assert client.get("/livez").text == "ok\n"
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+
+
 def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(serve: Callable[..., Any]) -> None:
     paths = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
     with serve(BODY_TIME="3") as service, service.client() as client, ExitStack() as stack:
