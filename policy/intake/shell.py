@@ -31,6 +31,12 @@ QUOTED: Final = re.compile(r'[^"\\$`]+')
 TOO_LONG: Final = f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"
 TOO_MANY: Final = f"its commands have more than the {MAX_COPIED} variables in all that are read"
 _ASKED: Final = frozenset("#?$!-0123456789")
+PIPES: Final = frozenset({"|", "|&"})
+APART: Final = PIPES | {"&"}
+DECLARING: Final = frozenset({"export", "declare", "readonly", "typeset"})
+BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
+END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
+"""The words between which a part of a script runs in some cases only, or many times, or not at all."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 
 
@@ -122,6 +128,10 @@ class _Reader:
         self.words: list[str] = []
         self.mine: dict[str, str | None] = {}
         self.found: list[Command] = []
+        self.is_piped = False
+        self.defines = False
+        self.parts_open: list[tuple[str, dict[str, str | None], dict[str, str | None]]] = []
+        """The parts of the script that have begun, each with the variables before it."""
 
     def commands(self) -> list[Command]:
         text, end = self.text, len(self.text)
@@ -169,7 +179,15 @@ class _Reader:
             self.redirect(direction.group(), direction.end())
         else:
             operator = OPERATORS.match(text, self.at)
-            self.close()
+            found = operator.group() if operator else ""
+            is_function = found.startswith("()") and len(self.words) + (self.parts is not None) == 1
+            self.close(found)
+            self.defines = is_function
+            for bracket in found.replace("()", ""):
+                if bracket == "(":
+                    self.enter("(")
+                elif bracket == ")":
+                    self.leave("(")
             self.at = operator.end() if operator else self.at + 1
 
     def double(self) -> None:
@@ -304,20 +322,53 @@ class _Reader:
         assignment = ASSIGNMENT.match(word) if self.bare and not self.words else None
         if assignment is not None:
             self.mine[assignment.group(1)] = None if self.unknown else word[assignment.end() :]
-        elif self.words or self.mine or word not in OPENERS:
+        elif self.words or self.mine:
             self.words.append(Unknown(word) if self.unknown else word)
+        else:
+            self.first_word(Unknown(word) if self.unknown else word)
 
-    def close(self) -> None:
-        """Close a command."""
+    def first_word(self, word: str) -> None:
+        """The first word of a command, which may begin or end a part of the script that runs in some cases only."""
+        if word in BEGIN or (word == "{" and self.defines):
+            self.enter(BEGIN.get(word, "{"))
+        elif word in END:
+            self.leave(END[word])
+        self.defines = False
+        if word not in OPENERS:
+            self.words.append(word)
+
+    def enter(self, kind: str) -> None:
+        """A subshell begins, or a part that runs in some cases only."""
+        self.budget.copy(len(self.set))
+        self.parts_open.append((kind, self.set.copy(), self.passed))
+        self.is_shared = True
+
+    def leave(self, kind: str) -> None:
+        """It ends: what a subshell set is gone, and what a branch, a loop or a function set is not known."""
+        if not self.parts_open or self.parts_open[-1][0] != kind:
+            return
+        _, before, passed = self.parts_open.pop()
+        if kind == "(":
+            self.set, self.passed, self.is_shared = before, passed, True
+            return
+        for name in [name for name, value in self.set.items() if name not in before or before[name] != value]:
+            self.give(name, None)
+
+    def close(self, operator: str = "") -> None:
+        """Close a command before an operator. What sets variables in a pipeline or in the background sets them in a shell of its own."""
         self.end_word()
         words, mine = self.words, self.mine
         if not words and not mine:
             return
         self.words, self.mine = [], {}
+        is_apart = operator in APART or self.is_piped
+        self.is_piped = operator in PIPES
+        if is_apart and (not words or words[0] in DECLARING):
+            return
         if not words:
             for name, value in mine.items():
                 self.give(name, value)
-        elif words[0] in {"export", "declare", "readonly", "typeset"}:
+        elif words[0] in DECLARING:
             self.declare(words)
         elif words[0] == "set" and ("-a" in words or "allexport" in words):
             self.budget.copy(len(self.set))
