@@ -42,6 +42,8 @@ MAX_WAITING: Final = 8
 """Requests of a connection that may wait for earlier ones; uvicorn makes an object of some kilobytes of each, however many there are."""
 PIECE: Final = 4096
 """Bytes that are parsed at once, where they may be a hundred requests."""
+MAX_TURN: Final = 16_384
+"""Bytes of a connection that are parsed before others have their turn: they may be thousands of a body's chunks."""
 CONNECT: Final = b"CONNECT"
 GRACE: Final = 1.0
 """Seconds that a connection may wait though the process has as many as it may."""
@@ -57,14 +59,28 @@ Files = tuple[tuple[int, int, int] | None, ...]
 
 
 class Flow(FlowControl):
-    """uvicorn's, which does not read on while a connection holds what was read before."""
+    """uvicorn's, for a connection that may hold what was read: that comes first, before more is read."""
 
-    is_held = False
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.transport)
+        self._connection = connection
 
     def resume_reading(self) -> None:
-        """Read on."""
-        if not self.is_held:
+        """Read on, once nothing is held any more."""
+        if self._connection.held:
+            self.read_paused = False
+            self._connection.loop.call_soon(self._connection.read_held)
+        else:
             super().resume_reading()
+
+    def hold(self) -> None:
+        """Nothing more comes from the transport; ``resume_reading`` says when it may again."""
+        self._transport.pause_reading()
+
+    def release(self) -> None:
+        """What was held is parsed: the transport reads on, unless a body waits to be taken."""
+        if not self.read_paused:
+            self._transport.resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -96,7 +112,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve it, or turn it away."""
         super().connection_made(transport)
-        self.flow: Flow = Flow(transport)
+        self.flow: Flow = Flow(self)
         Connection.known = self.connections
         self.since = time.monotonic()
         if self.bound is not None and len(self.connections) > self.bound and not self._makes_room():
@@ -167,32 +183,34 @@ class Connection(HttpToolsProtocol):
             self._read(data)
 
     def _read(self, data: bytes) -> None:
-        """Parse piece by piece; what comes behind as many requests as may wait for earlier ones is kept as it is."""
+        """Parse piece by piece, and hold the rest.
+
+        It is held until others had their turn, an earlier request is answered, or somebody takes what is there of a
+        body, which the response does at its end.
+        """
         for at in range(0, len(data), PIECE):
-            if len(self.pipeline) >= MAX_WAITING:
+            if at >= MAX_TURN or self._is_full():
                 self.held = data[at:]
-                self.flow.is_held = True
-                self.flow.pause_reading()
+                self.flow.hold()
+                self.loop.call_soon(self.read_held)
                 return
             self._parse(data if len(data) <= PIECE else data[at : at + PIECE])
             if self.transport.is_closing():
                 return
 
-    def on_response_complete(self) -> None:
-        """Go on with what was kept."""
-        super().on_response_complete()
-        if self.held and len(self.pipeline) < MAX_WAITING:
-            self.loop.call_soon(self._read_held)
+    def _is_full(self) -> bool:
+        """Whether as many requests wait for earlier ones, or as many bytes of a body, as may."""
+        return len(self.pipeline) >= MAX_WAITING or self.flow.read_paused
 
-    def _read_held(self) -> None:
-        if not self.held or len(self.pipeline) >= MAX_WAITING or self.transport.is_closing():
+    def read_held(self) -> None:
+        """Parse some of what is held, where that may go on."""
+        if not self.held or self._is_full() or self.transport.is_closing():
             return
         data, self.held = self.held, b""
-        self.flow.is_held = False
         self._unset_keepalive_if_required()
         self._read(data)
         if not self.held:
-            self.flow.resume_reading()
+            self.flow.release()
 
     def _parse(self, data: bytes) -> None:
         self.unread += len(data)
@@ -236,9 +254,10 @@ class Connection(HttpToolsProtocol):
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Take a part of the body, where somebody will ask for it."""
         self.unread = 0
-        _on_body(self, body)
+        if self.scope["method"] == "POST":
+            _on_body(self, body)
 
     def _should_upgrade(self) -> bool:
         """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
