@@ -34,6 +34,8 @@ QUERIES: Final = (
 )
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND", "post", "BREW")
 LINES: Final = 40
+LARGEST: Final = 2 << 20
+"""Bytes that a body has at most, about, after items were repeated in it."""
 CANDIDATES: Final = 0.004
 """The share of dry runs with candidate rules: each is a process of its own."""
 NUMBERS: Final = (0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40, 0.1, -0.0, 1e-320, 1e308)
@@ -214,16 +216,18 @@ class Bending:
             return self.bytes(sent)
         if not isinstance(document, dict):
             return self.bytes(sent)
-        lists = [each for each in _holders(document) if isinstance(each, list) and each]
         named = [each for each in _holders(document) if isinstance(each, dict) and isinstance(each.get("name"), str)]
         for each in named[:40]:
             each["name"] = (each["name"] * self.by.choice((1, 500)))[:8000]
-        for items in lists[:2]:
-            items.extend(items[:1] * self.by.choice((0, 10, 200)))
+        room = LARGEST // len(json.dumps(document))  # a body of hundreds of megabytes tries nothing but the client
+        for items in [each for each in _holders(document) if isinstance(each, list) and each][:2]:
+            more = min(room, self.by.choice((0, 10, 200)))
+            items.extend(items[:1] * more)
+            room //= more + 1
         if self.by.random() < 0.5 and "apiVersion" not in document:
             document["explain"] = True
         if self.by.random() < 0.3 and "items" not in document:
-            return posted(BATCH, {"items": [document] * self.by.choice((3, 60))})
+            return posted(BATCH, {"items": [document] * min(room, self.by.choice((3, 60)))})
         accept = ((b"accept", self.by.choice((b"text/plain", b"*/*"))),)
         return replace(sent, headers=(*sent.headers, *accept), body=json.dumps(document).encode())
 
