@@ -27,7 +27,7 @@ MAX_LENGTH: Final = 20
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
 
 
-PIECE: Final = 16 << 10
+PIECE: Final = 32 << 10
 """Bytes of a stream that are split at once: they may be as many lines."""
 
 
