@@ -20,8 +20,9 @@ from policy.policy import Policy
 from service.answers import Answers
 from service.metrics import Metrics
 from service.models import Models
-from service.recording import Asking, Recorder
+from service.recording import Recorder
 from service.reload import Published
+from service.request_context import Asking
 from service.settings import Settings
 
 WARM_UP: Final = 50_000

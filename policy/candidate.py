@@ -1,6 +1,6 @@
 """Candidate rules: laid over the loaded ones and tried in a process of their own, which can be stopped.
 
-Owns the laying over, the process's bounds, and the comparing of two decisions. A definition that the
+Owns the laying over and the process's bounds. A definition that the
 engine chokes on, a condition that eats memory or time, a crash in C: all of it ends with the process,
 and the loaded rules never see it. ``python -m policy.candidate`` is that process: a job on standard
 input, an answer on standard output.
@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from policy.catalogue import load
+from policy.comparison import Affected, Comparison, ComparisonOfAll, RuleFault, Tried, compare
 from policy.decision import Decision
 from policy.decision import encode as encode_decision
 from policy.errors import Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
@@ -55,80 +56,7 @@ class Job(Struct, frozen=True):
     as_text: bool = False
 
 
-class RuleFault(Struct, frozen=True):
-    """A fault in a rule, as the process reports it."""
-
-    path: str
-    line: int
-    column: int
-    message: str
-
-
-class Stand(Struct, frozen=True):
-    """Where a class of deployments stands: its runner, outcome and start, and by which rules."""
-
-    runner: str | None
-    outcome: str | None
-    starts: bool
-    reasons: list[dict[str, str]]
-
-
-class Affected(Struct, frozen=True):
-    """A class of deployments that the candidate rules affect in these releases, and the smallest of them, by its facts."""
-
-    releases: list[str]
-    rule: str
-    rules: list[str]
-    facts: dict[str, Any]
-    from_: Stand = msgspec.field(name="from")
-    to: Stand
-
-
-class Tried(Struct, frozen=True):
-    """The answer: a decision, or why there is none. ``misfits`` are (pointer, message).
-
-    ``answer`` is the comparison, encoded, where the job asked for one.
-    """
-
-    decision: Decision | None = None
-    answer: str | None = None
-    affected: list[Affected] | None = None
-    rules: list[str] = []
-    faults: list[RuleFault] = []
-    misfits: list[tuple[str, str]] = []
-    problem: str = ""
-    failed: str = ""
-
-
-class Change(Struct, frozen=True):
-    """A member of the decision that the candidate rules change, and the rules that do it."""
-
-    member: str
-    from_: Any = msgspec.field(name="from")
-    to: Any = None
-    rules: list[str] = []
-
-
-class Comparison(Struct, frozen=True):
-    """What a dry run with candidate rules answers."""
-
-    current: Decision
-    candidate: Decision
-    changes: list[Change]
-
-
-class ComparisonOfAll(Struct, frozen=True):
-    """The same where the changes are asked of all deployments that there can be; none is a proof."""
-
-    current: Decision
-    candidate: Decision
-    changes: list[Affected]
-
-
-COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "upstream", "set_env", "warnings")
-
 read_job = msgspec.json.Decoder(Job).decode
-read_tried = msgspec.json.Decoder(Tried).decode
 encode = msgspec.json.encode
 
 
@@ -210,8 +138,8 @@ def attempt(job: Job) -> Tried:
 
 
 def _affected(loaded: Policy, candidate: Policy) -> list[Affected]:
+    from policy.proof.documents import change_document  # noqa: PLC0415  # as above
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom asked
-    from policy.proof.report import change_document  # noqa: PLC0415  # as above
 
     found = [{"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects]
     return msgspec.convert(found, list[Affected])
@@ -220,53 +148,10 @@ def _affected(loaded: Policy, candidate: Policy) -> list[Affected]:
 def _answer(found: Comparison | ComparisonOfAll, *, as_text: bool) -> str:
     if not as_text:
         return encode_decision(found).decode()
-    from policy import render  # noqa: PLC0415  # a tenth of a second to import, for terminals only
+    from policy import report  # noqa: PLC0415  # a tenth of a second to import, for terminals only
+    from policy.render import as_text as on_lines  # noqa: PLC0415  # as above
 
-    shown = render.comparison(found) if isinstance(found, Comparison) else render.comparison_of_all(found)
-    return render.as_text(shown)
-
-
-def answer_of(tried: Tried) -> bytes:
-    """The comparison that a job with a ``current`` decision asked for, encoded.
-
-    Raises:
-        RulesInvalid, RequestInvalid: the candidate was refused.
-    """
-    _refuse(tried)
-    if tried.answer is None:
-        raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
-    return tried.answer.encode()
-
-
-def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
-    """Both decisions and what differs; each change names the touched rules that stand in either, or else all whose reasons differ.
-
-    Raises:
-        RulesInvalid, RequestInvalid: the candidate was refused.
-    """
-    _refuse(tried)
-    if tried.decision is None:
-        raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
-    candidate = tried.decision
-    if tried.affected is not None:
-        return ComparisonOfAll(current, candidate, tried.affected)
-    before = {reason.rule: reason for reason in current.reasons}
-    after = {reason.rule: reason for reason in candidate.reasons}
-    differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    rules = [name for name in dict.fromkeys(tried.rules) if name in before or name in after] or differing
-    changes = [
-        Change(member, getattr(current, member), getattr(candidate, member), rules)
-        for member in COMPARED
-        if getattr(current, member) != getattr(candidate, member)
-    ]
-    return Comparison(current, candidate, changes)
-
-
-def _refuse(tried: Tried) -> None:
-    if tried.faults:
-        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
-    if tried.misfits:
-        raise RequestInvalid([Misfit(*misfit) for misfit in tried.misfits], tried.problem)
+    return on_lines(report.comparison(found) if isinstance(found, Comparison) else report.comparison_of_all(found))
 
 
 def too_slow(seconds: float) -> str:

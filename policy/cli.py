@@ -14,9 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from policy import candidate, render
+from policy import candidate, render, report
 from policy.cli_rules import rules_app
 from policy.cli_verify import verify_releases
+from policy.comparison import Comparison, compare, read_tried
 from policy.console import FOUND, INVALID, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, loaded, out, read_document, read_text, show_answer
 from policy.containers import name_of, requests_of
 from policy.decision import Decision, encode
@@ -128,13 +129,13 @@ def dry_run(
     except subprocess.CalledProcessError as error:
         fail(INVALID, candidate.stopped(error.returncode, CANDIDATE_SECONDS))
     try:
-        compared = candidate.compare(current, candidate.read_tried(done.stdout))
+        compared = compare(current, read_tried(done.stdout))
     except RulesInvalid as error:
         fail(INVALID, *map(str, error.faults))
     except RequestInvalid as error:
         fail(USAGE, *_misfits(error))
-    assert isinstance(compared, candidate.Comparison)  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
-    show_answer(compared, render.comparison(compared), as_json=as_json)
+    assert isinstance(compared, Comparison)  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
+    show_answer(compared, report.comparison(compared), as_json=as_json)
 
 
 def _models(named: list[str], *, hub: bool) -> Models:

@@ -21,7 +21,7 @@ from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.folder import default_folder, read_folder
 from policy.jsontext import NotJson, read_json
 from policy.policy import Policy
-from policy.proof import report
+from policy.proof import documents, report
 from policy.render import as_text
 from policy.request import Manifest, read_asked
 
@@ -73,7 +73,7 @@ def prove(
             typer.echo(as_text(report.steps(proof)), nl=False)
             typer.echo(f"{len(policy.catalogue.rules)} rules, {len(policy.releases.known)} releases: {report.verdict(faults)}")
         case ProofFormat.JSON:
-            typer.echo(json.dumps(report.proof_document(proof, faults), ensure_ascii=False))
+            typer.echo(json.dumps(documents.proof_document(proof, faults), ensure_ascii=False))
         case ProofFormat.GITHUB:
             for fault in faults:
                 typer.echo(annotation("error", fault))
@@ -105,7 +105,7 @@ def diff(
         case EditFormat.TEXT:
             typer.echo(as_text(report.edit(edit, counted)), nl=False)
         case EditFormat.JSON:
-            typer.echo(json.dumps(report.edit_document(edit, counted), ensure_ascii=False))
+            typer.echo(json.dumps(documents.edit_document(edit, counted), ensure_ascii=False))
         case EditFormat.MARKDOWN:
             typer.echo("\n".join(report.markdown(edit, counted)))
         case EditFormat.GITHUB:

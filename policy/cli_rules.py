@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 import typer
 
-from policy import acceptance, render
+from policy import acceptance, render, report
 from policy.cases import read_cases, read_survivors, run_cases
 from policy.cli_proof import diff, prove
 from policy.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, annotation, err, fail, loaded, show_answer
@@ -147,7 +147,7 @@ def _report_test(found: list[Result], failed: list[Result], form: Format) -> Non
     match form:
         case Format.TEXT:
             if failed:
-                typer.echo(render.as_text(render.results(failed)))
+                typer.echo(render.as_text(report.results(failed)))
             typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
         case Format.JSON:
             typer.echo(json.dumps({"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]}, ensure_ascii=False))

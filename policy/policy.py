@@ -9,32 +9,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
 from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
 from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
 from policy.errors import RequestInvalid
-from policy.facts import Facts  # noqa: TC001  # msgspec reads the annotations
+from policy.evaluation import Answer, Weighed, weigh
 from policy.intake.assumptions import assumed_of
 from policy.intake.intake import found_nowhere, sourced, take_in
-from policy.precedence import Runner
 from policy.releases import series
 from policy.ruleset import NO_LISTS, Ruleset
-from policy.ruling import Ruling  # noqa: TC001  # msgspec reads the annotations
 from policy.short import Short
 from policy.trace import assumptions, trace
-from policy.vocabulary import VARIABLE, VARIABLE_INDEX
+from policy.vocabulary import VARIABLE
 from policy.words import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
     from datetime import date
 
     from policy.catalogue import Catalogue, ReleaseRule
+    from policy.facts import Facts
     from policy.intake.deployment import Deployment
     from policy.intake.intake import Find, Taken
+    from policy.precedence import Runner
     from policy.request import Request
+    from policy.ruling import Ruling
 
 # A word that a script leaves open is another than the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
@@ -43,29 +43,6 @@ LARGEST_KEPT: Final = 16_384  # bytes
 EXCLUDE_V2: Final = "exclude-v2"
 EXCLUDE_V1: Final = "exclude-v1"
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
-
-
-class Weighed(Struct, frozen=True, gc=False):
-    """A deployment's facts, weighed by a release's rules.
-
-    ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` is what vLLM
-    comes to with the variable ``set_to``, where that must be set, and ``final_facts`` the facts then.
-    """
-
-    facts: Facts
-    ruling: Ruling
-    upstream: Ruling
-    final: Ruling
-    final_facts: Facts
-    set_to: str | None
-
-
-class Answer(Struct, frozen=True, gc=False):
-    """A decision as JSON, and what it follows from; ``decision`` is there where it was assembled in full."""
-
-    json: bytes
-    weighed: Weighed
-    decision: Decision | None = None
 
 
 class Policy:
@@ -255,22 +232,3 @@ class Policy:
             trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, facts, weighed.final, final_facts, upstream_only=request.upstream_only),
             assumptions=assumed,
         )
-
-
-def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
-    """What the rules make of a deployment's facts.
-
-    Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
-    that makes vLLM choose it, and ``final`` what vLLM then does. In every release a set variable decides
-    before anything that a house rule could have decided against.
-    """
-    fired = ruleset.fired(facts)
-    upstream, ruling = ruleset.both(fired)
-    if upstream_only:
-        ruling = upstream
-    if ruling.effect.runner is upstream.effect.runner:
-        return Weighed(facts, ruling, upstream, upstream, facts, None)
-    variable = ruling.runner is Runner.V2
-    final_facts = facts.changed(VARIABLE_INDEX, variable)
-    final, _ = ruleset.both(ruleset.fired(final_facts))
-    return Weighed(facts, ruling, upstream, final, final_facts, "1" if variable else "0")

@@ -1,6 +1,6 @@
 """Answers for people: tables and sentences for a terminal, plain text for ``Accept: text/plain``.
 
-Owns how a decision, a comparison, a rule's history and the results of cases look. Colours only where
+Owns how a decision and a rule's history look. Colours only where
 the output is a terminal; rich sees to that.
 """
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.candidate import Comparison, ComparisonOfAll
-    from policy.cases import Result
     from policy.catalogue import Catalogue
     from policy.decision import Decision
     from policy.rule import Rule
@@ -48,7 +46,7 @@ def decision(answer: Decision) -> RenderableType:
     for name, value in answer.set_env.items():
         parts.append(Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided"))
     up = answer.upstream
-    parts.append(Text(f"vLLM by itself: {_name(up.runner)}, {up.outcome or 'no outcome'}, {_starts(up.starts)}", QUIET))
+    parts.append(Text(f"vLLM by itself: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET))
     parts += [Text.assemble(("warning: ", "yellow"), plainly(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer)]
@@ -59,7 +57,7 @@ def decision(answer: Decision) -> RenderableType:
 
 def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
     """The containers of a manifest, a line each: the path, and the decision or what is wrong."""
-    table = _table("container", "runner", "outcome", "starts", "vLLM", "why")
+    table = table_of("container", "runner", "outcome", "starts", "vLLM", "why")
     for column in table.columns[1:-1]:
         column.no_wrap = True
     for path, found in rows:
@@ -67,7 +65,7 @@ def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
             table.add_row(_cut(path), "-", "-", "-", "-", _cut(found, BAD))
         else:
             starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
-            table.add_row(_cut(path), Text(_name(found.runner), STRONG), found.outcome or "-", starts, found.vllm_version, _cut(found.summary))
+            table.add_row(_cut(path), Text(runner_name(found.runner), STRONG), found.outcome or "-", starts, found.vllm_version, _cut(found.summary))
     return table
 
 
@@ -85,11 +83,13 @@ def _character(character: str) -> str:
     return character if character.isprintable() else repr(character)[1:-1]
 
 
-def _name(runner: str | None) -> str:
+def runner_name(runner: str | None) -> str:
+    """``V1``, ``V2`` or ``no runner``."""
     return runner.upper() if runner else "no runner"
 
 
-def _starts(starts: bool) -> str:  # noqa: FBT001  # a word for a value
+def start_text(starts: bool) -> str:  # noqa: FBT001  # a word for a value
+    """Whether vLLM starts, in words."""
     return "starts" if starts else "does not start"
 
 
@@ -97,14 +97,15 @@ def _headline(answer: Decision) -> Text:
     release = answer.release
     asked = "the default release" if release.defaulted else "verified" if release.verified else f"decided as {release.decided_as}"
     return Text.assemble(
-        (_name(answer.runner), STRONG),
+        (runner_name(answer.runner), STRONG),
         f"  {answer.outcome or 'no outcome'}  ",
-        (_starts(answer.starts), GOOD if answer.starts else BAD),
+        (start_text(answer.starts), GOOD if answer.starts else BAD),
         (f"  vLLM {answer.vllm_version} ({asked})", QUIET),
     )
 
 
-def _table(*columns: str) -> Table:
+def table_of(*columns: str) -> Table:
+    """An empty table with these columns, whose cells wrap."""
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -112,7 +113,7 @@ def _table(*columns: str) -> Table:
 
 
 def _reasons(answer: Decision) -> Table:
-    table = _table("", "rule", "layer", "effect", "reason", "facts")
+    table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
         facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
         table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, plainly(reason.message), plainly(facts))
@@ -120,7 +121,7 @@ def _reasons(answer: Decision) -> Table:
 
 
 def _trace(answer: Decision) -> Table:
-    table = _table("rule", "effect", "fired", "first condition that failed")
+    table = table_of("rule", "effect", "fired", "first condition that failed")
     for item in answer.trace or []:
         failed = " and ".join(f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed)
         table.add_row(item.rule, item.effect, "yes" if item.fired else "no", plainly(failed))
@@ -132,37 +133,12 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
     count = len(answer.assumptions or [])
     parts: list[RenderableType] = [Text(), Text(f"{count} facts were not stated; another value of {len(changing)} of them would change the answer", QUIET)]
     if changing:
-        table = _table("fact", "assumed", "otherwise")
+        table = table_of("fact", "assumed", "otherwise")
         for item in changing:
-            other = "\n".join(f"{value}: {_name(to.runner)}, {_starts(to.starts)}" for value, to in item.would_change.items())
+            other = "\n".join(f"{value}: {runner_name(to.runner)}, {start_text(to.starts)}" for value, to in item.would_change.items())
             table.add_row(item.fact, compact(item.assumed), Text(other))
         parts.append(table)
     return parts
-
-
-def comparison(answer: Comparison) -> RenderableType:
-    """A dry run with candidate rules: what changes, then the candidate's decision."""
-    if not answer.changes:
-        head: RenderableType = Text("the candidate rules change nothing for this deployment", GOOD)
-    else:
-        table = _table("member", "from", "to", "rules")
-        for change in answer.changes:
-            table.add_row(change.member, Text(compact(change.from_)), Text(compact(change.to)), ", ".join(change.rules))
-        head = table
-    return Group(head, Text(), decision(answer.candidate))
-
-
-def comparison_of_all(answer: ComparisonOfAll) -> RenderableType:
-    """A dry run that asks of all deployments: the classes that change, with the smallest of each, then the candidate's decision."""
-    if not answer.changes:
-        head: RenderableType = Text("the candidate rules change nothing for any deployment: proved", GOOD)
-    else:
-        table = _table("releases", "rule", "from", "to", "smallest deployment")
-        for change in answer.changes:
-            stands = (f"{_name(stand.runner)}, {_starts(stand.starts)}" for stand in (change.from_, change.to))
-            table.add_row(", ".join(change.releases), change.rule, *stands, plainly(compact(change.facts)))
-        head = table
-    return Group(head, Text(), decision(answer.candidate))
 
 
 def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
@@ -172,7 +148,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
         lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
     if rule.owner:
         lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, waits for {rule.waits_for}"))
-    table = _table("releases", "known releases in it", str(rule.effect.says), "when")
+    table = table_of("releases", "known releases in it", str(rule.effect.says), "when")
     for body, part in zip(rule.document["releases"], rule.ranges, strict=True):
         known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
         scope = {name: body.get(name, rule.document.get(name)) for name in ("needs", "yields_to", "runner", "decided_by", "lifted_at_start")}
@@ -185,7 +161,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
 
 def rule_list(rules: Iterable[Rule]) -> RenderableType:
     """Rules, a line each."""
-    table = _table("rule", "layer", "effect", "title", "releases")
+    table = table_of("rule", "layer", "effect", "title", "releases")
     for rule in rules:
         table.add_row(rule.id, str(rule.layer), rule.effect.name, Text(rule.title), " ".join(part.span.text for part in rule.ranges))
     return table
@@ -210,14 +186,6 @@ def spelled(when: Any, depth: int = 0) -> list[str]:
 def _dashed(lines: list[str], depth: int) -> list[str]:
     pad = "  " * depth
     return [f"{pad}- {lines[0].strip()}", *lines[1:]]
-
-
-def results(found: Iterable[Result]) -> RenderableType:
-    """The cases that failed, with what happened instead."""
-    table = _table("case", "vllm", "what happened")
-    for result in found:
-        table.add_row(Text(f"{result.case.path}:{result.case.line}\n{result.case.name}"), result.release, Text(result.found or ""))
-    return table
 
 
 def compact(value: Any) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from policy.policy import Weighed
+    from policy.evaluation import Weighed
     from policy.request import Request
     from policy.ruleset import Ruleset, Told
 

@@ -15,8 +15,8 @@ from uuid_utils import uuid7
 
 from policy.decision import ID_END, ID_START, encode
 from policy.errors import PolicyError, nearest, quoted
+from policy.evaluation import Answer
 from policy.intake.intake import ModelConfigNeeded
-from policy.policy import Answer
 from policy.published import facts_document, policy_document, releases_document, rule_document, rules_document
 from policy.recent import Recent
 from policy.request import Manifest, Request, read_asked
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from service.metrics import Decided
     from service.models import Models
-    from service.recording import Asking, Recorder
+    from service.recording import Recorder
     from service.reload import Published
+    from service.request_context import Asking
     from service.settings import Settings
 
 DAY: Final = 86_400  # seconds

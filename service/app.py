@@ -170,7 +170,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
     app.router.routes.extend(Route(path, call, methods=["POST"]) for path, call in app.calls.items())
     app.showing = app.show
     app.include_router(router)
-    add_docs(app)
+    add_docs(app, app.openapi_json)
     add_handlers(app)
     return app
 

@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policy import candidate
+from policy.comparison import answer_of, read_tried
 from policy.decision import encode
 from policy.errors import PolicyError
 from service.access import DECIDE, DRY_RUN
@@ -31,7 +32,7 @@ from service.jobs import Job, JobResult, Kind
 from service.pool import unless_gone
 from service.problems import AGAIN, MEDIA_TYPE, Refused, headers_of, problem_of
 from service.queries import refuse_query
-from service.recording import Asking
+from service.request_context import Asking
 from service.slots import Slots
 from service.work import JSON, OK
 
@@ -390,7 +391,7 @@ class DryRun(Call):
             found, output = await self.worked(Kind.DRY_RUN, answers, body, wanted, asking, receive)
             if found.candidate is not None:
                 tried = await unless_gone(receive, self.tried(found.candidate, asking.caller))
-                found = JobResult(OK, found.content_type, candidate.answer_of(candidate.read_tried(tried)))
+                found = JobResult(OK, found.content_type, answer_of(read_tried(tried)))
             try:
                 return await send_result(send, found, output)
             finally:

@@ -14,14 +14,16 @@ from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 if TYPE_CHECKING:
-    from service.app import Application
+    from collections.abc import Awaitable, Callable
+
+    from fastapi import FastAPI
 
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
 
 
-def add_docs(app: Application) -> None:
-    """Serve the document, the page and its files."""
+def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None:
+    """Serve the document, which ``openapi_json`` makes, the page and its files."""
     page = get_swagger_ui_html(
         openapi_url=DOCUMENT,
         title=app.title,
@@ -32,7 +34,7 @@ def add_docs(app: Application) -> None:
 
     @app.get(DOCUMENT, include_in_schema=False)
     async def document() -> Response:
-        return Response(await app.openapi_json(), media_type="application/json")
+        return Response(await openapi_json(), media_type="application/json")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from service.admission.engines import Options  # noqa: TC001  # msgspec reads the annotations
+from service.metrics import DecisionCount  # noqa: TC001  # msgspec reads the annotations
 
 ModelFiles = tuple[dict[str, Any], dict[str, str]]
 """A model's ``config.json``, and its other files by their names in its folder."""
@@ -56,15 +57,6 @@ class Job(Struct, frozen=True):
     fetches: bool = False
     found: dict[str, ModelFiles] = {}
     refused: dict[str, str] = {}
-
-
-class DecisionCount(Struct, frozen=True):
-    """Decisions that are counted alike: their labels, and the rules in their reasons."""
-
-    runner: str
-    outcome: str
-    release: str
-    rules: tuple[str, ...]
 
 
 class JobResult(Struct):

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.catalogue import ReleaseRule
-    from policy.policy import Policy, Weighed
+    from policy.evaluation import Weighed
+    from policy.policy import Policy
     from policy.request import Request
     from policy.ruling import Ruling
-    from service.jobs import DecisionCount
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -101,6 +101,15 @@ class Snapshot(Struct, frozen=True):
     samples: list[Sample]
     durations: list[int]
     seconds: float
+
+
+class DecisionCount(Struct, frozen=True):
+    """Decisions that are counted alike: their labels, and the rules in their reasons."""
+
+    runner: str
+    outcome: str
+    release: str
+    rules: tuple[str, ...]
 
 
 class Decided(Struct, eq=False, weakref=True):

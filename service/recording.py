@@ -6,10 +6,7 @@ Owns the moment after a decision was made and before it is answered.
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
-
-from msgspec import Struct
 
 from policy.decision import id_of
 from service.log.printing import Printer
@@ -18,53 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from policy.policy import Answer, Policy
+    from policy.evaluation import Answer
+    from policy.policy import Policy
     from policy.request import Request
     from service.jobs import JobResult
     from service.log.record import Noted
     from service.log.writing import Log
     from service.metrics import Decided, Metrics
+    from service.request_context import Asking
 
 
 PAUSE: Final = 64
 """Lines of a worker process that are noted in one turn of the event loop."""
-MOST: Final = 100
-"""Ids of decisions in a line of the log of requests."""
-
-
-class Asking(Struct, gc=False):
-    """A request on its way: its ``path`` without the first slash, who asks, when it began (ns), what must be safe before it is answered.
-
-    ``decisions`` has the ids of the first that were made for it, where each request is logged.
-    """
-
-    path: str
-    caller: str
-    began: int
-    waiting: list[asyncio.Future[None]] | None = None
-    decisions: list[str] | None = None
-
-    def noted(self, answer: Answer, request: Request, body: bytes | None) -> Noted:
-        """What the log takes of a decision that was made just now."""
-        return answer, request, self.path, self.caller, perf_counter_ns() - self.began, body
-
-    def made(self, decision_id: str) -> None:
-        """A decision was made for it."""
-        if self.decisions is None:
-            self.decisions = []
-        if len(self.decisions) < MOST:
-            self.decisions.append(decision_id)
-
-    async def safe(self) -> None:
-        """Every decision of the request is recorded where it must be.
-
-        Raises:
-            LogUnavailable: one is not.
-        """
-        waiting, self.waiting = self.waiting or (), None
-        for outcome in await asyncio.gather(*waiting, return_exceptions=True):
-            if outcome is not None:
-                raise outcome
 
 
 class Recorder:

@@ -16,7 +16,7 @@ from service.jobs import Kind
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from service.recording import Asking
+    from service.request_context import Asking
     from service.served import Served
 
 VALIDATE: Final = "/v1/admission"

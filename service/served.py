@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from service.access import Access
     from service.metrics import Metrics, Sample
     from service.models import Models
-    from service.recording import Asking, Recorder
+    from service.recording import Recorder
     from service.reload import Published
+    from service.request_context import Asking
     from service.settings import Settings
 
 requests = logging.getLogger("runner_policy.requests")

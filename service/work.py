@@ -23,9 +23,10 @@ from policy.catalogue import load
 from policy.containers import requests_of
 from policy.decision import ID_START, Decision, encode
 from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, quoted
+from policy.evaluation import Answer
 from policy.folder import Sources
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded
-from policy.policy import Answer, Policy
+from policy.policy import Policy
 from policy.request import Manifest, Request, read_asked, with_explanation
 from service.admission.answer import reviewed
 from service.admission.review import read_review
@@ -34,10 +35,11 @@ from service.candidates import MEMBERS, Candidate, read_candidate
 from service.documents import decode
 from service.forms import read_form
 from service.items import Item, Items
-from service.jobs import DecisionCount, Job, JobResult, Kind
+from service.jobs import Job, JobResult, Kind
 from service.log.record import line
+from service.metrics import DecisionCount
 from service.problems import Problem, Refused, problem_of
-from service.recording import MOST, Asking
+from service.request_context import MOST, Asking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

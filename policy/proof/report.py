@@ -1,4 +1,4 @@
-"""Proofs and edits as people and programs read them: tables, JSON, Markdown for a pull request, annotations for GitHub.
+"""Proofs and edits as people read them: tables, Markdown for a pull request, annotations for GitHub.
 
 Owns their words. Nothing here solves anything, so nothing here imports the solver.
 """
@@ -6,8 +6,7 @@ Owns their words. Nothing here solves anything, so nothing here imports the solv
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
@@ -52,15 +51,6 @@ def _told(change: Change) -> list[Text]:
 def verdict(faults: Sequence[Fault]) -> str:
     """What was proved of the rules, or that it was not."""
     return f"{len(faults)} claims do not hold" if faults else "each can fire, each matters, everything is decided: proved"
-
-
-def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
-    """A proof as JSON has it."""
-    return {
-        "faults": [asdict(fault) for fault in faults],
-        "alike": proof.alike,
-        "steps": [{"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]} for step in proof.steps],
-    }
 
 
 def edit(found: Edit, counted: Counted | None) -> RenderableType:
@@ -122,26 +112,6 @@ def reasons(change: Change) -> list[str]:
     """The rules whose words go and come: ``- rule (effect)``, ``+ rule (effect)``."""
     gone = [f"- {rule} ({effect})" for rule, effect in change.before.said if (rule, effect) not in change.after.said]
     return gone + [f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said]
-
-
-def edit_document(found: Edit, counted: Counted | None) -> dict[str, Any]:
-    """An edit as JSON has it; ``fleet`` is there where one was given."""
-    document: dict[str, Any] = {
-        "compared": found.compared,
-        "gone": found.gone,
-        "changes": [{"releases": effect.releases, **change_document(effect.change)} for effect in found.effects],
-    }
-    return document if counted is None else {**document, "fleet": asdict(counted)}
-
-
-def change_document(change: Change) -> dict[str, Any]:
-    """A change as JSON has it."""
-    return {"rule": change.rule, "rules": change.rules, "facts": change.facts, "from": _answer(change.before), "to": _answer(change.after)}
-
-
-def _answer(answer: Answer) -> dict[str, Any]:
-    said = [{"rule": rule, "effect": effect} for rule, effect in answer.said]
-    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": said}
 
 
 def markdown(found: Edit, counted: Counted | None) -> Iterator[str]:

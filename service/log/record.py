@@ -21,7 +21,7 @@ from policy.releases import series
 from policy.usual import LAYERS, read
 
 if TYPE_CHECKING:
-    from policy.policy import Answer
+    from policy.evaluation import Answer
     from policy.request import Request
 
 encode: Final = msgspec.json.Encoder().encode

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from policy.candidate import MAX_RULES, Comparison, ComparisonOfAll
+from policy.candidate import MAX_RULES
+from policy.comparison import Comparison, ComparisonOfAll
 from policy.decision import Decision
 from policy.intake.deployment import PLATFORMS
 from policy.request import MAX_REQUEST_ID, WAYS

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from policy.candidate import COMMAND, Change, Job, Tried, attempt, compare, encode, laid_over, read_tried, stopped
+from policy.candidate import COMMAND, Job, attempt, encode, laid_over, stopped
+from policy.comparison import Change, Tried, compare, read_tried
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.request import read_request
 

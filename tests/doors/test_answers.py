@@ -17,8 +17,9 @@ from service.app import create_app
 from service.metrics import Metrics
 from service.models import Models
 from service.problems import KINDS, ProblemFault, problem_of
-from service.recording import Asking, Recorder
+from service.recording import Recorder
 from service.reload import Published
+from service.request_context import Asking
 from service.settings import Settings
 
 if TYPE_CHECKING:

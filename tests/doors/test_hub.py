@@ -19,8 +19,9 @@ from service.answers import today
 from service.jobs import Job, Kind
 from service.metrics import Metrics
 from service.models import Models
-from service.recording import Asking, Recorder
+from service.recording import Recorder
 from service.reload import Folder, first
+from service.request_context import Asking
 from service.served import Served
 from service.settings import Settings
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from doors.conftest import Done, Server
     from log.conftest import Place
 
-    from policy.policy import Answer, Policy
+    from policy.evaluation import Answer
+    from policy.policy import Policy
     from policy.request import Request
     from policy.vocabulary import Fact
     from service.log.record import Noted, Record

@@ -26,8 +26,9 @@ from service.jobs import Job, Kind
 from service.metrics import Metrics
 from service.models import Models
 from service.problems import Refused
-from service.recording import Asking, Recorder
+from service.recording import Recorder
 from service.reload import Folder, first
+from service.request_context import Asking
 from service.served import Served
 from service.settings import Settings
 from service.slots import Bound, Slots

@@ -1,0 +1,43 @@
+"""Proofs and edits as JSON has them. Nothing here solves anything, so nothing here imports the solver."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.errors import Fault
+    from policy.proof.claims import Proof
+    from policy.proof.difference import Answer, Change
+    from policy.proof.edit import Counted, Edit
+
+
+def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
+    """A proof as JSON has it."""
+    return {
+        "faults": [asdict(fault) for fault in faults],
+        "alike": proof.alike,
+        "steps": [{"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]} for step in proof.steps],
+    }
+
+
+def edit_document(found: Edit, counted: Counted | None) -> dict[str, Any]:
+    """An edit as JSON has it; ``fleet`` is there where one was given."""
+    document: dict[str, Any] = {
+        "compared": found.compared,
+        "gone": found.gone,
+        "changes": [{"releases": effect.releases, **change_document(effect.change)} for effect in found.effects],
+    }
+    return document if counted is None else {**document, "fleet": asdict(counted)}
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    """A change as JSON has it."""
+    return {"rule": change.rule, "rules": change.rules, "facts": change.facts, "from": _answer(change.before), "to": _answer(change.after)}
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    said = [{"rule": rule, "effect": effect} for rule, effect in answer.said]
+    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": said}
