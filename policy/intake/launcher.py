@@ -88,6 +88,7 @@ SEARCHING: Final = frozenset({"echo", "printf", "logger", "grep", "egrep", "fgre
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that start something else: this one starts Ray."""
 
+FILE_NAME: Final = re.compile(r"[\w.+-]+")
 STRANGE: Final = re.compile(r"\$[({]|\{\{")
 """What a word has in it that someone still replaces: a variable that is not set here, or a template."""
 
@@ -253,8 +254,9 @@ def _is_program(word: str) -> bool:
 
 
 def _is_strange(word: str) -> bool:
-    """Whether a word is not what the process will get."""
-    return type(word) is Unknown or STRANGE.search(word) is not None
+    """Whether the program or command that a word names is not known; a folder before its name does not matter."""
+    is_open = type(word) is Unknown or STRANGE.search(word) is not None
+    return is_open and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None
 
 
 def _file(words: list[str], places: list[str], at: int) -> Unread | None:
@@ -341,7 +343,9 @@ def _python(words: list[str], places: list[str], own: dict[str, str | None], at:
             if "vllm" not in text and not _is_strange(word) and (at + 1 >= len(words) or type(words[at + 1]) is not Unknown):
                 return None
             return Unread(f"{quoted(words[start])} runs a text that is not read", places[min(at + 1, len(words) - 1)])
-        if word == "-" or not word.startswith("-"):
+        if word == "-":
+            return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[at])
+        if not word.startswith("-"):
             return _python_file(words, places, own, at)
         at += 1
     return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[start]) if depth and start + 1 == len(words) else None

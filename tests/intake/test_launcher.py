@@ -130,6 +130,8 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
         ["sh", "-c", "# vllm serve m\nsleep infinity"],
         ["sh", "-c", "eval 'sleep 1'"],
         ["sh", "-c", "ls | xargs rm -f"],
+        ["sh", "-c", "source $VENV/bin/activate; python -m http.server"],
+        ["sh", "-c", "export X=$(hostname); case $X in a) nvidia-smi;; esac; sleep $((1 + 1))"],
     ],
 )
 def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
@@ -150,6 +152,8 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["python3", "$(HIDDEN)", "m"], "the file `$(HIDDEN)` is a program of Python that is not read", 1, False),
     (["python3", "-m", "$(HIDDEN)", "m"], "the module or command that `python3` runs has no value here", 2, False),
     (["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints')"], "`python3` runs a text that is not read", 2, False),
+    (["python3", "-"], "`python3` reads its program from elsewhere", 1, False),
+    (["$(HIDDEN)/$(HIDDEN)", "serve"], f"`$(HIDDEN)/$(HIDDEN)` {HAS_NO_VALUE}", 0, False),
     (["python3", "/app/server.py"], "the file `/app/server.py` is a program of Python that is not read", 1, False),
     (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
     (["bash", "$(HIDDEN)"], "`$(HIDDEN)` stands for a script and has no value here", 1, False),
@@ -225,6 +229,9 @@ def test_a_script_that_cannot_be_read_and_has_no_vllm_names_none() -> None:
         (["busybox", "sh", "-c", "vllm serve m"], ["m"]),
         (["sh", "-c", "$NOBODY; vllm serve m"], ["m"]),
         (["sh", "-c", "numactl -C $CPUS vllm serve m"], ["m"]),
+        (["sh", "-c", "$VENV/bin/vllm serve m"], ["m"]),
+        (["sh", "-c", 'exec "$(dirname /x/y)/vllm" serve m'], ["m"]),
+        (["$(VENV)/bin/python3", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"]),
     ],
 )
 def test_a_program_that_variables_name_is_read(words: list[str], found: list[str]) -> None:
