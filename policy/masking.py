@@ -45,7 +45,8 @@ HINTS: Final = (
 NAME: Final = re.compile(r"[\w.-]++")
 PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 ASSIGNED: Final = re.compile(r"""["'\\]*\s*[:=]""")
-FOLLOWED: Final = re.compile(r"""["'\\]*[\s:=,]""")
+FOLLOWED: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
+"""What ends a secret's name; the last three characters have no width and are not matched by the class of blanks."""
 USER: Final = re.compile(r"""://[^\s/"']+@""")
 SHAPED: Final = re.compile(r"\b(hf_|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
 

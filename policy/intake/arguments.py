@@ -326,7 +326,7 @@ class _Reading:
             elif flag is None:
                 self.warn_unknown(option, shown[0], first)
             elif flag.dest not in MATTER:
-                self.ignored.extend(shown)
+                self.ignored.extend(map(masked, shown))
             elif flag.kind not in {"json", "object", "json-or-text"}:
                 self.fault(first, f"`{flag.name}` has no members, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`")
             else:
@@ -398,7 +398,7 @@ class _Reading:
         word = words[at]
         key, equals, _ = word.partition("=")
         flag = self.warn_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
-        self.ignored.append(key)
+        self.ignored.append(masked(key))
         at += 1
         if equals or (flag is not None and flag.constant is not None):
             return at

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
 from policy.intake.flags import dashed
+from policy.masking import masked
 from policy.releases import series
 from policy.source import read_yaml
 
@@ -64,7 +65,7 @@ def told(document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, 
                 advice = f"; write `{instead[2:]}: true`" if instead in table.exact else ""
                 warn(f"{quoted(f'{key}: false')} in {quoted(place)} is not read by vLLM{advice}")
         words += found
-        places += [f"{place}/{key}"] * len(found)
+        places += [f"{place}/{masked(f'--{key}')[2:]}"] * len(found)
     return words, places
 
 

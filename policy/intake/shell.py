@@ -22,6 +22,11 @@ MAX_FILLED: Final = 1 << 16
 MAX_COPIED: Final = 1 << 16
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
+STARTS_VLLM: Final = re.compile(
+    r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
+)
+"""What a text has in it that may start vLLM's server, whoever reads the text."""
 PLAIN: Final = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"[^\S\n]+")
@@ -34,6 +39,8 @@ _ASKED: Final = frozenset("#?$!-0123456789")
 PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
 DECLARING: Final = frozenset({"export", "declare", "readonly", "typeset"})
+SUCCEEDING: Final = DECLARING | {"true", ":", "set", "echo", "printf", "umask", "shift"}
+"""Commands that succeed, so that what follows after `&&` runs."""
 BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
 END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
 """The words between which a part of a script runs in some cases only, or many times, or not at all."""
@@ -77,6 +84,18 @@ class Budget(Struct, gc=False):
         self.copied -= count
         if self.copied < 0:
             raise BadShell(TOO_MANY)
+
+
+class _Chain(Struct, gc=False):
+    """Commands joined by `&&` and `||`, of which the later ones may not run.
+
+    ``joiner`` is the operator before the current command, ``doubtful`` has the variables that a command set which may not run.
+    """
+
+    joiner: str = ""
+    is_waiting: bool = False
+    is_conditional: bool = False
+    doubtful: list[str] = []
 
 
 class Command(Struct, frozen=True, gc=False):
@@ -130,8 +149,10 @@ class _Reader:
         self.found: list[Command] = []
         self.is_piped = False
         self.defines = False
-        self.parts_open: list[tuple[str, dict[str, str | None], dict[str, str | None]]] = []
-        """The parts of the script that have begun, each with the variables before it."""
+        self.parts_open: list[tuple[str, dict[str, str | None], dict[str, str | None], _Chain]] = []
+        """The parts of the script that have begun, each with the variables and the chain before it."""
+        self.chain = _Chain()
+        self.succeeds = False
 
     def commands(self) -> list[Command]:
         text, end = self.text, len(self.text)
@@ -183,11 +204,16 @@ class _Reader:
             is_function = found.startswith("()") and len(self.words) + (self.parts is not None) == 1
             self.close(found)
             self.defines = is_function
-            for bracket in found.replace("()", ""):
-                if bracket == "(":
+            if found in {"&&", "||", "&"}:
+                self.join(found)
+            for mark in found.replace("()", ""):
+                if mark == "(":
                     self.enter("(")
-                elif bracket == ")":
+                elif mark == ")":
+                    self.end_chain()
                     self.leave("(")
+                elif mark == ";" or (mark == "\n" and not self.chain.is_waiting):
+                    self.end_chain()
             self.at = operator.end() if operator else self.at + 1
 
     def double(self) -> None:
@@ -253,6 +279,7 @@ class _Reader:
                 self.end_word()
             self.budget.fill(len(argument))
             self.put(argument, bare=False)
+            self.unknown = self.unknown or type(argument) is Unknown
 
     def bracket(self, start: int, opens: str, closes: str) -> int:
         depth = 0
@@ -291,6 +318,9 @@ class _Reader:
         if value is None:
             self.put(written, bare=False)
             self.unknown = True
+            if STARTS_VLLM.search(written) is not None:
+                self.is_shared = True
+                self.found.append(Command([Unknown(written)], self.passed))
             return
         self.budget.fill(len(value))
         if inside:
@@ -319,9 +349,16 @@ class _Reader:
         if vanishes:
             return
         self.budget.add_word()
-        assignment = ASSIGNMENT.match(word) if self.bare and not self.words else None
+        is_first = self.bare and not self.words
+        assignment = ASSIGNMENT.match(word) if is_first else None
+        appending = APPENDING.match(word) if is_first else None
         if assignment is not None:
             self.mine[assignment.group(1)] = None if self.unknown else word[assignment.end() :]
+        elif appending is not None:
+            name = appending.group(1)
+            before = self.mine[name] if name in self.mine else self.value(name)
+            self.budget.fill(len(before or ""))
+            self.mine[name] = None if self.unknown or before is None else before + word[appending.end() :]
         elif self.words or self.mine:
             self.words.append(Unknown(word) if self.unknown else word)
         else:
@@ -329,8 +366,8 @@ class _Reader:
 
     def first_word(self, word: str) -> None:
         """The first word of a command, which may begin or end a part of the script that runs in some cases only."""
-        if word in BEGIN or (word == "{" and self.defines):
-            self.enter(BEGIN.get(word, "{"))
+        if word in BEGIN or word == "{":
+            self.enter(BEGIN.get(word, "{" if self.defines else "group"))
         elif word in END:
             self.leave(END[word])
         self.defines = False
@@ -340,18 +377,50 @@ class _Reader:
     def enter(self, kind: str) -> None:
         """A subshell begins, or a part that runs in some cases only."""
         self.budget.copy(len(self.set))
-        self.parts_open.append((kind, self.set.copy(), self.passed))
+        self.parts_open.append((kind, self.set.copy(), self.passed, self.chain))
+        self.chain = _Chain()
         self.is_shared = True
 
     def leave(self, kind: str) -> None:
         """It ends: what a subshell set is gone, and what a branch, a loop or a function set is not known."""
-        if not self.parts_open or self.parts_open[-1][0] != kind:
+        if not self.parts_open:
             return
-        _, before, passed = self.parts_open.pop()
+        opened = self.parts_open[-1][0]
+        if opened != kind and (opened, kind) != ("group", "{"):
+            return
+        _, before, passed, self.chain = self.parts_open.pop()
+        self.chain.is_waiting = False
         if kind == "(":
             self.set, self.passed, self.is_shared = before, passed, True
             return
-        for name in [name for name, value in self.set.items() if name not in before or before[name] != value]:
+        changed = [name for name, value in self.set.items() if name not in before or before[name] != value]
+        if opened != "group":
+            for name in changed:
+                self.give(name, None)
+        elif self.chain.is_conditional:
+            self.chain.doubtful.extend(changed)
+
+    def join(self, operator: str) -> None:
+        """A command of a chain ends: whether it succeeded decides whether the next one runs."""
+        chain = self.chain
+        if operator == "&":
+            self.end_chain()
+            return
+        if operator == "||" or chain.joiner == "||":
+            self.forget_doubtful()
+        chain.is_conditional = chain.is_conditional or operator == "||" or not self.succeeds
+        chain.joiner, chain.is_waiting = operator, True
+        self.succeeds = False
+
+    def end_chain(self) -> None:
+        """The chain ends: what was set in a part of it that may not have run is not known."""
+        self.forget_doubtful()
+        self.chain = _Chain()
+        self.succeeds = False
+
+    def forget_doubtful(self) -> None:
+        names, self.chain.doubtful = self.chain.doubtful, []
+        for name in names:
             self.give(name, None)
 
     def close(self, operator: str = "") -> None:
@@ -361,8 +430,10 @@ class _Reader:
         if not words and not mine:
             return
         self.words, self.mine = [], {}
+        self.chain.is_waiting = False
         is_apart = operator in APART or self.is_piped
         self.is_piped = operator in PIPES
+        self.succeeds = not is_apart and (words[0] in SUCCEEDING if words else None not in mine.values())
         if is_apart and (not words or words[0] in DECLARING):
             return
         if not words:
@@ -370,6 +441,8 @@ class _Reader:
                 self.give(name, value)
         elif words[0] in DECLARING:
             self.declare(words)
+        elif words[0] == "shift" or words[:2] == ["set", "--"]:
+            self.change_arguments(words, is_apart=is_apart)
         elif words[0] == "set" and ("-a" in words or "allexport" in words):
             self.budget.copy(len(self.set))
             self.all_exported, self.passed, self.is_shared = True, dict(self.set), False
@@ -379,6 +452,21 @@ class _Reader:
         else:
             self.is_shared = True
             self.found.append(Command(words, self.passed))
+
+    def change_arguments(self, words: list[str], *, is_apart: bool) -> None:
+        """`set -- …` and `shift`. Where they may not run, the arguments are not known afterwards."""
+        if is_apart:
+            return
+        self.budget.copy(len(self.arguments))
+        name, *others = self.arguments or ["sh"]
+        if self.parts_open or self.chain.is_conditional:
+            self.arguments = [name, Unknown("$@")]
+        elif words[0] == "set":
+            self.arguments = [name, *words[2:]]
+        elif len(words) == 1 or (len(words) == 2 and len(words[1]) < len(str(MAX_WORDS)) and words[1].isdecimal()):  # noqa: PLR2004  # `shift N`
+            self.arguments = [name, *others[int(words[1]) if len(words) > 1 else 1 :]]
+        else:
+            self.arguments = [name, Unknown("$@")]
 
     def declare(self, words: list[str]) -> None:
         """`export A=b` and its like."""
@@ -395,8 +483,12 @@ class _Reader:
 
     def give(self, name: str, value: str | None) -> None:
         """Set a variable, for the commands that follow too where it is exported."""
+        passes = self.all_exported or name in self.exported or name in self.around
+        is_new = name not in self.set or self.set[name] != value or (passes and name not in self.passed and name not in self.around)
+        if self.chain.is_conditional and value is not None and is_new:
+            self.chain.doubtful.append(name)
         self.set[name] = value
-        if self.all_exported or name in self.exported or name in self.around:
+        if passes:
             if self.is_shared:
                 self.budget.copy(len(self.passed))
                 self.passed, self.is_shared = self.passed.copy(), False

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from policy.decision import encode
 from policy.errors import EngineFailed, RequestInvalid
+from policy.intake.launcher import REMEDY
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
 from service.admission.answer import reviewed
 from service.admission.engines import Options
@@ -249,6 +250,32 @@ def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[.
     assert ask(pod({"args": words}), STRICT) == ("denied", denied(f"not decided: {message} ({HELD})", runner="object=undecided"))
     assert ask(pod({"args": words}), WARN) == ("undecided", told(f"not decided: {message}", runner="object=undecided"))
     assert ask(pod({"args": words}), WARN, mutating=True) == ("undecided", NOTHING)
+
+
+HIDING: list[tuple[Document, str]] = [
+    ({"command": ["$(A)", "serve", QWEN]}, "`$(A)` stands for a program and has no value here"),
+    ({"command": ["sh", "-c", "exec $A"]}, "`$A` may stand for a program and has no value here"),
+    ({"command": ["bash", "/app/start.sh"]}, "the file `/app/start.sh` is a script that is not read"),
+    ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a program of Python that is not read"),
+    ({"command": ["sh", "-c", "echo serve m | xargs vllm"]}, "`xargs` starts `vllm` with arguments that are not known"),
+]
+
+
+@pytest.mark.parametrize(("container", "why"), HIDING)
+def test_an_engine_whose_command_cannot_be_read_is_undecided(ask: Callable[..., tuple[str, Document]], container: Document, why: str) -> None:
+    said = f"{POD}: not decided: {why}, {REMEDY}"
+    assert ask(pod(container), STRICT) == ("denied", denied(f"{said} ({HELD})", runner=f"{POD}=undecided"))
+    assert ask(pod(container), WARN) == ("undecided", told(said, runner=f"{POD}=undecided"))
+    assert ask(pod(container), ALWAYS, mutating=True) == ("undecided", NOTHING)
+    assert ask(updated(pod(container), lambda document: document["metadata"].update(finalizers=[])), STRICT) == ("ignored", NOTHING)
+
+
+def test_a_variable_that_may_not_be_set_is_not_taken_as_set(ask: Callable[..., tuple[str, Document]]) -> None:
+    script = f"false && export {VARIABLE}=0; vllm serve {QWEN} --enable-dbo"
+    document = pod({"command": ["sh", "-c", script], "env": [{"name": VARIABLE, "value": "1"}]})
+    result, response = ask(document, WARN)
+    assert result == "warned"
+    assert f"{POD}: {ELSEWHERE}" in response["warnings"]
 
 
 def test_an_engine_that_did_not_finish_leaves_the_object_undecided(ask: Callable[..., tuple[str, Document]]) -> None:

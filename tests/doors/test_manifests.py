@@ -332,3 +332,106 @@ def test_a_stream_has_manifests_beside_others(client: httpx.Client) -> None:
     assert facts["runner"] == "v1"
     assert shown(unknown)[1][0][0] == "/manifest/kind"
     assert nothing == {"items": []}
+
+
+# what cannot be read
+
+
+FILLED: list[dict[str, Any]] = [
+    {"args": ["$(MODEL)"]},
+    {"args": ["$(MODEL)", "--seed=1"]},
+    {"command": ["$(A)", "serve", NAME]},
+    {"command": ["vllm", "$(S)", NAME]},
+    {"command": ["sh", "-c", "$(X)"]},
+    {"command": ["sh", "-c", f"$A serve {NAME}"]},
+    {"command": ["sh", "-c", f'exec "$A" serve {NAME}']},
+    {"command": ["sh", "-c", "exec $X"]},
+    {"command": ["sh", "-c", f"eval 'vllm serve {NAME}'"]},
+    {"command": ["sh", "-c", f'set -- vllm serve {NAME}; exec "$@"']},
+    {"command": ["bash", "-c", f"a=vl; a+=lm; $a serve {NAME}"]},
+    {"command": ["busybox", "sh", "-c", f"vllm serve {NAME}"]},
+]
+VARIABLES: dict[str, str | None] = {"MODEL": f"--model={NAME}", "A": "vllm", "S": "serve", "X": f"vllm serve {NAME}"}
+
+
+def engine(image: str, variables: dict[str, str | None], **members: Any) -> dict[str, Any]:
+    """A container; a variable of no value has one that stands elsewhere."""
+    secret = {"secretKeyRef": {"name": "s", "key": "k"}}
+    env = [{"name": name, **({"valueFrom": secret} if value is None else {"value": value})} for name, value in variables.items()]
+    return {"name": "vllm", "image": image, "env": env, **members}
+
+
+@pytest.mark.parametrize("members", FILLED)
+def test_a_command_that_variables_hold_is_decided(client: httpx.Client, members: dict[str, Any]) -> None:
+    document = engine("vllm/vllm-openai:v0.24.0", VARIABLES, **members)
+    (item,) = items(client, request_for(deployment(document)))
+    assert (item["path"], item["decision"]["runner"]) == (PATH, "v2")
+
+
+HIDDEN: list[tuple[dict[str, Any], str]] = [
+    ({"command": ["$(A)", "serve", NAME]}, "/command/0"),
+    ({"command": ["vllm", "$(S)", NAME]}, "/command/1"),
+    ({"command": ["sh", "-c", "$(X)"]}, "/command/2"),
+    ({"command": ["sh", "-c"], "args": [f"$A serve {NAME}"]}, "/args/0"),
+    ({"command": ["sh", "-c", f'exec "$A" serve {NAME}']}, "/command/2"),
+    ({"command": ["sh", "-c", "exec $X"]}, "/command/2"),
+    ({"command": ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints.openai.api_server')"]}, "/command/2"),
+    ({"command": ["python3", "/app/server.py"]}, "/command/1"),
+    ({"command": ["/app/start.sh"]}, "/command/0"),
+    ({"args": ["bash", "start.sh"]}, "/args/1"),
+]
+NAMING: list[tuple[dict[str, Any], str]] = [
+    ({"command": ["sh", "-c", f"cat <<EOF >/tmp/x\nx\nEOF\nvllm serve {NAME}"]}, ""),
+    ({"command": ["sh", "-c", f'eval "$B vllm serve {NAME}"']}, "/command/2"),
+    ({"command": ["sh", "-c", f"echo $(vllm serve {NAME})"]}, "/command/2"),
+    ({"command": ["sh", "-c", f"echo serve {NAME} | xargs vllm"]}, "/command/2"),
+    ({"command": ["screen", "-dm", "vllm serve m"]}, "/command/0"),
+]
+
+
+@pytest.mark.parametrize("variables", [{}, dict.fromkeys(VARIABLES)])
+@pytest.mark.parametrize(("members", "place"), HIDDEN + NAMING)
+def test_a_command_that_cannot_be_read_is_a_problem_where_the_image_is_vllms(
+    client: httpx.Client, members: dict[str, Any], place: str, variables: dict[str, str | None]
+) -> None:
+    (item,) = items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", variables, **members))))
+    kind, ((pointer, message),) = shown(item["problem"])
+    assert (item["path"], kind, pointer) == (PATH, "invalid-request", f"/manifest/spec/template/spec/containers/0{place}")
+    assert "write " in message
+
+
+def test_with_another_image_only_a_command_that_names_vllm_is_a_problem(client: httpx.Client) -> None:
+    for members, _ in HIDDEN:
+        if members.get("command", [""])[0] != "vllm":
+            assert items(client, request_for(deployment(engine("example/app:1", {}, **members)))) == []
+    for members, _ in NAMING:
+        (item,) = items(client, request_for(deployment(engine("example/app:1", {}, **members))))
+        assert "problem" in item
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sleep", "infinity"],
+        ["nvidia-smi"],
+        ["pytest", "-q", "tests"],
+        ["python3", "-m", "http.server"],
+        ["python3", "-c", "import torch"],
+        ["ray", "start", "--head", "--block"],
+        ["bash", "-c", "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)"],
+        ["sh", "-c", "pip install vllm; curl http://vllm:8000/health"],
+    ],
+)
+def test_another_program_in_vllms_image_is_passed_over(client: httpx.Client, command: list[str]) -> None:
+    assert items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, command=command)))) == []
+
+
+def test_the_command_line_and_a_dry_run_say_it_too(client: httpx.Client, run: Callable[..., Done], tmp_path: Path) -> None:
+    document = request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, command=["bash", "start.sh"])))
+    (item,) = items(client, document)
+    assert items(client, document, "/v1/dry-run") == [item]
+    file = tmp_path / "manifest.json"
+    file.write_text(json.dumps(document))
+    done = run("decide", str(file))
+    (fault,) = item["problem"]["errors"]
+    assert (done.code, json.loads(done.out)) == (1, {"path": PATH, "problem": [f"{fault['pointer']}: {fault['message']}"]})

@@ -71,6 +71,8 @@ def known_flags() -> Iterator[list[str]]:
             yield [f"{spelling}.token", f"$(NOBODY){SECRET}"]
 
 
+BLANKS: Final = (" ", "\t", "\n", "\u00a0", "\u2003", "\u2028", "\u200b", "\u2060", "\ufeff")
+"""Blanks, visible or not, that may stand between a flag and its value in one word."""
 WORDS: Final[list[list[str]]] = [
     *known_flags(),
     ["--my-token", SECRET],
@@ -80,6 +82,7 @@ WORDS: Final[list[list[str]]] = [
     [f"--password={SECRET}"],
     ["--apikey", SECRET],
     [f"--api={SECRET}"],
+    *([f"{flag}{blank}{SECRET}"] for flag in ("--api-key", "--my-token", "--api-key.x", "--nonsense.token") for blank in BLANKS),
     ["--aws-secret-access-key", SECRET],
     ["--header", f"Authorization: Bearer {SECRET}"],
     [f"--header=Authorization: Bearer {SECRET}"],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from policy.errors import Misfit
 from policy.intake.commandline import CommandLine
-from policy.intake.launcher import read_command, read_text, starts_vllm
+from policy.intake.launcher import REMEDY, Unread, read_command, read_text, starts_vllm
 from policy.intake.shell import MAX_WORDS
 
 PLACES = [f"args[{index}]" for index in range(40)]
@@ -108,21 +108,30 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
         ["vllm", "bench", "latency"],
         ["vllm"],
         ["ray", "start", "--head"],
-        ["python", "-c", "import vllm"],
         ["python", "-m", "http.server"],
         ["python", "-m", "vllm.entrypoints.cli.main", "bench"],
-        ["python", "train.py"],
         ["python", "-u"],
-        ["bash", "run.sh"],
         ["bash", "-c", "sleep 1"],
         ["bash", "-c"],
         ["bash"],
         ["/usr/bin/nginx", "-g"],
         ["env", "A=b"],
         ["A=b", "nginx"],
-        ["start.sh"],
-        ["nginx", "vllm", "serve"],
-        ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
+        ["python", "-c", "import torch"],
+        ["exec", "nginx"],
+        ["timeout", "60", "nvidia-smi"],
+        ["pytest", "tests"],
+        ["echo", "vllm", "serve"],
+        ["sh", "-c", ". /opt/venv/bin/activate && ray start --address=$LEADER --block"],
+        ["sh", "-c", "until pgrep -f 'vllm serve'; do sleep $(date +%s); done"],
+        ["sh", "-c", "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$LWS_LEADER_ADDRESS"],
+        ["bash", "/vllm-workspace/examples/online_serving/multi-node-serving.sh", "worker"],
+        ["sh", "-c", "vllm bench latency; sleep infinity"],
+        ["sh", "-c", "# vllm serve m\nsleep infinity"],
+        ["sh", "-c", "eval 'sleep 1'"],
+        ["sh", "-c", "ls | xargs rm -f"],
+        ["sh", "-c", "source $VENV/bin/activate; python -m http.server"],
+        ["sh", "-c", "export X=$(hostname); case $X in a) nvidia-smi;; esac; sleep $((1 + 1))"],
     ],
 )
 def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
@@ -131,7 +140,105 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     assert [(fault.pointer, fault.message.endswith("does not start vLLM's server; write its flags, or `vllm serve MODEL …`")) for fault in faults] == [
         ("/a", True)
     ]
-    assert not starts_vllm(words)
+    assert starts_vllm(words, {}) is False
+
+
+HAS_NO_VALUE = "stands for a program and has no value here"
+UNREAD: list[tuple[list[str], str, int, bool]] = [
+    (["$(HIDDEN)", "serve", "m"], f"`$(HIDDEN)` {HAS_NO_VALUE}", 0, False),
+    (["$(NOBODY)", "serve", "m"], f"`$(NOBODY)` {HAS_NO_VALUE}", 0, False),
+    (["{{ .Values.command }}", "serve"], f"`{{{{ .Values.command }}}}` {HAS_NO_VALUE}", 0, False),
+    (["vllm", "$(HIDDEN)", "m"], "`$(HIDDEN)` stands for a command of `vllm` and has no value here", 1, True),
+    (["python3", "$(HIDDEN)", "m"], "the file `$(HIDDEN)` is a program of Python that is not read", 1, False),
+    (["python3", "-m", "$(HIDDEN)", "m"], "the module or command that `python3` runs has no value here", 2, False),
+    (["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints')"], "`python3` runs a text that is not read", 2, False),
+    (["python3", "-"], "`python3` reads its program from elsewhere", 1, False),
+    (["$(HIDDEN)/$(HIDDEN)", "serve"], f"`$(HIDDEN)/$(HIDDEN)` {HAS_NO_VALUE}", 0, False),
+    (["python3", "/app/server.py"], "the file `/app/server.py` is a program of Python that is not read", 1, False),
+    (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
+    (["bash", "$(HIDDEN)"], "`$(HIDDEN)` stands for a script and has no value here", 1, False),
+    (["/app/start.sh"], "the file `/app/start.sh` is a script that is not read", 0, False),
+    (["nohup", "/app/start.sh", "m"], "the file `/app/start.sh` is a script that is not read", 1, False),
+    (["exec", "$(HIDDEN)", "serve"], "`$(HIDDEN)` may stand for a program and has no value here", 1, False),
+    (["screen", "-dm", "bash", "-c", "vllm serve m"], "`screen` has vLLM's server among its arguments and may start it", 0, True),
+    (["nginx", "vllm", "serve"], "`nginx` has vLLM's server among its arguments and may start it", 0, True),
+    (["sh", "-c", "$A serve m"], f"`$A` {HAS_NO_VALUE}", 2, False),
+    (["sh", "-c", "$(NOBODY)"], f"`$(NOBODY)` {HAS_NO_VALUE}", 2, False),
+    (["sh", "-c", 'exec "$A" serve m'], "`$A` may stand for a program and has no value here", 2, False),
+    (["sh", "-c", "exec $HIDDEN"], "`$HIDDEN` may stand for a program and has no value here", 2, False),
+    (["sh", "-c", "echo $(vllm serve m)"], f"`$(vllm serve m)` {HAS_NO_VALUE}", 2, True),
+    (["sh", "-c", "A=`vllm serve m`"], f"``vllm serve m`` {HAS_NO_VALUE}", 2, True),
+    (["sh", "-c", "eval $A"], "`eval` runs `$A`, which is not read", 2, False),
+    (["sh", "-c", 'A=x; eval "$B vllm serve m"'], "`eval` runs `$B vllm serve m`, which is not read", 2, True),
+    (["sh", "-c", "echo serve m | xargs vllm"], "`xargs` starts `vllm` with arguments that are not known", 2, True),
+    (["sh", "-c", "echo m | xargs -n 1 vllm serve"], "`xargs` starts `vllm` with arguments that are not known", 2, True),
+    (["sh", "-c", "echo 'vllm serve m' | sh"], "`sh` reads its commands from elsewhere", 2, False),
+    (["sh", "-c", "cat x | python3"], "`python3` reads its program from elsewhere", 2, False),
+    (["sh", "-c", "trap 'vllm serve m' EXIT; sleep 1"], "`trap` has vLLM's server among its arguments and may start it", 2, True),
+    (["sh", "-c", "$A; trap 'vllm serve m' EXIT"], "`trap` has vLLM's server among its arguments and may start it", 2, True),
+    (["sh", "-c", ". /app/start.sh"], "the file `/app/start.sh` is a script that is not read", 2, False),
+    (["sh", "-c", 'if a; then set -- vllm serve m; fi; exec "$@"'], "`$@` may stand for a program and has no value here", 2, False),
+    (
+        ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
+        "`sh` is started by more shells within one another than the 4 that are read",
+        2,
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)
+def test_what_cannot_be_read_is_a_fault_that_says_so(words: list[str], why: str, place: int, *, names_vllm: bool) -> None:
+    _, faults = read(words)
+    found = starts_vllm(words, ENV)
+    assert isinstance(found, Unread)
+    assert (found.why, found.names_vllm) == (why, names_vllm)
+    assert faults == [Misfit(f"/deployment/args/{place}", f"{why}, {REMEDY}")]
+
+
+@pytest.mark.parametrize("script", ["cat <<EOF\nx\nEOF\nvllm serve m", "python3 - <<EOF\nvllm.entrypoints.openai\nEOF", "vllm serve 'm"])
+def test_a_script_that_cannot_be_read_may_start_vllm(script: str) -> None:
+    found = starts_vllm(["sh", "-c", script], {})
+    assert isinstance(found, Unread)
+    assert found.names_vllm
+    assert read(["sh", "-c", script])[1][0].message.startswith("the script cannot be read: ")
+
+
+def test_a_script_that_cannot_be_read_and_has_no_vllm_names_none() -> None:
+    for script in ("cat <<EOF\nserver vllm:8000\nupstream vllm {}\nEOF\nnginx", "cat <<EOF\nmyvllm serve\nEOF"):
+        found = starts_vllm(["sh", "-c", script], {})
+        assert isinstance(found, Unread)
+        assert not found.names_vllm
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["$(A)", "serve", "m"], ["m"]),
+        (["vllm", "$(S)", "m"], ["m"]),
+        (["sh", "-c", "$(X)"], ["m", "-tp", "2"]),
+        (["sh", "-c", "$A serve m"], ["m"]),
+        (["sh", "-c", 'exec "$A" serve m'], ["m"]),
+        (["sh", "-c", "exec $X"], ["m", "-tp", "2"]),
+        (["sh", "-c", "eval 'vllm serve m -tp 2'"], ["m", "-tp", "2"]),
+        (["sh", "-c", 'eval "$X"'], ["m", "-tp", "2"]),
+        (["sh", "-c", "eval exec '$A' serve m"], ["m"]),
+        (["sh", "-c", 'set -- vllm serve m; exec "$@"'], ["m"]),
+        (["sh", "-c", 'set -- vllm serve m; set -- "$@" -tp 2; "$@"'], ["m", "-tp", "2"]),
+        (["sh", "-c", "a=vl; a+=lm; $a serve m"], ["m"]),
+        (["busybox", "sh", "-c", "vllm serve m"], ["m"]),
+        (["sh", "-c", "$NOBODY; vllm serve m"], ["m"]),
+        (["sh", "-c", "numactl -C $CPUS vllm serve m"], ["m"]),
+        (["sh", "-c", "$VENV/bin/vllm serve m"], ["m"]),
+        (["sh", "-c", 'exec "$(dirname /x/y)/vllm" serve m'], ["m"]),
+        (["$(VENV)/bin/python3", "-m", "vllm.entrypoints.cli.main", "serve", "m"], ["m"]),
+    ],
+)
+def test_a_program_that_variables_name_is_read(words: list[str], found: list[str]) -> None:
+    env = {"A": "vllm", "S": "serve", "X": "vllm serve m -tp 2"}
+    faults: list[Misfit] = []
+    assert (read_command(words, PLACES[: len(words)], env, faults, "/a").words, faults) == (found, [])
+    assert starts_vllm(words, env) is True
 
 
 def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_none() -> None:
@@ -142,11 +249,9 @@ def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_none() -
     assert faults == [Misfit("/a", "`sleep 1` does not start vLLM's server; write its flags, or `vllm serve MODEL …`")]
 
 
-@pytest.mark.parametrize(
-    ("words", "starts"), [(["vllm", "serve"], True), (["--model", "m"], False), (["org/m", "--port", "1"], False), (["sh", "-c", "vllm serve 'm"], False)]
-)
+@pytest.mark.parametrize(("words", "starts"), [(["vllm", "serve"], True), (["--model", "m"], False), (["org/m", "--port", "1"], False)])
 def test_flags_alone_could_be_another_program_s(words: list[str], *, starts: bool) -> None:
-    assert starts_vllm(words) is starts
+    assert starts_vllm(words, {}) is starts
 
 
 def test_a_broken_script_says_where() -> None:
@@ -163,7 +268,7 @@ def test_more_words_than_are_read_are_a_fault() -> None:
     faults: list[Misfit] = []
     assert read_command(words, words, {}, faults, "/a") == CommandLine()
     assert faults[0].message.startswith("4097 words are too many to be read")
-    assert not starts_vllm(words)
+    assert starts_vllm(words, {}) is False
 
 
 WORD = st.sampled_from(
@@ -177,5 +282,5 @@ def test_any_words_give_a_command_line_or_faults(words: list[str]) -> None:
     found = read_command(words, ["args"] * len(words), ENV, faults, "/a")
     assert len(found.words) == len(found.places)
     assert not (faults and found.words)
-    starts_vllm(words)
+    starts_vllm(words, ENV)
     read_text(" ".join(words), ENV, faults, "/a")

@@ -80,6 +80,36 @@ def test_separators_part_commands(text: str, commands: list[list[str]]) -> None:
         ("declare A=b; run", {}),
         ("'A'=b run", {}),
         ("A=1; export B=$A$TP; run", {"B": "14"}),
+        ("export A=1; A+=2; run", {"A": "12"}),
+        ("TP+=2 run", {"TP": "42"}),
+        ("export A; A+=2; run", {"A": None}),
+        ("a=vl; a+=lm; export B=$a; run", {"B": "vllm"}),
+        ("cd /x && export A=1 && run", {"A": "1"}),
+        ("cd /x &&\n export A=1 &&\n\n run", {"A": "1"}),
+        ("cd /x && (export A=1; run)", {"A": "1"}),
+        ("cd /x && { export A=1; run; }", {"A": "1"}),
+        ("export A=1 && export B=2; run", {"A": "1", "B": "2"}),
+        ("true && : && A=1 && export B=$A; run", {"B": "1"}),
+        ("cd /x && export A=1; run", {"A": None}),
+        ("cd /x && export A=1\nrun", {"A": None}),
+        ("cd /x && export A=1 || true; run", {"A": None}),
+        ("cd /x && export A=1 & run", {}),
+        ("cd /x && export A=1 || run", {"A": None}),
+        ("false && export TP=0; run", {"TP": None}),
+        ("true || export TP=0; run", {"TP": None}),
+        ("a || export TP=0 && run", {"TP": None}),
+        ("a || b && export TP=0 && run", {"TP": "0"}),
+        ("export TP=4; false && export TP=4; run", {"TP": "4"}),
+        ("(false) && export TP=0; run", {"TP": None}),
+        ("{ false; } && export TP=0; run", {"TP": None}),
+        ("false && { export TP=0; }; run", {"TP": None}),
+        ("{ export TP=0; }; run", {"TP": "0"}),
+        ("a=$(false) && export TP=0; run", {"TP": None}),
+        ("true | false && export TP=0; run", {"TP": None}),
+        ("a && (b); export TP=0; run", {"TP": "0"}),
+        ("a && b; export TP=0; run", {"TP": "0"}),
+        ("a && if b; then c; fi; export TP=0; run", {"TP": "0"}),
+        ("A=0; false && export A; run", {"A": None}),
     ],
 )
 def test_a_command_gets_the_variables_that_the_text_passes_on(text: str, env: dict[str, str | None]) -> None:
@@ -89,6 +119,33 @@ def test_a_command_gets_the_variables_that_the_text_passes_on(text: str, env: di
 def test_the_arguments_of_a_script_are_its_numbers_and_all_of_them() -> None:
     assert split('run "$@" $1 $0', {}, ["sh", "a b", "c"])[0].words == ["run", "a b", "c", "a", "b", "sh"]
     assert split('run "$@" x', {})[0].words == ["run", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('set -- a "b c"; run "$@"', ["run", "a", "b c"]),
+        ('set -- a; set -- "$@" b; run $1 $2', ["run", "a", "b"]),
+        ('set --; run "$@" x', ["run", "x"]),
+        ('shift; run "$@"', ["run", "two", "three"]),
+        ('shift 2; run "$@"', ["run", "three"]),
+        ('shift $N; run "$@"', ["run", "$@"]),
+        ('if a; then set -- x; fi; run "$@"', ["run", "$@"]),
+        ('a && set -- x; run "$@"', ["run", "$@"]),
+        ('(set -- x); run "$@"', ["run", "$@"]),
+        ('set -- x | a; run "$@"', ["run", "one", "two", "three"]),
+    ],
+)
+def test_a_script_changes_its_arguments(text: str, words: list[str]) -> None:
+    found = split(text, {}, ["sh", "one", "two", "three"])[-1].words
+    assert (found, [type(word) is Unknown for word in found]) == (words, [word == "$@" for word in words])
+
+
+@pytest.mark.parametrize("text", ["$(vllm serve m)", "`exec /usr/bin/vllm serve m`", "${A:-$(python -m vllm.entrypoints.openai.api_server)}"])
+def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text: str) -> None:
+    for script in (f"echo {text}", f'echo "{text}"', f"A={text}", f"export A={text}"):
+        found = split(script, {})[0].words
+        assert (found, type(found[0])) == ([text], Unknown)
 
 
 @pytest.mark.parametrize(

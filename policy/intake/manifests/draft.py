@@ -85,14 +85,30 @@ class Draft:
         return len(self.notes) < MAX_NOTES
 
     def starts_vllm(self) -> bool:
-        """Whether what is here so far starts vLLM: its command does, or it leaves the command to a known image and states arguments."""
+        """Whether what is here so far starts vLLM, or may start it in a way that cannot be read.
+
+        Its command does, or it leaves the command to a known image and states arguments. A command that cannot be read counts with a known image, or
+        where it names vLLM's server; reading it once more gives the fault.
+        """
         if not self.words or not self._is_short():
             return False
-        if self.has_command:
-            return launcher.starts_vllm(self.words)
-        if images.starts_vllm(self.image):
-            return self.words[0].startswith("-") or _is_model(self.words[0]) or launcher.starts_vllm(self.words)
-        return not self.words[0].startswith("-") and any("vllm" in word for word in self.words) and launcher.starts_vllm(self.words)
+        is_known = images.starts_vllm(self.image)
+        if not self.has_command:
+            filled = self._filled()
+            if is_known and (filled[0].startswith("-") or _is_model(filled[0])):
+                return True
+            if not is_known and (filled[0].startswith("-") or not any("vllm" in word for word in filled)):
+                return False
+        found = launcher.starts_vllm(self.words, self.env)
+        return found if isinstance(found, bool) else is_known or found.names_vllm
+
+    def _filled(self) -> list[str]:
+        """The words as Kubernetes fills them in; as they are written where their values are too long to be read."""
+        budget = shell.Budget()
+        try:
+            return [shell.known(word, self.env, budget) for word in self.words]
+        except shell.BadShell:
+            return self.words
 
     def take(self, installed: str | None = None) -> None:
         """Add the finished engine to the manifest's; ``installed`` is vLLM's version where something else than the image tells it."""

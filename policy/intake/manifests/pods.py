@@ -25,8 +25,8 @@ def read_pod(pod: Node, added: dict[str, str | None] | None = None) -> None:
     """Take every container of a pod's spec that starts vLLM; ``added`` are variables that its controller sets in each."""
     for container in pod_containers(pod):
         draft = read_container(container, pod)
+        draft.env = {**draft.env, **(added or {})}
         if draft.starts_vllm():
-            draft.env = {**draft.env, **(added or {})}
             draft.take()
 
 
