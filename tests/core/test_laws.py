@@ -567,7 +567,8 @@ def test_the_engine_answers_any_condition_as_the_reference_does(asks: list[dict[
     try:
         rules = load(Sources(texts)).rules_of(release)
     except RulesInvalid as error:  # few of what is drawn have more alternatives than a rule may
-        assert all(f"more than {MAX_WAYS}" in fault.message for fault in error.faults)
+        if not all(f"more than {MAX_WAYS}" in fault.message for fault in error.faults):
+            raise
         reject()
     reference = Reference(texts)
     ruleset = Ruleset(rules, series(release))
