@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -225,3 +226,23 @@ def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[.
             (line,) = lines
             assert line.startswith("INFO:     request method=GET path=")
             assert ("\x1b" in everything, any(each.startswith("error") for each in everything.splitlines())) == (False, False)
+
+
+def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callable[..., Any]) -> None:
+    with serve(LOG_FORMAT="json") as service, service.client() as client:
+        for body in (b"xx", b"--yy\rxx--yy--", b"--yyx\r\n--yy--", b"--yy\r\nno header\r\n\r\n--yy--"):
+            form = {"content-type": "multipart/form-data; boundary=yy"}
+            assert client.post("/v1/dry-run", content=body, headers=form).status_code in {400, 422}
+    lines = service.log.read_text().splitlines()
+    assert [line for line in lines if type(json.loads(line)) is not dict] == []
+    assert [line for line in lines if "python_multipart" in line] == []
+
+
+@pytest.mark.parametrize("prepare", ["dictConfig(configuration('json'))", "bound_process()"])
+def test_what_a_library_logs_is_a_line_of_json(prepare: str) -> None:
+    imports = "import logging; from logging.config import dictConfig; from service.reporting import configuration; from service.work import bound_process"
+    code = f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a warning')"
+    env = environment(RUNNER_POLICY_LOG_FORMAT="json")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    found = json.loads(done.stderr)
+    assert (found["level"], found["logger"], found["message"]) == ("warning", "library", "a warning")
