@@ -16,7 +16,8 @@ from dulwich.objectspec import parse_commit, parse_object
 from dulwich.repo import Repo
 
 from policy.errors import Fault, PolicyError, RulesInvalid, quoted
-from policy.folder import MAX_DEPTH, MAX_NAMES, OTHER_SUFFIX, SUFFIX, Sources, SourcesReader, is_printable, kind_of, printable, read_folder
+from policy.files import kind_of
+from policy.folder import MAX_DEPTH, MAX_NAMES, OTHER_SUFFIX, SUFFIX, Sources, SourcesReader, is_printable, printable, read_folder
 
 Kind = TypeVar("Kind", bound=ShaFile)
 LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
