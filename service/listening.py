@@ -98,6 +98,8 @@ class Connection(HttpToolsProtocol):
     turned_away: ClassVar[int] = 0
     ending: ClassVar[bool] = False
     """Whether the process listens no more."""
+    ending_since: ClassVar[float | None] = None
+    """Since when (of the monotonic clock) it does not."""
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)

@@ -17,6 +17,7 @@ from ports import port_of_nobody
 from typer.testing import CliRunner
 
 from policy.cli import app
+from service.settings import Settings
 
 from .conftest import QWEN, lives, until
 
@@ -183,6 +184,33 @@ def test_a_request_that_never_ends_is_not_waited_for_longer_than_is_said(serve: 
         heard(service)
         os.kill(service.process.pid, signal.SIGTERM)
         assert service.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("stop_time", [0.3, 1, 6, 20, 3600])
+def test_requests_and_the_log_have_less_than_the_time_to_end(stop_time: float) -> None:
+    settings = Settings(stop_time=stop_time)
+    assert stop_time / 2 <= settings.request_stop_time < settings.log_stop_time < settings.stop_time
+
+
+def test_a_killed_service_s_folder_is_removed_at_the_next_start(serve: Callable[..., Any], tmp_path: Path) -> None:
+    def folders() -> set[Path]:
+        return set((tmp_path / "tmp").glob("runner-policy-*"))
+
+    foreign = tmp_path / "tmp" / "runner-policy-without-a-lock"
+    foreign.mkdir(parents=True)
+    link = tmp_path / "tmp" / "runner-policy-link"
+    link.symlink_to(foreign)
+    with serve() as killed:
+        (abandoned,) = folders() - {foreign, link}
+        killed.process.kill()
+        killed.process.wait(PATIENCE)
+        assert abandoned in folders()
+        with serve():
+            (first,) = folders() - {foreign, link}
+            assert first != abandoned
+            with serve():
+                assert {foreign, link, first} < folders()
+    assert folders() == {foreign, link}
 
 
 def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
