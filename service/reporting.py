@@ -59,6 +59,7 @@ def configuration(form: str | None) -> dict[str, Any]:
             "uvicorn.error": {"level": "INFO"},
             "runner_policy": own,
             "opentelemetry": own,
+            "dulwich.client": {"level": "ERROR"},  # it warns at each fetch of a remote that cannot leave large files out
             "python_multipart": {"level": "ERROR"},  # it warns of each form that is malformed, which its sender is told
         },
         "root": {"handlers": ["stderr"], "level": "WARNING"},
