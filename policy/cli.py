@@ -27,6 +27,7 @@ from policy.intake.deployment import Platform
 from policy.intake.lookup import Models
 from policy.intake.manifests import is_manifest
 from policy.request import Manifest, Request, read_asked, with_explanation
+from policy.source import MAX_BYTES as MAX_RULE_FILE
 
 if TYPE_CHECKING:
     from policy.policy import Policy
@@ -117,7 +118,7 @@ def dry_run(
         return
     if asked.deployment is not None:
         document = candidate.with_models(document, policy.taken_in(asked).found)
-    texts = [read_text(path) for path in candidates or []]
+    texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
     today = datetime.now(UTC).date()
     job = candidate.Job(sources.rules, texts, remove or [], {**document, "explain": True}, policy.releases.default, today, int(CANDIDATE_SECONDS))
     try:

@@ -17,6 +17,7 @@ from rich.console import Console
 from policy.catalogue import load
 from policy.decision import encode
 from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid
+from policy.files import read_at_most
 from policy.folder import read_folder
 from policy.intake.intake import found_nowhere
 from policy.jsontext import NotJson, read_json
@@ -76,10 +77,16 @@ def loaded(folder: Path, default_release: str | None, find: Find = found_nowhere
         fail(USAGE, f"--default-release: {error}")
 
 
-def read_text(path: Path | str) -> str:
-    """The text of a file, or of standard input for ``-``; the command ends where it cannot be read."""
+def read_text(path: Path | str, most: int = MAX_FILE, *, pipes: bool = True) -> str:
+    """The text of a file, with ``pipes`` also of a pipe, or of standard input for ``-``.
+
+    The command ends where it cannot be read, or has more than ``most`` bytes.
+    """
     try:
-        return sys.stdin.buffer.read().decode() if str(path) == "-" else Path(path).read_text("utf-8")
+        data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_at_most(Path(path), most + 1, pipes=pipes)
+        if len(data) > most:
+            fail(USAGE, f"{path}: cannot be read: more than the {most:,} bytes that are read")
+        return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         fail(USAGE, f"{path}: cannot be read: {error}")
 

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import Fault, RulesInvalid
+from policy.files import kind_of, read_at_most
 from policy.source import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -190,11 +191,7 @@ def _read(entry: Entry, reader: SourcesReader) -> None:
 
 def _bytes_of(path: Path) -> bytes:
     """The bytes of a regular file, no more than the bound and one: it may have grown, or be another by now."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe would wait for a writer
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"expected a file, got {kind_of(found.st_mode)}")
-        data = file.read(MAX_BYTES + 1)
+    data = read_at_most(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(f"more than the {MAX_BYTES} bytes of a rule file; split it")
     return data
@@ -212,12 +209,6 @@ def _why(entry: Entry, error: OSError) -> str:
     if error.errno == ELOOP:
         return f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the folder up"
     return f"cannot be read: {said}"
-
-
-def kind_of(mode: int) -> str:
-    """What a file's mode says it is, with its article."""
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def fingerprint(folder: Path) -> tuple[object, ...]:

@@ -16,7 +16,9 @@ from dulwich.objectspec import parse_commit, parse_object
 from dulwich.repo import Repo
 
 from policy.errors import Fault, PolicyError, RulesInvalid, quoted
-from policy.folder import MAX_DEPTH, MAX_NAMES, OTHER_SUFFIX, SUFFIX, Sources, SourcesReader, is_printable, kind_of, printable, read_folder
+from policy.files import kind_of
+from policy.folder import MAX_DEPTH, MAX_NAMES, OTHER_SUFFIX, SUFFIX, Sources, SourcesReader, is_printable, printable, read_folder
+from policy.source import MAX_BYTES
 
 Kind = TypeVar("Kind", bound=ShaFile)
 LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
@@ -165,6 +167,7 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
         ObjectUnreadable: it is not there, damaged, or of another kind.
     """
     brief = sha.decode("ascii", "replace")[:12]
+    remedy = f", or split a rule file of more than {MAX_BYTES:,} bytes, which is not fetched from a remote" if kind is Blob else ""
     try:
         found = repository.object_store[sha]
         if isinstance(found, Commit):
@@ -172,7 +175,7 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
         else:
             found.check()
     except KeyError as error:
-        raise ObjectUnreadable(f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision") from error
+        raise ObjectUnreadable(f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision{remedy}") from error
     except Exception as error:  # a damaged object raises whatever zlib and dulwich do
         raise ObjectUnreadable(f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again") from error
     if not isinstance(found, kind):

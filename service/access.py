@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from policy.errors import Misfit, PolicyError, RequestInvalid, RulesInvalid, listed, nearest, quoted
+from policy.files import read_at_most
 from policy.reader import Reader
-from policy.source import read_yaml
+from policy.source import MAX_BYTES, read_yaml
 from service.problems import Refused
 
 if TYPE_CHECKING:
@@ -93,9 +94,9 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_at_most(path, MAX_BYTES + 1).decode()  # ``read_yaml`` refuses one that has more than the bound
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        said = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
         raise TokensInvalid(f"{path}: cannot be read: {said}") from error
 
 

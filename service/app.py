@@ -11,7 +11,7 @@ import sys
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from service.access import Access, TokenFile, scope_of
 from service.browsers import guard_of
 from service.calls import Batch, Decisions, DryRun, send_problem
 from service.docs import add_docs
+from service.listening import Connection
 from service.metrics import Metrics
 from service.models import Models
 from service.openapi import document
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from service.log.writing import Log
     from service.reload import Published
 
+SHORTEST: Final = 0.1
+"""Seconds that the log and the traces have to end, however late it is."""
 SWITCH: Final = 0.001
 """Seconds after which a thread that builds changed rules lets the one go on that answers."""
 CALLS: Final = {"/v1/decisions": Decisions, "/v1/decisions/batch": Batch, "/v1/dry-run": DryRun, VALIDATE: Admission, MUTATE: Admission}
@@ -217,11 +220,18 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
         upkeep.cancel()
         served.pool.close()
         if kept is not None:
-            await kept.close(settings.stop_time)
+            await kept.close(_time_left(settings))
         await served.recorder.close()
         if tracing is not None:
-            await asyncio.to_thread(tracing.stop, settings.stop_time)
+            await asyncio.to_thread(tracing.stop, _time_left(settings))
         served.metrics.snapshot()
+
+
+def _time_left(settings: Settings) -> float:
+    """Seconds that the end of the log, or of the traces, may still take."""
+    since = Connection.ending_since
+    passed = 0.0 if since is None else monotonic() - since
+    return max(SHORTEST, settings.log_stop_time - passed)
 
 
 def _log(app: Application) -> Log | None:

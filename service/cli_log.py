@@ -37,7 +37,7 @@ log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_a
 LogOption = Annotated[str | None, typer.Option("--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]")]
 Filters: TypeAlias = dict[str, str | bool | None]
 OPTIONS: Final[dict[str, Any]] = {
-    "since": Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a moment.")],
+    "since": Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a date, or a time such as `2026-11-21T12:00:00Z`.")],
     "until": Annotated[str | None, typer.Option("--until", help="Until before when.")],
     "runner": Annotated[str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")],
     "outcome": Annotated[str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")],

@@ -26,6 +26,7 @@ from urllib3 import PoolManager, Retry
 
 from policy.errors import quoted
 from policy.revision import NoRevision, ObjectUnreadable, read_commit, read_object
+from policy.source import MAX_BYTES
 from service.reload import OriginFailed
 from service.settings import state_folder
 from service.signers import NotSigned, verify
@@ -42,6 +43,8 @@ PATIENCE: Final = 10.0
 """Seconds that a remote may take to connect or to say more."""
 SSH: Final = f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} -o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
 """How ``ssh`` is called where GIT_SSH_COMMAND does not say it: it asks nobody anything, and does not wait for ever."""
+SMALL_FILES: Final = b"blob:limit=%d" % (MAX_BYTES + 1)
+"""What is asked of a remote that can leave files out: none that is too large for a rule."""
 FIRST: Final = 1
 """How many commits are fetched where none was accepted before."""
 WHOLE: Final = 0x7FFFFFFF
@@ -190,8 +193,9 @@ class Remote:
         assert isinstance(pool, PoolManager)
         try:
             pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)  # the next look is soon enough
-            client, path = get_transport_and_path(self._url, pool_manager=pool, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH))
-            client.fetch(path, repository, determine_wants=wants, depth=depth)
+            # A thin pack may build upon files that were left out before.
+            client, path = get_transport_and_path(self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH))
+            client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
         except OriginFailed:
             raise
         except Exception as error:  # noqa: BLE001  # a remote may say anything, and dulwich raises as much

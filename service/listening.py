@@ -45,6 +45,8 @@ PIECE: Final = 4096
 MAX_TURN: Final = 16_384
 """Bytes of a connection that are parsed before others have their turn: they may be thousands of a body's chunks."""
 CONNECT: Final = b"CONNECT"
+HALF_OPEN: Final = 5.0
+"""Seconds for which the answer to a client that sends nothing more may take to begin."""
 GRACE: Final = 1.0
 """Seconds that a connection may wait though the process has as many as it may."""
 LOOK: Final = 0.1
@@ -98,6 +100,8 @@ class Connection(HttpToolsProtocol):
     turned_away: ClassVar[int] = 0
     ending: ClassVar[bool] = False
     """Whether the process listens no more."""
+    ending_since: ClassVar[float | None] = None
+    """Since when (of the monotonic clock) it does not."""
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
@@ -173,6 +177,23 @@ class Connection(HttpToolsProtocol):
                 longest.transport.close()
                 return True
         return False
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's signature, which uvicorn narrows
+        """Stay open where the last request came whole: its client may have closed its sending half alone, and is answered.
+
+        TLS has no such half. A client that has gone looks alike until something is sent to it, so an answer that has
+        not begun after ``HALF_OPEN`` seconds is not waited for.
+        """
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body or self.scheme == "https":
+            return None
+        cycle.keep_alive = False
+        self.loop.call_later(HALF_OPEN, self._close_unless_answering)
+        return True
+
+    def _close_unless_answering(self) -> None:
+        if self.pipeline or not self.cycle.response_started:
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds."""

@@ -1,12 +1,16 @@
 """Where the service looks for the ``config.json`` of a model that a request does not bring: nowhere, or the hub, where that is switched on.
 
 Owns that a decision never waits for the hub: it is made with the models that are there, and made again when those that it needs have been fetched.
+A request waits for the hub within bounds, and one caller's models leave room for those of others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from service.problems import Refused
+from service.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,12 +18,21 @@ if TYPE_CHECKING:
 
     from policy.intake.hub import Hub
 
+AT_ONCE: Final = 4
+"""Models that are fetched at once, as many as the hub's own bound; each keeps a thread of the event loop's few."""
+WAITING: Final = 256
+"""Models of one caller that may wait for one of these places."""
+BUSY: Final = "as many models as may be are being fetched, and none was done in time; send the request again, or give the model's `config.json`"
+
 
 class Models:
     """The models that the service can find."""
 
     def __init__(self, hub: Hub | None) -> None:
         self._hub = hub
+        self._places = Slots(AT_ONCE, WAITING, "busy")
+        self._fetches: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
+        """What is being fetched, by caller and name."""
 
     @property
     def fetches(self) -> bool:
@@ -31,25 +44,53 @@ class Models:
         found = self._hub.kept(name) if self._hub is not None else None
         return (found.config, found.files) if found is not None else None
 
-    async def fetch(self, names: Sequence[str], ends: float | None) -> dict[str, str]:
-        """Fetch models from the hub, until ``ends`` (by the loop's clock); why those that cannot be had cannot."""
+    async def fetch(self, names: Sequence[str], ends: float | None, caller: str) -> dict[str, str]:
+        """Fetch models from the hub, until ``ends`` (by the loop's clock); why those that cannot be had cannot.
+
+        Raises:
+            Refused: none of them could be asked for in time; not where ``ends`` is stated, as of an admission review.
+        """
         if self._hub is None or not names:
             return {}
+        late = "the hub did not give it in time; give its `config.json`"
+        refused: dict[str, str] = {}
+        busy: dict[str, str] = {}
+
+        async def ask(hub: Hub, name: str) -> None:
+            try:
+                async with asyncio.timeout_at(ends):
+                    error = await asyncio.shield(self._fetch(hub, name, caller))
+            except TimeoutError:
+                refused[name] = late
+            else:
+                if error is not None:
+                    (busy if isinstance(error, Refused) else refused)[name] = str(error)
+
+        await asyncio.gather(*(ask(self._hub, name) for name in names))
+        if ends is None and len(busy) == len(names):
+            raise Refused("busy", busy[names[0]])
+        return refused | busy
+
+    def _fetch(self, hub: Hub, name: str, caller: str) -> asyncio.Task[Exception | None]:
+        """The fetch of a model, which goes on though nobody waits for it any more: its thread does, and its place is that thread's."""
+        key = caller, name
+        task = self._fetches.get(key)
+        if task is None:
+            task = self._fetches[key] = asyncio.create_task(self._fetched(hub, name, caller))
+            task.add_done_callback(lambda _: self._fetches.pop(key))
+        return task
+
+    async def _fetched(self, hub: Hub, name: str, caller: str) -> Exception | None:
+        """Fetch a model as soon as there is a place; why there is none of it, or no place in time."""
         from policy.intake.hub import HubFailed  # noqa: PLC0415  # only where the hub is switched on
         from policy.intake.local import COMPANIONS  # noqa: PLC0415
 
-        fetch = self._hub.config
-        late = "the hub did not give it in time; give its `config.json`"
-        refused: dict[str, str] = {}
-
-        async def ask(name: str) -> None:
-            try:
-                async with asyncio.timeout_at(ends):
-                    await asyncio.to_thread(fetch, name, None, COMPANIONS)
-            except HubFailed as error:
-                refused[name] = str(error)
-            except TimeoutError:
-                refused[name] = late
-
-        await asyncio.gather(*map(ask, names))
-        return refused
+        try:
+            async with asyncio.timeout(hub.timeout) as waiting, self._places.place(caller):
+                waiting.reschedule(None)
+                await asyncio.to_thread(hub.config, name, None, COMPANIONS)
+        except (HubFailed, Refused) as error:
+            return error
+        except TimeoutError:
+            return Refused("busy", BUSY)
+        return None

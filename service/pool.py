@@ -132,7 +132,7 @@ class Pool:
 
     async def _fetched(self, job: Job, result: JobResult, ends: float | None) -> Job:
         """The job with the models that it lacked, or why they cannot be had; the same job where nothing is new."""
-        refused = await self._models.fetch(result.needed, ends)
+        refused = await self._models.fetch(result.needed, ends, job.caller)
         known = {name: self._models.find(name) for name in (*result.needed, *result.looked_for)}
         found = {name: files for name, files in known.items() if files is not None}
         if not found and not refused:

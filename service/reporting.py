@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import logging
+import logging.config
+import os
 import sys
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -52,5 +54,18 @@ def configuration(form: str | None) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {"own": {"()": f"{__name__}.{'Json' if form == 'json' else 'Plain'}"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "own", "stream": "ext://sys.stderr"}},
-        "loggers": {"uvicorn": own, "uvicorn.error": {"level": "INFO"}, "runner_policy": own, "opentelemetry": own},
+        "loggers": {
+            "uvicorn": own,
+            "uvicorn.error": {"level": "INFO"},
+            "runner_policy": own,
+            "opentelemetry": own,
+            "dulwich.client": {"level": "ERROR"},  # it warns at each fetch of a remote that cannot leave large files out
+            "python_multipart": {"level": "ERROR"},  # it warns of each form that is malformed, which its sender is told
+        },
+        "root": {"handlers": ["stderr"], "level": "WARNING"},
     }
+
+
+def configure_worker() -> None:
+    """Log in a worker process as the process that serves does, which leaves its settings in the environment."""
+    logging.config.dictConfig(configuration(os.environ.get("RUNNER_POLICY_LOG_FORMAT")))

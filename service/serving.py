@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import logging.config
-import math
 import os
 import resource
 import signal
 import socket
 import ssl
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -33,11 +30,13 @@ from service.listening import Connection, load, tls_context
 from service.proxies import behind
 from service.reload import Folder, OriginFailed, Reload, first
 from service.reporting import configuration
+from service.runfolder import run_folder
 from service.settings import Settings
 from service.sockets import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from policy.folder import Sources
     from service.reload import Origin, Published
@@ -70,14 +69,14 @@ def run(flags: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _hung_up)
     origin = _origin(settings)
-    with TemporaryDirectory(prefix="runner-policy-") as place:
-        settings = settings.model_copy(update={"run": Path(place)})
+    with run_folder() as folder:
+        settings = settings.model_copy(update={"run": folder})
         published, sources, application = _checked(settings, origin)
         origin.accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
                 os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
-        reload = Reload(origin, Path(place), published, sources, settings.default_release)
+        reload = Reload(origin, folder, published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         _allow_files(settings.max_connections)
         if settings.admission_open and settings.tokens is not None:
@@ -128,7 +127,7 @@ def _serve(settings: Settings, target: Any) -> None:
         log_config=configuration(settings.log_format),
         limit_concurrency=settings.max_connections,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=math.ceil(settings.stop_time),
+        timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn gives it to asyncio, which takes fractions
         timeout_worker_healthcheck=STUCK,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,

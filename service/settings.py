@@ -23,6 +23,8 @@ OFF: Final = "off"
 NONE: Final = "none"
 HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 """A host's name in lower case, `*.` and a domain for all names below it, or `*` for any."""
+STOP_RESERVE: Final = 3.0
+"""Seconds at the end of ``stop_time`` that requests do not have, unless it is short."""
 
 
 class Settings(BaseSettings):
@@ -137,6 +139,16 @@ class Settings(BaseSettings):
     def is_local(self) -> bool:
         """Whether nobody beyond this machine can reach the address."""
         return self.host == "localhost" or (_address(self.host) is not None and ip_address(self.host).is_loopback)
+
+    @property
+    def request_stop_time(self) -> float:
+        """Seconds of ``stop_time`` that requests have; the rest is for the log, and for the processes to end."""
+        return max(self.stop_time - STOP_RESERVE, self.stop_time / 2)
+
+    @property
+    def log_stop_time(self) -> float:
+        """Seconds of ``stop_time`` after which the log is not waited for any more."""
+        return (self.stop_time + self.request_stop_time) / 2
 
     def log_url(self) -> str | None:
         """The URL of the decision log's store; ``None`` where it is switched off."""

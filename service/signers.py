@@ -14,12 +14,15 @@ from sshsig.ssh_public_key import PublicKey
 from sshsig.sshsig import InvalidSignature, check_signature
 
 from policy.errors import PolicyError
+from policy.files import read_at_most
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dulwich.objects import Commit
 
+MAX_BYTES: Final = 1 << 20
+"""Bytes of a file of signers."""
 NAMESPACE: Final = "git"
 FORMS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 
@@ -61,9 +64,12 @@ def read_signers(file: Path) -> list[PublicKey]:
         SignersInvalid: a line cannot be read.
     """
     try:
-        lines = file.read_text("utf-8").splitlines()
+        data = read_at_most(file, MAX_BYTES + 1)
+        lines = data.decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SignersInvalid(f"{file} cannot be read") from error
+    if len(data) > MAX_BYTES:
+        raise SignersInvalid(f"{file} has more than the {MAX_BYTES:,} bytes that are read")
     found = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
@@ -52,7 +53,7 @@ class Listener:
 
     def close(self) -> None:
         """Listen no more; the connections of this process, and those that it takes now, are about to end."""
-        Connection.ending = True
+        Connection.ending, Connection.ending_since = True, time.monotonic()
         copies = [socket.socket(fileno=os.dup(each.fileno())) for each in self._server.sockets]
         self._server.close()
         for copy in copies:

@@ -39,6 +39,7 @@ from service.jobs import Job, JobResult, Kind
 from service.log.record import line
 from service.metrics import DecisionCount
 from service.problems import Problem, Refused, problem_of
+from service.reporting import configure_worker
 from service.request_context import MOST, Asking
 
 if TYPE_CHECKING:
@@ -341,11 +342,12 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
 
 
 def bound_process() -> None:
-    """This process has bounded memory, is less important than the one that serves, and ends with it."""
+    """This process has bounded memory, is less important than the one that serves, logs as it does, and ends with it."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    configure_worker()
     Thread(target=_end_with_parent, name="parent", daemon=True).start()
 
 

@@ -7,6 +7,7 @@ No exception of it goes on from here: the text of one may quote a header, and wi
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from contextlib import contextmanager
@@ -289,3 +290,5 @@ def _client() -> httpx.Client:
 set_client_factory(_client)
 # Otherwise the first fetch asks the address that huggingface_hub was imported with, whatever hub this is, for a list of programs to report.
 constants.HF_HUB_DISABLE_TELEMETRY = True
+# It has a handler of its own for standard error, beside the one of the service, whose lines have another form.
+logging.getLogger("huggingface_hub").handlers.clear()

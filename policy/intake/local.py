@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from policy.errors import PolicyError, quoted
+from policy.files import NotAFile, read_at_most
 from policy.jsontext import NotJson, read_json
 
 CONFIG: Final = "config.json"
@@ -75,12 +76,11 @@ def read_file(path: Path) -> bytes:
         FileInvalid: it is no regular file (a pipe would be waited for without end), or the system does not let it be read.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise FileInvalid("is no regular file")
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        raw = read_at_most(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise
+    except NotAFile as error:
+        raise FileInvalid("is no regular file") from error
     except OSError as error:
         raise FileInvalid(f"cannot be read: {error.strerror}") from error
     if len(raw) > MAX_BYTES:

@@ -228,7 +228,7 @@ class Keeper:
         counts.written += len(flight.batch.rows) - done.refused
         counts.lost += done.refused
         if done.refused:
-            counts.last_error = f"the store refused {done.refused} records for what they are"
+            counts.last_error = f"the store did not take {done.refused} records: it refused a value in them, or a trigger or rule of the database left them out"
         self._say(flight.batch.numbers, UNSAFE if done.refused else None)
 
     def _failed(self, flight: _Flight, why: str) -> None:

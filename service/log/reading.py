@@ -15,7 +15,7 @@ from msgspec import Struct
 from sqlalchemy import select
 
 from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, listed, quoted
-from service.log.asking import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, NULL, RULE, TEXT, TEXTS, UNITS
+from service.log.asking import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, MOMENT, NULL, RULE, TEXT, TEXTS, UNITS
 from service.log.record import Record, first_id, record
 from service.log.store import TABLE
 from service.queries import read_query
@@ -36,7 +36,7 @@ MOST: Final = 1000
 LOOKED_AT: Final = 20_000
 """How many records one question looks at."""
 STARTS: Final = {"true": True, "false": False}
-_MOMENT: Final = "a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+_MOMENT: Final = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
 LEGAL: Final = {
     **dict.fromkeys(TEXTS, f"a text of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
@@ -100,18 +100,20 @@ def _value(name: str, text: str) -> str | bool | int | None:
         case "rule":
             return text if re.fullmatch(RULE, text) else None
         case _:
-            fits = text.isdecimal() and len(text) <= len(str(MAX_LIMIT)) and 1 <= int(text) <= MAX_LIMIT
+            fits = re.fullmatch(f"[0-9]{{1,{len(str(MAX_LIMIT))}}}", text) and 1 <= int(text) <= MAX_LIMIT
             return int(text) if fits else None
 
 
 def _bound(text: str) -> str | None:
-    """The id that a moment, a time ago or an id stands for."""
+    """The id that a date, a moment, a time ago or an id stands for."""
     if re.fullmatch(ID, text):
         return text
     if re.fullmatch(AGO, text):
         return first_id(datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])}))  # five digits of days do not lead before the year 1
+    if not re.fullmatch(MOMENT, text):  # Python reads more forms, such as `2026-W01`
+        return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.upper())
     except ValueError:
         return None
     return first_id(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

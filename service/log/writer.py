@@ -75,7 +75,9 @@ class Writer:
         self._do(lambda _: None)
 
     def write(self, rows: Sequence[Row]) -> int:
-        """All of the rows are in the store, those that were there before once; how many it refuses for what they are, which no other try would change.
+        """All of the rows are in the store, those that were there before once; how many it does not take, which no other try would change.
+
+        It refuses some for what they are, and a trigger or rule of the database may leave some out.
 
         Raises:
             StoreFailed: and none of them is, for all that is known.
@@ -263,14 +265,16 @@ class Writer:
         self._fault = None
 
     def _insert(self, connection: Connection, rows: Sequence[Row]) -> int:
+        """How many of the rows the store does not take."""
         try:
-            self._inserted(connection, rows)
+            return self._inserted(connection, rows)
         except DataError:
             connection.rollback()
-            return sum(self._refused(connection, row) for row in rows)
-        return 0
+            return sum(self._insert_one(connection, row) for row in rows)
 
-    def _inserted(self, connection: Connection, rows: Sequence[Row]) -> None:
+    def _inserted(self, connection: Connection, rows: Sequence[Row]) -> int:
+        """How many of the rows are not in the store though it raised no error."""
+        missing = 0
         if self._is_file:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             if not self._is_in_place():  # other processes may have new files, with which these have the index in common
@@ -279,20 +283,29 @@ class Writer:
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
             values = tuple(value for row in part for value in self._values(row))
-            connection.exec_driver_sql(f"{INSERT} VALUES {', '.join([self._one] * len(part))} ON CONFLICT DO NOTHING", values)
+            done = connection.exec_driver_sql(f"{INSERT} VALUES {', '.join([self._one] * len(part))} ON CONFLICT DO NOTHING", values)
+            if done.rowcount != len(part):  # others were there before, or are not there now
+                missing += _missing(connection, part)
         connection.commit()
+        return missing
 
-    def _refused(self, connection: Connection, row: Row) -> bool:
+    def _insert_one(self, connection: Connection, row: Row) -> int:
         try:
-            self._inserted(connection, [row])
+            return self._inserted(connection, [row])
         except DataError:
             connection.rollback()
-            return True
-        return False
+            return 1
 
     def _values(self, row: Row) -> tuple[Any, ...]:
         decision_id, *others = (getattr(row, name) for name in NAMES)
         return (decision_id.replace("-", "") if self._is_file else decision_id, *others)
+
+
+def _missing(connection: Connection, rows: Sequence[Row]) -> int:
+    """How many of the rows are not in the store."""
+    wanted = {row.decision_id for row in rows}
+    found = connection.execute(select(TABLE.c.decision_id).where(TABLE.c.decision_id.in_(wanted))).scalars()
+    return len(wanted.difference(found))
 
 
 def _has(connection: Connection, decision_id: str) -> bool:

@@ -24,8 +24,8 @@ MOMENT: Final[dict[str, Any]] = {
         {"type": "string", "pattern": f"^{asking.ID}$", "description": "a `decision_id`"},
         {
             "type": "string",
-            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{3})?)?(Z|[+-]0[0-9]:00)?)?$",
-            "description": "a moment (ISO 8601), in UTC where it says no other",
+            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{3})?(Z|[+-]0[0-9]:00))?$",
+            "description": "a date, which begins in UTC, or a date with a time (RFC 3339)",
             "examples": ["2026-11-21T12:00:00Z"],
         },
     ]

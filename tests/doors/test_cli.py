@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from doors.conftest import BIN
 
 from policy.errors import EngineFailed
 from service.cli import main
@@ -62,6 +64,43 @@ def test_a_file_is_read_as_json_or_yaml_whatever_its_name(call: Callable[..., Do
         "V1: a KV connector (NixlConnector) keeps this deployment on V1",
         {"VLLM_USE_V2_MODEL_RUNNER": "0"},
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["decide", "/dev/zero"],
+        ["dry-run", "/dev/zero"],
+        ["dry-run", "-", "--candidate", "/dev/zero"],
+        ["dry-run", "-", "--candidate", "PIPE"],
+        ["decide", "-", "--model-config", "m=/dev/zero"],
+        ["rules", "diff", "--fleet", "/dev/zero", "rules", "rules"],
+        ["serve", "--port", "0", "--tokens", "/dev/zero"],
+        ["serve", "--port", "0", "--tokens", "PIPE"],
+    ],
+)
+def test_devices_and_pipes_that_nobody_writes_are_refused(run: Callable[..., Done], tmp_path: Path, arguments: list[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    stdin = json.dumps({"deployment": {"args": ["serve", "m"]}}) if "--model-config" in arguments else REQUEST
+    done = run(*(str(pipe) if each == "PIPE" else each for each in arguments), stdin=stdin, RUNNER_POLICY_LOG="off")
+    what = "a named pipe" if "PIPE" in arguments else "a device"
+    assert (done.code, f"expected a file, got {what}" in done.err or "is no regular file" in done.err, "Traceback" in done.err) == (2, True, False)
+
+
+@pytest.mark.parametrize("command", ["{} decide - < /dev/zero", "{} decide <(cat /dev/zero)", "{} decide <(head -c 33554433 /dev/zero)"])
+def test_what_comes_without_end_is_read_as_far_as_the_bound(run: Callable[..., Done], command: str) -> None:
+    done = run("-c", command.format(BIN / "runner-policy"), program="bash")
+    assert (done.code, "more than the 33,554,432 bytes that are read" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("file_", ["-", "/dev/stdin", "<(cat)", "PIPE"])
+def test_pipes_are_read(run: Callable[..., Done], tmp_path: Path, file_: str) -> None:
+    command = f"{BIN / 'runner-policy'} decide {file_}"
+    if file_ == "PIPE":
+        command = f"mkfifo {tmp_path}/pipe; (sleep 0.5; cat > {tmp_path}/pipe) <&0 & {command.replace('PIPE', f'{tmp_path}/pipe')}"
+    done = run("-c", command, program="bash", stdin=REQUEST)
+    assert (done.code, done.err, json.loads(done.out)["runner"]) == (0, "", "v1")
 
 
 @pytest.mark.parametrize("text", [REQUEST, "facts: {kv_transfer_config: {kv_connector: NixlConnector}}\n"])

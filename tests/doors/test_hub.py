@@ -259,6 +259,29 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(hub: HubServer, serve: Ser
     assert (response.status_code, response.json()["type"]) == (422, "urn:runner-policy:problem:model-config-needed")
 
 
+def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
+    hub.give(Reply(), name="a/b")
+    for number in range(40):
+        hub.give(Reply(hold=hub.release), name=f"slow/m{number}")
+
+    def asked(client: httpx.Client, caller: str, name: str) -> httpx.Response:
+        return client.post("/v1/decisions", json=of(model=name), headers={"x-forwarded-for": caller})
+
+    settings = {**ON, "RUNNER_POLICY_HUB_TIME": "3", "RUNNER_POLICY_TRUSTED_PROXIES": "127.0.0.1", **variables}
+    with ThreadPoolExecutor(40) as pool, serve(**settings) as started, started.client() as client, started.client() as other:
+        assert asked(other, "8.8.8.8", "a/c").status_code == 422  # the worker process and the hub's library are there
+        slow = [pool.submit(asked, client, "7.7.7.7", f"slow/m{number}") for number in range(40)]
+        while sum("/slow/" in path for _, path in hub.asked) < 3:
+            threading.Event().wait(0.01)
+        assert asked(other, "8.8.8.8", "a/b").status_code == 200
+        assert not any(future.done() and future.result().status_code == 200 for future in slow)
+        answers = [future.result() for future in slow]
+    assert {answer.status_code for answer in answers} == {422, 503}
+    (busy,) = {answer.text for answer in answers if answer.status_code == 503}
+    problem = json.loads(busy)
+    assert (problem["type"], "give the model's `config.json`" in problem["detail"]) == ("urn:runner-policy:problem:busy", True)
+
+
 # off, and set wrongly
 
 

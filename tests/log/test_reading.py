@@ -103,7 +103,7 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
     "revision": ({"revision": "sha256:1"}, []),
     "since": ({"since": "2026-06-01T12:01:00Z"}, ROWS[60:]),
     "since, elsewhere": ({"since": "2026-06-01T14:01:00+02:00"}, ROWS[60:]),
-    "until": ({"until": "2026-06-01T12:01:00"}, ROWS[:60]),
+    "until": ({"until": "2026-06-01T12:01:00Z"}, ROWS[:60]),
     "until an id": ({"until": ROWS[3].decision_id}, ROWS[:3]),
     "since an id": ({"since": ROWS[97].decision_id}, ROWS[97:]),
     "ago": ({"since": "99999d"}, ROWS),
@@ -129,6 +129,9 @@ def test_each_filter_finds_what_it_says_however_far_one_question_looks(store: St
         assert (name, [each for part_ in stream(store, asked) for each in ids(part_)]) == (name, ids(expected))
 
 
+LEGAL_BOUND = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+
+
 def test_every_fault_is_named() -> None:
     members = {"runner": "v3", "outcome": "x", "starts": "yes", "rule": "NO", "since": "999999d", "until": "soon", "limit": "0", "path": "", "colour": "red"}
     with pytest.raises(RequestInvalid) as raised:
@@ -143,15 +146,37 @@ def test_every_fault_is_named() -> None:
         "path: `` is not legal; legal: a text of at most 256 characters",
         "starts: `yes` is not legal; legal: `true`, `false`",
         "rule: `NO` is not legal; legal: a rule's id",
-        "since: `999999d` is not legal; legal: a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`",
-        "until: `soon` is not legal; legal: a moment such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`",
+        f"since: `999999d` is not legal; legal: {LEGAL_BOUND}",
+        f"until: `soon` is not legal; legal: {LEGAL_BOUND}",
         "limit: `0` is not legal; legal: a whole number from 1 to 1000",
     ]
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1969-01-01"])
+MOMENTS = [
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+    "1969-01-01",
+    "2026-01-31T10:00:00Z",
+    "2026-01-31T10:00:00.123456789Z",
+    "2026-01-31t10:00:00z",
+]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_any_moment_is_taken(moment: str) -> None:
     assert read_asked([("since", moment)]).since
+
+
+NOT_MOMENTS = ["2026-W01", "2026-W01-1", "20260131", "2026-01-31T10Z", "2026-01-31T10:00Z", "2026-01-31T10:00:00", "2026-01-31T10:00:00+0100", "2026-02-30"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [*(("since", text) for text in NOT_MOMENTS), ("until", "\u0662026-01-31"), ("since", "\u0661d"), ("limit", "\u0661"), ("limit", "\uff15")]
+)
+def test_numbers_and_moments_have_one_form(name: str, text: str) -> None:
+    with pytest.raises(RequestInvalid) as raised:
+        read_asked([(name, text)])
+    assert [fault.message.partition(" is not legal")[0] for fault in raised.value.faults] == [f"{name}: `{text}`"]
 
 
 def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_value() -> None:

@@ -12,13 +12,16 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
+from ports import port_of_nobody
 
+from policy.errors import RulesInvalid
 from service import gitrules
 from service.reload import OriginFailed
 from service.settings import Settings
@@ -480,3 +483,35 @@ def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, m
         remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"))
         with pytest.raises(OriginFailed, match="timed out"):
             remote.read()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[str]:
+    """The address of a git server for the folder."""
+    port = port_of_nobody()
+    command = ["git", "daemon", f"--base-path={tmp_path}", "--export-all", "--listen=127.0.0.1", f"--port={port}", "--verbose"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"Ready to rumble" in process.stderr.readline()
+        yield f"git://127.0.0.1:{port}"
+        process.terminate()
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git")
+def test_a_file_too_large_for_a_rule_is_not_fetched(daemon: str, remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    subprocess.run(["git", "-C", str(remote.path), "config", "uploadpack.allowFilter", "true"], check=True)
+    origin = gitrules.Remote(Settings(rules_git=f"{daemon}/remote.git"))
+    remote.files["large.bin"] = Random(1).randbytes(8 << 20)
+    remote.commit()
+    assert origin.read().rules.keys() >= {RULE}
+    origin.accepted()
+    remote.files["large.bin"] = remote.files["large.bin"][:100_000]  # built upon the large one in a thin pack
+    remote.commit("Smaller")
+    assert "title: Smaller" in origin.read().rules[RULE]
+    origin.accepted()
+    remote.files["rules/large.yaml"] = Random(1).randbytes(8 << 20)
+    remote.commit("Large")
+    with pytest.raises(RulesInvalid, match="split a rule file of more than 262,144 bytes"):
+        origin.read()
+    assert sum(path.stat().st_size for path in (tmp_path / "state").rglob("*") if path.is_file()) < 2 << 20

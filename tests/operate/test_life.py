@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ports import port_of_nobody
 from typer.testing import CliRunner
 
 from policy.cli import app
+from service.settings import Settings
 
 from .conftest import QWEN, lives, until
 
@@ -184,6 +186,33 @@ def test_a_request_that_never_ends_is_not_waited_for_longer_than_is_said(serve: 
         assert service.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.parametrize("stop_time", [0.3, 1, 6, 20, 3600])
+def test_requests_and_the_log_have_less_than_the_time_to_end(stop_time: float) -> None:
+    settings = Settings(stop_time=stop_time)
+    assert stop_time / 2 <= settings.request_stop_time < settings.log_stop_time < settings.stop_time
+
+
+def test_a_killed_service_s_folder_is_removed_at_the_next_start(serve: Callable[..., Any], tmp_path: Path) -> None:
+    def folders() -> set[Path]:
+        return set((tmp_path / "tmp").glob("runner-policy-*"))
+
+    foreign = tmp_path / "tmp" / "runner-policy-without-a-lock"
+    foreign.mkdir(parents=True)
+    link = tmp_path / "tmp" / "runner-policy-link"
+    link.symlink_to(foreign)
+    with serve() as killed:
+        (abandoned,) = folders() - {foreign, link}
+        killed.process.kill()
+        killed.process.wait(PATIENCE)
+        assert abandoned in folders()
+        with serve():
+            (first,) = folders() - {foreign, link}
+            assert first != abandoned
+            with serve():
+                assert {foreign, link, first} < folders()
+    assert folders() == {foreign, link}
+
+
 def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
     for seconds in (0.7, 1.4):
         with (tmp_path / "log").open("wb") as log:
@@ -225,3 +254,23 @@ def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[.
             (line,) = lines
             assert line.startswith("INFO:     request method=GET path=")
             assert ("\x1b" in everything, any(each.startswith("error") for each in everything.splitlines())) == (False, False)
+
+
+def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callable[..., Any]) -> None:
+    with serve(LOG_FORMAT="json") as service, service.client() as client:
+        for body in (b"xx", b"--yy\rxx--yy--", b"--yyx\r\n--yy--", b"--yy\r\nno header\r\n\r\n--yy--"):
+            form = {"content-type": "multipart/form-data; boundary=yy"}
+            assert client.post("/v1/dry-run", content=body, headers=form).status_code in {400, 422}
+    lines = service.log.read_text().splitlines()
+    assert [line for line in lines if type(json.loads(line)) is not dict] == []
+    assert [line for line in lines if "python_multipart" in line] == []
+
+
+@pytest.mark.parametrize("prepare", ["dictConfig(configuration('json'))", "bound_process()"])
+def test_what_a_library_logs_is_a_line_of_json(prepare: str) -> None:
+    imports = "import logging; from logging.config import dictConfig; from service.reporting import configuration; from service.work import bound_process"
+    code = f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a warning')"
+    env = environment(RUNNER_POLICY_LOG_FORMAT="json")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    found = json.loads(done.stderr)
+    assert (found["level"], found["logger"], found["message"]) == ("warning", "library", "a warning")

@@ -297,3 +297,31 @@ def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it(serve: Calla
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             while not (found := connection.recv(65536)).endswith(b"ok\n"):
                 assert found
+
+
+def sent_and_half_closed(service: Service, data: bytes) -> bytes:
+    """What comes until the service closes, where the client sends nothing after the data."""
+    with connected(service) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return everything(connection)
+
+
+def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., Any]) -> None:
+    asked = json.dumps(QWEN).encode()
+    batch = json.dumps({"items": [QWEN] * 50}).encode()
+    one = post("/v1/decisions", asked, len(asked))
+    with serve() as service:
+        for data in (one, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", post("/v1/decisions/batch", batch, len(batch))):
+            assert sent_and_half_closed(service, data).startswith(b"HTTP/1.1 200 OK")
+        assert sent_and_half_closed(service, one * 5).count(b"HTTP/1.1 200 OK") == 5
+        lines = b"\n".join([asked] * 300)
+        stream = post("/v1/decisions/batch", lines, len(lines), b"Content-Type: application/x-ndjson")
+        assert sent_and_half_closed(service, stream).count(b"decision_id") == 300
+
+
+def test_a_client_that_closes_its_sending_half_early_is_gone(serve: Callable[..., Any]) -> None:
+    asked = json.dumps(QWEN).encode()
+    with serve(BODY_TIME="3600") as service:
+        for data in (b"", b"GET /livez HTTP/1.1\r\nHost", post("/v1/decisions", asked[:5], len(asked))):
+            assert sent_and_half_closed(service, data) == b""

@@ -1,0 +1,51 @@
+"""The temporary folder of a running service: one for each start, removed at its end.
+
+Owns the lock by which the next start knows a folder whose service was killed, and removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREFIX: Final = "runner-policy-"
+LOCK: Final = "lock"
+
+
+@contextmanager
+def run_folder() -> Iterator[Path]:
+    """A folder for as long as the block lasts; those of services that were killed are removed first."""
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
+        folder = Path(place)
+        descriptor = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            (folder / f"{LOCK}.new").rename(folder / LOCK)  # it has its name once it is locked, so that nobody finds it without
+            yield folder
+        finally:
+            os.close(descriptor)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of this user whose lock nobody holds; one without a lock may be just being made."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            state = folder.lstat()
+            if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
+                continue
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
