@@ -53,10 +53,10 @@ audit: $(READY) ## known vulnerabilities of the locked packages; "Error 1" is a 
 	$(BIN)/python .ci/audit.py
 
 generate: $(READY) ## the files that are made from the vocabulary: schemas, docs/facts.md
-	$(BIN)/python -m policy.generate
+	$(BIN)/python -m policy.cli.generate
 
 tables: $(READY) ## the model tables anew, from the wheels of every release (2 GB)
-	$(BIN)/python -m policy.intake.maketables all
+	$(BIN)/python -m policy.vllm.tablegen.make all
 
 lock: $(READY) ## the lock files, from pyproject.toml and requirements/*.in; needs uv
 	for extra in dev bench; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra $$extra pyproject.toml -o requirements/$$extra.lock; done

@@ -17,9 +17,9 @@ from bench.memory import grown
 from bench.report import RESULTS, Results, bars, written
 from bench.servers import ServerFailed
 from bench.traffic import Load, corpus, traffic
-from policy.catalogue import load as load_rules
-from policy.folder import default_folder, read_folder
 from policy.policy import Policy
+from policy.rules.catalogue import load as load_rules
+from policy.rules.loader import default_folder, read_folder
 
 FULL: Final = Load(seed=1, rounds=5, single=15_000, stream=30_000, cerbos=2_500)
 QUICK: Final = Load(seed=1, rounds=1, single=1_000, stream=2_000, cerbos=0)

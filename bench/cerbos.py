@@ -18,13 +18,13 @@ from msgspec import json
 
 from bench.dialects import cel, conditions, plain
 from bench.servers import HOST, Server, ServerFailed, free_port, running
-from policy.releases import series
-from policy.vocabulary import VARIABLE, parse_variable
+from policy.facts.vocabulary import VARIABLE, parse_variable
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policy.catalogue import ReleaseRule
+    from policy.rules.catalogue import ReleaseRule
 
 PACKAGE: Final = "cerbos@0.51.0"
 CACHE: Final = Path(__file__).resolve().parent / ".cache" / "cerbos"

@@ -16,16 +16,16 @@ from msgspec.json import Encoder
 
 from bench import cores
 from bench.inprocess import timed
-from policy.catalogue import load as load_rules
-from policy.folder import default_folder, read_folder
-from policy.jsontext import read_json
+from policy.parser.jsontext import read_json
 from policy.policy import Policy
-from policy.request import read_request
+from policy.request.request import read_request
+from policy.rules.catalogue import load as load_rules
+from policy.rules.loader import default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policy.request import Request
+    from policy.request.request import Request
 
 encode: Final = Encoder().encode
 TODAY: Final = date(2026, 1, 1)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import json
 
-from policy.conditions import Both, Condition, Either, Leaf, leaves
-from policy.facts import defaults
-from policy.operators import Test
-from policy.trace import failures
-from policy.vocabulary import FACTS, INDEX, Kind, Malformed, ancestors
+from policy.decision.trace import failures
+from policy.facts.facts import defaults
+from policy.facts.vocabulary import FACTS, INDEX, Kind, Malformed, ancestors
+from policy.rules.conditions import Both, Condition, Either, Leaf, leaves
+from policy.rules.operators import Test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policy.catalogue import ReleaseRule
+    from policy.rules.catalogue import ReleaseRule
 
 MALFORMED: Final = "malformed"
 

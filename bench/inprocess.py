@@ -19,16 +19,16 @@ from bench import cores
 from bench.dialects import conditions, facts_read, plain
 from bench.dialects import zen as zen_dialect
 from bench.documents import different, encode
-from policy.request import read_request
-from policy.usual import read_usual
-from policy.vocabulary import INDEX
+from policy.facts.vocabulary import INDEX
+from policy.fastpath.request_decoder import read_usual
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policy.facts import Facts
+    from policy.decision.ruleset import Ruleset
+    from policy.facts.facts import Facts
     from policy.policy import Policy
-    from policy.ruleset import Ruleset
 
 T = TypeVar("T")
 Fired = tuple[int, ...]

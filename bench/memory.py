@@ -14,16 +14,16 @@ from msgspec import json
 
 from bench.documents import documents, encode
 from bench.servers import ROOT, resident
-from policy.catalogue import load
-from policy.folder import default_folder, read_folder
 from policy.policy import Policy
-from service.answers import Answers
-from service.metrics import Metrics
+from policy.rules.catalogue import load
+from policy.rules.loader import default_folder, read_folder
 from service.models import Models
-from service.recording import Recorder
-from service.reload import Published
+from service.recorder import Recorder
+from service.reload.reload import Published
 from service.request_context import Asking
 from service.settings import Settings
+from service.state.answers import Answers
+from service.telemetry.metrics import Metrics
 
 WARM_UP: Final = 50_000
 

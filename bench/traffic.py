@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from bench import cerbos, servers
 from bench.documents import documents, encode
 from bench.job import SINGLE, STREAM, Job, Measured, measured
-from policy.decision import encode as encode_decision
-from policy.request import read_request
-from policy.usual import read_usual
-from service.answers import today
+from policy.decision.decision import encode as encode_decision
+from policy.fastpath.request_decoder import read_usual
+from policy.request.request import read_request
+from service.state.answers import today
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,28 +13,28 @@ from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
+from policy.decision.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
+from policy.decision.evaluation import Answer, Weighed, weigh
+from policy.decision.ruleset import NO_LISTS, Ruleset
+from policy.decision.trace import assumptions, trace
 from policy.errors import RequestInvalid
-from policy.evaluation import Answer, Weighed, weigh
+from policy.facts.vocabulary import VARIABLE
+from policy.fastpath.response_encoder import Short
 from policy.intake.assumptions import assumed_of
 from policy.intake.intake import found_nowhere, sourced, take_in
-from policy.releases import series
-from policy.ruleset import NO_LISTS, Ruleset
-from policy.short import Short
-from policy.trace import assumptions, trace
-from policy.vocabulary import VARIABLE
-from policy.words import UNSUPPORTED, V1_UNSUPPORTED
+from policy.rules.releases import series
+from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
     from datetime import date
 
-    from policy.catalogue import Catalogue, ReleaseRule
-    from policy.facts import Facts
+    from policy.decision.ruling import Ruling
+    from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
     from policy.intake.intake import Find, Taken
-    from policy.precedence import Runner
-    from policy.request import Request
-    from policy.ruling import Ruling
+    from policy.request.request import Request
+    from policy.rules.catalogue import Catalogue, ReleaseRule
+    from policy.rules.effects import Runner
 
 # A word that a script leaves open is another than the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from policy.catalogue import Catalogue
-    from policy.decision import Decision
-    from policy.rule import Rule
+    from policy.decision.decision import Decision
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.rule import Rule
 
 WIDTH: Final = 120
 GOOD, BAD, QUIET, STRONG = "green", "bold red", "dim", "bold"

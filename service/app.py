@@ -19,35 +19,35 @@ from fastapi import FastAPI
 from starlette.routing import Match, Mount, Route
 
 from policy.errors import PolicyError
-from service.access import Access, TokenFile, scope_of
-from service.browsers import guard_of
-from service.calls import Batch, Decisions, DryRun, send_problem
-from service.docs import add_docs
-from service.listening import Connection
-from service.metrics import Metrics
+from service.api.admission import MUTATE, VALIDATE, Admission
+from service.api.catalogue import add_handlers, router
+from service.api.decisions import Batch, Decisions, DryRun, send_problem
+from service.api.docs import add_docs
+from service.auth.access import Access, TokenFile, scope_of
+from service.auth.browsers import guard_of
+from service.auth.proxies import behind
+from service.housekeeping import Upkeep
 from service.models import Models
 from service.openapi import document
 from service.problems import Refused
-from service.proxies import behind
-from service.recording import Recorder
-from service.reload import Folder, Reader, first
-from service.reviews import MUTATE, VALIDATE, Admission
-from service.routes import add_handlers, router
-from service.served import Served
+from service.recorder import Recorder
+from service.reload.reload import Folder, Reader, first
 from service.settings import Settings
-from service.tracing import set_up
-from service.upkeep import Upkeep
+from service.state.state import Served
+from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import set_up
+from service.transport.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from policy.intake.hub import Hub
-    from service.answers import Answers
-    from service.browsers import BrowserGuard
-    from service.log.writing import Log
-    from service.reload import Published
+    from policy.intake.model.hub import Hub
+    from service.auth.browsers import BrowserGuard
+    from service.log.client import Log
+    from service.reload.reload import Published
+    from service.state.answers import Answers
 
 SHORTEST: Final = 0.1
 """Seconds that the log and the traces have to end, however late it is."""
@@ -197,7 +197,7 @@ def _hub(settings: Settings) -> Hub | None:
     """The hub, where it is switched on; its library is not even imported otherwise."""
     if not settings.hub:
         return None
-    from policy.intake.hub import Hub  # noqa: PLC0415  # only where it is switched on
+    from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
 
     return Hub(settings.hub_time)
 
@@ -240,9 +240,9 @@ def _log(app: Application) -> Log | None:
     url = settings.log_url()
     if url is None:
         return None
-    from service.log.keeper import Kept  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+    from service.log.client import Log  # noqa: PLC0415  # as above
     from service.log.store import Store, read_url  # noqa: PLC0415  # as above
-    from service.log.writing import Log  # noqa: PLC0415  # as above
+    from service.log.worker import Kept  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
 
     app.state.store = Store(read_url(url), settings.log_time, many=True)
     keep_seconds = None if settings.log_keep_days is None else timedelta(days=settings.log_keep_days).total_seconds()

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from service.limits.slots import Slots
 from service.problems import Refused
-from service.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from policy.intake.hub import Hub
+    from policy.intake.model.hub import Hub
 
 AT_ONCE: Final = 4
 """Models that are fetched at once, as many as the hub's own bound; each keeps a thread of the event loop's few."""
@@ -82,8 +82,8 @@ class Models:
 
     async def _fetched(self, hub: Hub, name: str, caller: str) -> Exception | None:
         """Fetch a model as soon as there is a place; why there is none of it, or no place in time."""
-        from policy.intake.hub import HubFailed  # noqa: PLC0415  # only where the hub is switched on
-        from policy.intake.local import COMPANIONS  # noqa: PLC0415
+        from policy.intake.model.files import COMPANIONS  # noqa: PLC0415
+        from policy.intake.model.hub import HubFailed  # noqa: PLC0415  # only where the hub is switched on
 
         try:
             async with asyncio.timeout(hub.timeout) as waiting, self._places.place(caller):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from policy.evaluation import Answer
-    from policy.request import Request
+    from policy.decision.evaluation import Answer
+    from policy.request.request import Request
     from service.log.record import Noted
 
 MOST: Final = 100

@@ -17,7 +17,7 @@ from platformdirs import user_state_path
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from policy.folder import default_folder
+from policy.rules.loader import default_folder
 
 OFF: Final = "off"
 NONE: Final = "none"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import RequestInvalid
-from policy.request import read_request
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
     from policy.policy import Policy
 
 TODAY = date(2026, 1, 1)

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it says no types
 
-from policy.catalogue import Catalogue, load
-from policy.folder import Sources, read_folder
 from policy.policy import Policy
+from policy.rules.catalogue import Catalogue, load
+from policy.rules.loader import Sources, read_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 TOGETHER: Final = {

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policy.vocabulary import VOCABULARY, Fact, Kind
+from policy.facts.vocabulary import VOCABULARY, Fact, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
 
 Version = tuple[int, ...]
 Scope = dict[str, Any]

@@ -13,8 +13,8 @@ from bench.reliability.client import Client
 from bench.reliability.service import service
 from bench.reliability.traffic import SHARE, maximum, requests
 from bench.reliability.verdict import expect
-from policy.catalogue import revision_of
-from policy.folder import read_folder
+from policy.rules.catalogue import revision_of
+from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
     from bench.reliability.service import Service

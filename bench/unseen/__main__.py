@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.unseen.draw import draw
-from policy.catalogue import load
 from policy.errors import PolicyError
-from policy.folder import default_folder, read_folder
+from policy.facts.vocabulary import FACTS
 from policy.policy import Policy
-from policy.published import read_by
-from policy.releases import series
-from policy.request import read_request
-from policy.vocabulary import FACTS
+from policy.request.request import read_request
+from policy.rules.catalogue import load
+from policy.rules.documents import read_by
+from policy.rules.loader import default_folder, read_folder
+from policy.rules.releases import series
 
 HERE: Final = Path(__file__).resolve().parent
 TODAY: Final = date(2026, 1, 1)

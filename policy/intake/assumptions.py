@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from policy.decision import Assumption, Otherwise
+from policy.decision.decision import Assumption, Otherwise
 from policy.intake.deployment import PLATFORMS
-from policy.intake.derivation import VARIABLES
+from policy.intake.derive.derivation import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
-from policy.intake.derived import ASSUMED
+from policy.intake.provenance import ASSUMED
 from policy.masking import is_secret
 
 MEMBERS: Final = ("args", "env", "model_configs", "files", "environment")

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.decision import Sourced
+from policy.decision.decision import Sourced
 from policy.errors import Misfit, RequestInvalid, at, quoted
-from policy.facts import Facts, as_sent
-from policy.intake.arguments import below, read_options
-from policy.intake.derivation import VARIABLE, derive
-from policy.intake.derived import Derived  # noqa: TC001  # msgspec reads the annotations
-from policy.intake.launcher import read_command, read_text
-from policy.intake.pooling import Unreadable
-from policy.intake.resolution import Unsupported
-from policy.intake.row import facts_of
-from policy.intake.shell import MAX_WORDS
-from policy.intake.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
-from policy.intake.tables import tables
-from policy.intake.target import read_target
+from policy.facts.facts import Facts, as_sent
+from policy.facts.vocabulary import INDEX, ancestors
+from policy.intake.command.arguments import below, read_options
+from policy.intake.command.launcher import read_command, read_text
+from policy.intake.command.shell import MAX_WORDS
+from policy.intake.derive.derivation import VARIABLE, derive
+from policy.intake.derive.row import facts_of
+from policy.intake.derive.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
+from policy.intake.model.pooling import Unreadable
+from policy.intake.model.registry import Unsupported
+from policy.intake.model.tables import tables
+from policy.intake.model.target import read_target
+from policy.intake.provenance import Derived  # noqa: TC001  # msgspec reads the annotations
 from policy.masking import masked
-from policy.vocabulary import INDEX, ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.commandline import CommandLine, Options
+    from policy.intake.command_line import CommandLine, Options
     from policy.intake.deployment import Deployment
-    from policy.intake.tables import Tables
-    from policy.intake.target import Target
+    from policy.intake.model.tables import Tables
+    from policy.intake.model.target import Target
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
 BELOW: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())

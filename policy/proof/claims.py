@@ -17,13 +17,13 @@ from policy.proof.difference import Change, differ, differences, plainest
 from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
-from policy.releases import series
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policy.catalogue import ReleaseRule
     from policy.policy import Policy
+    from policy.rules.catalogue import ReleaseRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from policy.proof.symbolic import Symbolic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policy.catalogue import ReleaseRule
-    from policy.precedence import Runner
+    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.effects import Runner
 
 Series = tuple[int, int]
 Facts = dict[str, Any]

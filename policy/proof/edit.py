@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import RequestInvalid
 from policy.proof.difference import differences
 from policy.proof.replay import Replay
-from policy.releases import series
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import date
 
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
     from policy.policy import Policy
     from policy.proof.difference import Change
-    from policy.request import Request
+    from policy.request.request import Request
 
 FIRST: Final = 10
 

@@ -9,10 +9,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from policy.proof.difference import Answer
-from policy.request import read_request
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
     from policy.policy import Policy
 
 LONG_AGO = date.min

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import z3
 
-from policy.conditions import Both, Condition, Either, Leaf, holds, leaves
-from policy.facts import as_sent, nested
-from policy.operators import Test
-from policy.vocabulary import VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
+from policy.facts.facts import as_sent, nested
+from policy.facts.vocabulary import VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
+from policy.rules.conditions import Both, Condition, Either, Leaf, holds, leaves
+from policy.rules.operators import Test
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from policy.vocabulary import Fact
+    from policy.facts.vocabulary import Fact
 
 TRUE: Final = z3.BoolVal(val=True)
 FALSE: Final = z3.BoolVal(val=False)

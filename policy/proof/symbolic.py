@@ -1,4 +1,4 @@
-"""What a release's rules make of all facts at once: the ruling of ``policy.ruling``, as formulas.
+"""What a release's rules make of all facts at once: the ruling of ``policy.decision.ruling``, as formulas.
 
 Owns the second telling of how rules that hold become a decision. The first is the product's; every
 witness that is found here is decided by it too (``difference``), and a test holds the two together over
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import z3
 
-from policy.precedence import Layer, Runner
 from policy.proof.space import FALSE
+from policy.rules.effects import Layer, Runner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policy.catalogue import ReleaseRule
     from policy.proof.space import Space
+    from policy.rules.catalogue import ReleaseRule
 
 Series = tuple[int, int]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from policy.errors import Misfit, RequestInvalid, at, quoted
-from policy.jsontext import NotJson, read_json
+from policy.parser.jsontext import NotJson, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

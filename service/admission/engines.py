@@ -1,6 +1,6 @@
 """An object → the engines in it that a review is to decide, each as the request that it is.
 
-Owns which objects, edits and engines are looked at. What in an object is an engine is ``policy.containers``' business.
+Owns which objects, edits and engines are looked at. What in an object is an engine is ``policy.request.manifest``' business.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.containers import containers_of, request_of, way_of
 from policy.errors import RequestInvalid
 from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
-from policy.request import Manifest, read_asked
+from policy.request.manifest import containers_of, request_of, way_of
+from policy.request.request import Manifest, read_asked
 from service.admission.annotations import NOTHING, SET_ENV, Stated, metadata_of, named, said_on, stated_on
 from service.admission.review import STARTING
 
 if TYPE_CHECKING:
-    from policy.releases import Releases
-    from policy.request import Request
+    from policy.request.request import Request
+    from policy.rules.releases import Releases
     from service.admission.review import Review
 
 WITH_ENV: Final = frozenset(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from policy.containers import pointer_of
 from policy.errors import PolicyError, RequestInvalid
+from policy.request.manifest import pointer_of
 
 if TYPE_CHECKING:
-    from policy.decision import Decision
-    from policy.request import Request
-    from service.admission.words import Verdict
+    from policy.decision.decision import Decision
+    from policy.request.request import Request
+    from service.admission.messages import Verdict
 
 
 class Decide(Protocol):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from service.log.keeper import Keeper, Kept, Settled
 from service.log.record import Line, encode, row
+from service.log.worker import Keeper, Kept, Settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from policy.decision import encode
+from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.log.record import milliseconds, record
 

@@ -16,13 +16,13 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
-from policy.decision import id_of
-from policy.releases import series
-from policy.usual import LAYERS, read
+from policy.decision.decision import id_of
+from policy.fastpath.request_decoder import LAYERS, read
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
-    from policy.evaluation import Answer
-    from policy.request import Request
+    from policy.decision.evaluation import Answer
+    from policy.request.request import Request
 
 encode: Final = msgspec.json.Encoder().encode
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

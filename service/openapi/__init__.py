@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from service.openapi.deciding import deciding
+from service.openapi.catalogue import showing
+from service.openapi.decisions import deciding
 from service.openapi.responses import SCHEMES
 from service.openapi.schemas import components
-from service.openapi.showing import showing
 
 if TYPE_CHECKING:
-    from service.served import Served
+    from service.state.state import Served
 
 
 def document(base: dict[str, Any], served: Served) -> dict[str, Any]:

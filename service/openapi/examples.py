@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from policy.decision import encode
-from policy.request import read_request
+from policy.decision.decision import encode
+from policy.request.request import read_request
 from service.admission.review import API_VERSION, KIND, AdmissionReview, Response
-from service.answers import today
 from service.log.record import Record, shown
+from service.state.answers import today
 
 if TYPE_CHECKING:
-    from policy.decision import Decision
-    from service.answers import Answers
+    from policy.decision.decision import Decision
+    from service.state.answers import Answers
 
 QWEN: Final[dict[str, Any]] = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": False}}
 NIXL: Final = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}

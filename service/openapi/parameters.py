@@ -1,18 +1,18 @@
 """What may stand in the address of a call that shows.
 
-Owns the parameters as the document has them. ``service.queries`` reads their names. Their values are read by the routes, and those of the log,
-of which ``service.log.asking`` has the legal ones, by ``service.log.reading``.
+Owns the parameters as the document has them. ``service.documents.query`` reads their names. Their values are read by the routes, and those of the log,
+of which ``service.log.filters`` has the legal ones, by ``service.log.query``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.releases import MAX_VERSION, series
-from service.log import asking
+from policy.rules.releases import MAX_VERSION, series
+from service.log import filters as asking
 
 if TYPE_CHECKING:
-    from policy.releases import Releases
+    from policy.rules.releases import Releases
 
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
 RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{asking.RULE}$", "examples": ["kv-connector-fallback"]}

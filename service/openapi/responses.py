@@ -11,7 +11,7 @@ from service.openapi.schemas import ref
 from service.problems import KINDS, MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from service.served import Served
+    from service.state.state import Served
 
 BEARER: Final = "bearer"
 READS_BODY: Final = ("malformed", "too-slow", "revision-mismatch", "too-large", "unsupported-encoding", "invalid-request")
@@ -19,7 +19,7 @@ DECIDES: Final = ("unknown-release", "model-config-needed", "unsupported-model",
 ASKS_WHO: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", "too-many-requests")
 LARGE: Final = "head-too-large"
 FULL: Final = "too-many-connections"
-"""A process that holds as many connections as it may answers so, but for ``service.access.OPEN_PATHS``."""
+"""A process that holds as many connections as it may answers so, but for ``service.auth.access.OPEN_PATHS``."""
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "401": {"WWW-Authenticate": {"description": "how to ask (RFC 6750)", "required": True, "schema": {"const": "Bearer"}}},
     "429": {"Retry-After": {"description": "after how many seconds to ask again", "required": True, "schema": {"type": "integer", "minimum": 1}}},

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
-from policy.candidate import MAX_RULES
-from policy.comparison import Comparison, ComparisonOfAll
-from policy.decision import Decision
+from policy.checks.candidate import MAX_RULES
+from policy.checks.comparison import Comparison, ComparisonOfAll
+from policy.decision.decision import Decision
 from policy.intake.deployment import PLATFORMS
-from policy.request import MAX_REQUEST_ID, WAYS
-from policy.schema import facts_schema
+from policy.request.request import MAX_REQUEST_ID, WAYS
+from policy.rules.json_schema import facts_schema
 from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING, AdmissionReview
-from service.items import Items
+from service.jobs.items import Items
 from service.log.record import Record
 from service.problems import Problem
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policy.acceptance import Checker, Unfinished
-from policy.folder import Sources
+from policy.checks.check import Checker, Unfinished
+from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,22 +14,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from policy.decision import encode
+from policy.decision.decision import encode
 from policy.errors import EngineFailed, RequestInvalid
-from policy.intake.launcher import REMEDY
+from policy.intake.command.launcher import REMEDY
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
-from service.admission.answer import reviewed
 from service.admission.engines import Options
+from service.admission.handler import reviewed
+from service.admission.messages import MAX_PATH, MAX_WARNING, MAX_WARNINGS
 from service.admission.review import read_review
-from service.admission.words import MAX_PATH, MAX_WARNING, MAX_WARNINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
     from policy.errors import Misfit
     from policy.policy import Policy
-    from policy.request import Request
+    from policy.request.request import Request
 
 Document = dict[str, Any]
 Place = tuple[str | int, ...]

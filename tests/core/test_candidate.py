@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from policy.candidate import COMMAND, Job, attempt, encode, laid_over, stopped
-from policy.comparison import Change, Tried, compare, read_tried
+from policy.checks.candidate import COMMAND, Job, attempt, encode, laid_over, stopped
+from policy.checks.comparison import Change, Tried, compare, read_tried
 from policy.errors import RequestInvalid, RulesInvalid
-from policy.request import read_request
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
-    from policy.decision import Decision
-    from policy.folder import Sources
+    from policy.decision.decision import Decision
     from policy.policy import Policy
+    from policy.rules.loader import Sources
 
 TODAY = date(2026, 1, 1)
 KV = {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {"kv_connector": "NixlConnector"}}}
@@ -169,8 +169,8 @@ def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
 
 
 def test_rules_that_the_engine_refuses_are_told_so(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policy.compile.ALONE", 0)
-    monkeypatch.setattr("policy.compile.MAX_GROUPS", 0)
+    monkeypatch.setattr("policy.engine.compiler.ALONE", 0)
+    monkeypatch.setattr("policy.engine.compiler.MAX_GROUPS", 0)
     assert attempt(job(sources)) == Tried(failed="11 conditions are more than the 0 that one release can have")
 
 
@@ -309,6 +309,6 @@ def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
     ids=["time", "crash", "memory"],
 )
 def test_what_exceeds_the_bounds_ends_the_process(sources: Sources, afterwards: str, code: int, message: str) -> None:
-    command = [sys.executable, "-c", f"import os\nfrom policy import candidate\ncandidate.main()\n{afterwards}"]
+    command = [sys.executable, "-c", f"import os\nfrom policy.checks import candidate\ncandidate.main()\n{afterwards}"]
     done = subprocess.run(command, input=encode(job(sources, seconds=2)), capture_output=True, timeout=60, check=False)
     assert (done.returncode, stopped(done.returncode, 2)) == (code, message)

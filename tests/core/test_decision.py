@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from policy.candidate import laid_over
-from policy.catalogue import load
-from policy.conditions import Use
-from policy.decision import encode
-from policy.folder import Sources
+from policy.checks.candidate import laid_over
+from policy.decision.decision import encode
+from policy.decision.trace import failures
+from policy.fastpath.request_decoder import read_usual
 from policy.policy import Policy
-from policy.releases import UnknownRelease
-from policy.request import read_request
-from policy.trace import failures
-from policy.usual import read_usual
+from policy.request.request import read_request
+from policy.rules.catalogue import load
+from policy.rules.conditions import Use
+from policy.rules.loader import Sources
+from policy.rules.releases import UnknownRelease
 
 if TYPE_CHECKING:
-    from policy.catalogue import Catalogue
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
+    from policy.rules.catalogue import Catalogue
 
 TODAY = date(2026, 1, 1)
 QWEN3 = {"architectures": ["Qwen3ForCausalLM"]}

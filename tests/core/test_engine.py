@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 import durable_rules_engine as rete
 import pytest
 
-from policy.catalogue import load
-from policy.compile import GROUP, MAX_GROUPS, check_collisions, compile_rules, fnv1a
-from policy.engine import Engine
+from policy.decision.ruleset import Ruleset
+from policy.engine.compiler import GROUP, MAX_GROUPS, check_collisions, compile_rules, fnv1a
+from policy.engine.rete import Engine
 from policy.errors import EngineFailed, RequestInvalid
-from policy.facts import read_facts
-from policy.folder import Sources
-from policy.request import read_request
-from policy.ruleset import Ruleset
-from policy.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT
+from policy.facts.facts import read_facts
+from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT
+from policy.request.request import read_request
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.catalogue import ReleaseRule
     from policy.errors import Misfit
     from policy.policy import Policy
+    from policy.rules.catalogue import ReleaseRule
 
 TODAY = date(2026, 1, 1)
 BASE = {
@@ -254,8 +254,8 @@ def test_deleting_a_state_that_never_dispatched_ends_the_process() -> None:
 def test_a_new_engine_can_be_closed_at_once(root: Path) -> None:
     code = """
 from pathlib import Path
-from policy.catalogue import load
-from policy.folder import read_folder
+from policy.rules.catalogue import load
+from policy.rules.loader import read_folder
 from policy.policy import Policy
 policy = Policy(load(read_folder(Path("rules"))))
 for release in ("0.20.0", "0.23.0", "0.33.0"):
@@ -270,11 +270,11 @@ print("alive")
 MEMORY = """
 from datetime import date
 from pathlib import Path
-from policy.catalogue import load
-from policy.folder import read_folder
+from policy.rules.catalogue import load
+from policy.rules.loader import read_folder
 from policy.policy import Policy
-from policy.request import read_request
-from policy.ruleset import Ruleset
+from policy.request.request import read_request
+from policy.decision.ruleset import Ruleset
 
 def mebibytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
@@ -302,8 +302,8 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 )
 def test_an_engine_gives_its_memory_back_when_it_is_closed_as_a_ruleset_does_that_is_let_go(root: Path, made: str, least: float, most: float) -> None:
     code = f"""
-from policy.compile import compile_rules
-from policy.engine import Engine
+from policy.engine.compiler import compile_rules
+from policy.engine.rete import Engine
 definition = compile_rules(catalogue.rules_of("0.33.0"), (0, 33))
 def some(count):
     for _ in range(count):

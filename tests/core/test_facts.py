@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import MAX_FAULTS
-from policy.facts import MAX_IGNORED, MAX_IGNORED_KEY, as_sent, defaults, read_facts
-from policy.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, parse_variable
+from policy.facts.facts import MAX_IGNORED, MAX_IGNORED_KEY, as_sent, defaults, read_facts
+from policy.facts.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
     from policy.errors import Misfit
-    from policy.facts import Facts
+    from policy.facts.facts import Facts
 
 VARIABLE_NAME = "VLLM_USE_V2_MODEL_RUNNER"
 

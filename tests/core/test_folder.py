@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policy.errors import RulesInvalid
-from policy.folder import MAX_DEPTH, MAX_NAMES, MAX_TOTAL, Sources, fingerprint, read_folder
-from policy.source import MAX_BYTES
+from policy.parser.yamltree import MAX_BYTES
+from policy.rules.loader import MAX_DEPTH, MAX_NAMES, MAX_TOTAL, Sources, fingerprint, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +158,7 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from policy.errors import RulesInvalid
-from policy.folder import read_folder
+from policy.rules.loader import read_folder
 os.chdir(sys.argv[1])
 if os.geteuid() == 0:
     os.setgroups([])

@@ -10,20 +10,20 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from policy.cli.generate import generated, main, spans
 from policy.errors import RulesInvalid
-from policy.folder import TEST_SUFFIX, read_folder
-from policy.generate import generated, main, spans
-from policy.operators import OPERATORS
-from policy.precedence import TABLE
-from policy.reader import Reader
-from policy.schema import facts_schema
-from policy.source import read_yaml
-from policy.vocabulary import FACTS
-from policy.when import read_condition
+from policy.facts.vocabulary import FACTS
+from policy.parser.fields import Reader
+from policy.parser.yamltree import read_yaml
+from policy.rules.condition_parser import read_condition
+from policy.rules.effects import TABLE
+from policy.rules.json_schema import facts_schema
+from policy.rules.loader import TEST_SUFFIX, read_folder
+from policy.rules.operators import OPERATORS
 
 if TYPE_CHECKING:
-    from policy.catalogue import Catalogue
-    from policy.folder import Sources
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.loader import Sources
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BROKEN = Path(__file__).parent / "broken"
@@ -55,7 +55,7 @@ def test_make_generate_writes_every_generated_file(catalogue: Catalogue, tmp_pat
     for path, text in SOURCES.rules.items():
         (tmp_path / "rules" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "rules" / path).write_text(text)
-    monkeypatch.setattr("policy.generate.ROOT", tmp_path)
+    monkeypatch.setattr("policy.cli.generate.ROOT", tmp_path)
     main()
     files = generated(catalogue)
     assert {path: (tmp_path / path).read_text() for path in files} == files

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policy.jsontext import MAX_DEPTH, NotJson, read_json
+from policy.parser.jsontext import MAX_DEPTH, NotJson, read_json
 
 
 def nested(depth: int, opening: str = "[", closing: str = "]") -> bytes:

@@ -17,26 +17,26 @@ from jsonschema import Draft202012Validator
 from packaging.version import Version
 from reference import Deployment, Reference, Unreadable, as_reference
 
-from policy.catalogue import load
-from policy.conditions import MAX_WAYS
-from policy.decision import encode
+from policy.decision.decision import encode
+from policy.decision.ruleset import Ruleset
+from policy.decision.trace import failures
 from policy.errors import RulesInvalid
-from policy.facts import as_sent, defaults, read_facts
-from policy.folder import Sources, read_folder
-from policy.operators import OPERATORS, operators_for
+from policy.facts.facts import as_sent, defaults, read_facts
+from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, Kind, Malformed
+from policy.fastpath.request_decoder import read_usual
 from policy.policy import Policy
-from policy.releases import UnknownRelease, series
-from policy.request import Request, read_request
-from policy.ruleset import Ruleset
-from policy.schema import facts_schema
-from policy.trace import failures
-from policy.usual import read_usual
-from policy.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, Kind, Malformed
+from policy.request.request import Request, read_request
+from policy.rules.catalogue import load
+from policy.rules.conditions import MAX_WAYS
+from policy.rules.json_schema import facts_schema
+from policy.rules.loader import Sources, read_folder
+from policy.rules.operators import OPERATORS, operators_for
+from policy.rules.releases import UnknownRelease, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
     from policy.errors import Misfit
 
 law = settings(max_examples=200, deadline=None, derandomize=True, database=None)

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from ruletexts import rule_text
 
-from policy.cases import read_cases, read_survivors
-from policy.catalogue import load
-from policy.folder import Sources
-from policy.mutation import mutants, mutate
+from policy.checks.cases import read_cases, read_survivors
+from policy.checks.mutation import mutants, mutate
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
-    from policy.catalogue import Catalogue
-    from policy.rule import Named, Rule
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.rule import Named, Rule
 
 RELEASES = "known: ['0.22.0', '0.23.0', '0.24.0']\ndefault: '0.24.0'\n"
 PP = "parallel_config.pipeline_parallel_size"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.published import facts_document, policy_document, read_by, releases_document, rule_document, rules_document
-from policy.recent import Recent
-from policy.vocabulary import FACTS
+from policy.engine.cache import Recent
+from policy.facts.vocabulary import FACTS
+from policy.rules.documents import facts_document, policy_document, read_by, releases_document, rule_document, rules_document
 
 if TYPE_CHECKING:
-    from policy.catalogue import Catalogue
+    from policy.rules.catalogue import Catalogue
 
 KNOWN = [
     "0.20.0",

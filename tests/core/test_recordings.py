@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from reference import Reference, as_reference
 
-from policy.request import read_request
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from policy.decision import Decision
-    from policy.folder import Sources
+    from policy.decision.decision import Decision
     from policy.policy import Policy
+    from policy.rules.loader import Sources
 
 RELEASES = [
     "0.20.0",

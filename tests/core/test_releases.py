@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.releases import NoVersion, Releases, Resolution, UnknownRelease, series
+from policy.rules.releases import NoVersion, Releases, Resolution, UnknownRelease, series
 
 KNOWN = ("0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.33.0")
 RELEASES = Releases(KNOWN, "0.23.0")

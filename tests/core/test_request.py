@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import MAX_FAULTS, RequestInvalid
-from policy.releases import Resolution
-from policy.request import read_request
+from policy.request.request import read_request
+from policy.rules.releases import Resolution
 from service.problems import problem_of
 
 if TYPE_CHECKING:

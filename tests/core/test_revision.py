@@ -11,9 +11,9 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from policy.errors import RulesInvalid
-from policy.folder import MAX_DEPTH, MAX_TOTAL, Sources
-from policy.revision import NoRevision, read_commit
-from policy.source import MAX_BYTES
+from policy.parser.yamltree import MAX_BYTES
+from policy.rules.git import NoRevision, read_commit
+from policy.rules.loader import MAX_DEPTH, MAX_TOTAL, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from policy.cases import Case, read_cases, run_cases
-from policy.catalogue import load, unused_conditions
+from policy.checks.cases import Case, read_cases, run_cases
 from policy.errors import MAX_FAULTS, Fault, RequestInvalid, RulesInvalid
-from policy.folder import MAX_FILES, TEST_SUFFIX, Sources, default_folder, read_folder
+from policy.parser.yamltree import MAX_BYTES, MAX_DIRECTIVES, read_yaml
 from policy.policy import Policy
-from policy.request import read_request
-from policy.source import MAX_BYTES, MAX_DIRECTIVES, read_yaml
+from policy.request.request import read_request
+from policy.rules.catalogue import load, unused_conditions
+from policy.rules.loader import MAX_FILES, TEST_SUFFIX, Sources, default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.catalogue import Catalogue
+    from policy.rules.catalogue import Catalogue
 
 BROKEN = Path(__file__).parent / "broken"
 TODAY = date(2026, 1, 1)

@@ -18,10 +18,10 @@ from celpy.adapter import json_to_cel
 
 from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
-from service.access import read_tokens
 from service.admission.engines import FIXED, WITH_ENV
+from service.auth.access import read_tokens
+from service.jobs.worker import MEMORY
 from service.settings import Settings
-from service.work import MEMORY
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"

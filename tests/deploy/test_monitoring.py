@@ -16,7 +16,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from service.metrics import DURATION, FAMILIES
+from service.telemetry.metrics import DURATION, FAMILIES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MONITORING: Final = ROOT / "deploy/monitoring"

@@ -20,13 +20,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from policy.cli import app
+from policy.cli.app import app
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-import_module("service.cli")  # adds `serve` to the commands
+import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
 PATIENCE = 180.0

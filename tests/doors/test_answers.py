@@ -12,15 +12,15 @@ import pytest
 from pydantic import SecretStr
 
 from policy.errors import EngineFailed, PolicyError
-from service.answers import Answers
 from service.app import create_app
-from service.metrics import Metrics
 from service.models import Models
 from service.problems import KINDS, ProblemFault, problem_of
-from service.recording import Recorder
-from service.reload import Published
+from service.recorder import Recorder
+from service.reload.reload import Published
 from service.request_context import Asking
 from service.settings import Settings
+from service.state.answers import Answers
+from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,14 +45,14 @@ PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "202
     ids=["kept", "decision", "line"],
 )
 def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+    monkeypatch.setattr("service.state.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
     answers = Answers(policy, PUBLISHED, Settings(), Models(None), Recorder(Metrics()))
 
     def warnings() -> list[list[str]]:
         return [json.loads(answer(answers))["warnings"] for _ in range(4)]
 
     assert warnings() == [[]] * 4
-    monkeypatch.setattr("service.answers.time", lambda: datetime(2199, 1, 1, tzinfo=UTC).timestamp())
+    monkeypatch.setattr("service.state.answers.time", lambda: datetime(2199, 1, 1, tzinfo=UTC).timestamp())
     overdue = "the house rule `kv-connector-fallback` was to be reviewed by 2027-06-30; its owner is inference-platform"
     assert warnings() == [[overdue]] * 4
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from policy.compile import fnv1a
-from policy.vocabulary import FACTS, MAX_INTEGER, VOCABULARY, Fact, Kind
+from policy.engine.compiler import fnv1a
+from policy.facts.vocabulary import FACTS, MAX_INTEGER, VOCABULARY, Fact, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.vocabulary import VOCABULARY
+from policy.facts.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from policy.catalogue import Catalogue
-    from policy.vocabulary import Fact
+    from policy.facts.vocabulary import Fact
+    from policy.rules.catalogue import Catalogue
 
     from .conftest import Done, Server
 

@@ -11,7 +11,7 @@ import pytest
 from doors.conftest import BIN
 
 from policy.errors import EngineFailed
-from service.cli import main
+from service.cli.app import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -398,7 +398,7 @@ def test_a_bad_candidate_is_a_3_with_its_faults_on_standard_error(call: Callable
 
 
 def test_a_hostile_candidate_is_stopped_with_a_3(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("policy.cli.CANDIDATE_SECONDS", 1.0)
+    monkeypatch.setattr("policy.cli.app.CANDIDATE_SECONDS", 1.0)
     many = ", ".join(f"Connector{number}" for number in range(12_000))
     (tmp_path / "candidate.yaml").write_text(CANDIDATE.replace("{in: [LMCacheConnectorV1]}", f"{{not_in: [{many}]}}"))
     done = call("dry-run", "-", "--candidate", str(tmp_path / "candidate.yaml"), stdin=REQUEST)
@@ -418,7 +418,7 @@ def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
 
     document = tmp_path / "facts.json"
     document.write_text('{"facts": {}}')
-    monkeypatch.setattr("policy.engine.Engine.fired", fired)
+    monkeypatch.setattr("policy.engine.rete.Engine.fired", fired)
     monkeypatch.setattr("sys.argv", ["runner-policy", *command.split(), *([str(document)] if command == "decide" else [])])
     with pytest.raises(SystemExit) as ended:
         main()

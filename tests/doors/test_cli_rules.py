@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from policy import acceptance
-from policy.folder import read_folder
+from policy.checks import check as acceptance
+from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policy.catalogue import Catalogue
+    from policy.rules.catalogue import Catalogue
 
     from .conftest import Done
 

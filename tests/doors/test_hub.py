@@ -12,18 +12,18 @@ import pytest
 from hubserver import CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_server
 from pydantic import SecretStr
 
-from policy.folder import default_folder
-from policy.intake.hub import Hub
-from service.access import Access
-from service.answers import today
-from service.jobs import Job, Kind
-from service.metrics import Metrics
+from policy.intake.model.hub import Hub
+from policy.rules.loader import default_folder
+from service.auth.access import Access
+from service.jobs.messages import Job, Kind
 from service.models import Models
-from service.recording import Recorder
-from service.reload import Folder, first
+from service.recorder import Recorder
+from service.reload.reload import Folder, first
 from service.request_context import Asking
-from service.served import Served
 from service.settings import Settings
+from service.state.answers import today
+from service.state.state import Served
+from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

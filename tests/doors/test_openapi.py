@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from policy.errors import RequestInvalid
-from service.log.asking import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
-from service.log.reading import read_asked
+from service.log.filters import DEFAULT_LIMIT, FILTERS, MAX_LIMIT
+from service.log.query import read_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

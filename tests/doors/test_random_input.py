@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.request import MEMBERS
-from policy.vocabulary import VOCABULARY, Fact, Kind
+from policy.facts.vocabulary import VOCABULARY, Fact, Kind
+from policy.request.request import MEMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from asking import TODAY
 
-from policy.containers import requests_of
-from policy.decision import encode
+from policy.decision.decision import encode
 from policy.errors import RequestInvalid
-from policy.intake.flags import Flags, flags
-from policy.intake.tables import releases
+from policy.intake.command.flags import Flags, flags
+from policy.intake.model.tables import releases
 from policy.render import as_text
 from policy.render import decision as decision_for_people
-from policy.request import Manifest, read_asked, with_explanation
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, read_asked, with_explanation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ import pytest
 from ports import port_of_nobody
 
 from policy.errors import listed
-from policy.precedence import Layer, effects_of
+from policy.rules.effects import Layer, effects_of
 
 from .conftest import PATIENCE
 

@@ -10,22 +10,22 @@ from urllib.parse import parse_qsl
 
 from hostile.reader import Reader
 
-from policy.cases import read_cases
-from policy.catalogue import Catalogue, load
-from policy.facts import read_facts
-from policy.folder import Sources
-from policy.jsontext import read_json
-from policy.releases import series
-from policy.request import read_asked
-from policy.source import read_yaml
-from policy.usual import read_usual
-from service.access import _tokens
+from policy.checks.cases import read_cases
+from policy.facts.facts import read_facts
+from policy.fastpath.request_decoder import read_usual
+from policy.parser.jsontext import read_json
+from policy.parser.yamltree import read_yaml
+from policy.request.request import read_asked
+from policy.rules.catalogue import Catalogue, load
+from policy.rules.loader import Sources
+from policy.rules.releases import series
 from service.admission.review import read_review
-from service.candidates import read_candidate
-from service.documents import decode, read_headers, read_lines
-from service.forms import read_form
-from service.log.reading import read_asked as read_filters
-from service.queries import refuse_query
+from service.auth.access import _tokens
+from service.documents.body import decode, read_headers, read_lines
+from service.documents.dry_run_request import read_candidate
+from service.documents.form import read_form
+from service.documents.query import refuse_query
+from service.log.query import read_asked as read_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hostile.reader import Reader
 
-from policy.catalogue import load
-from policy.containers import requests_of
 from policy.errors import RequestInvalid
-from policy.folder import read_folder
-from policy.intake.flags import flags
-from policy.intake.flagvalues import taken
-from policy.intake.shell import split
-from policy.jsontext import read_json
+from policy.intake.command.flag_values import taken
+from policy.intake.command.flags import flags
+from policy.intake.command.shell import split
+from policy.parser.jsontext import read_json
 from policy.policy import Policy
-from policy.request import Manifest, read_asked
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, read_asked
+from policy.rules.catalogue import load
+from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 METHODS: Final = {"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"}
-TRUSTED: Final = ("policy.intake.making", "policy.verify")
+TRUSTED: Final = ("policy.vllm.tablegen", "policy.vllm.verify")
 """They read vLLM's sources, never what users send, and make patterns of them as they run."""
 
 

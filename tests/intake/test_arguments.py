@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
-from policy.intake.arguments import MATTER, MAX_WARNINGS, below, read_options
-from policy.intake.commandline import CommandLine, Options
-from policy.intake.flags import elsewhere, flags
-from policy.intake.flagvalues import taken
-from policy.intake.making.arguments import arguments
-from policy.intake.making.modules import World
-from policy.intake.making.wheels import FolderSource, Reading
-from policy.intake.shell import MAX_WORDS, Unknown
-from policy.intake.tables import releases
+from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_options
+from policy.intake.command.flag_values import taken
+from policy.intake.command.flags import elsewhere, flags
+from policy.intake.command.shell import MAX_WORDS, Unknown
+from policy.intake.command_line import CommandLine, Options
+from policy.intake.model.tables import releases
+from policy.vllm.tablegen.arguments import arguments
+from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.wheels import FolderSource, Reading
 
 if TYPE_CHECKING:
     from pathlib import Path

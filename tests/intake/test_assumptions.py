@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.containers import requests_of
-from policy.decision import Assumption, Otherwise
-from policy.request import Manifest, Request, read_asked
+from policy.decision.decision import Assumption, Otherwise
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, Request, read_asked
 
 if TYPE_CHECKING:
     from asking import Asking

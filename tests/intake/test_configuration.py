@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.configuration import Configuration, architectures_stated, as_draft, overridden
-from policy.intake.formula import compute
-from policy.intake.tables import releases, tables
+from policy.intake.model.configuration import Configuration, architectures_stated, as_draft, overridden
+from policy.intake.model.formula import compute
+from policy.intake.model.tables import releases, tables
 
 NEWEST = "0.33.0"
 Document = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.containers import name_of, pointer_of, requests_of
 from policy.errors import Misfit, RequestInvalid
-from policy.request import Manifest, Request, read_asked
+from policy.request.manifest import name_of, pointer_of, requests_of
+from policy.request.request import Manifest, Request, read_asked
 
 if TYPE_CHECKING:
     from asking import Asking

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.releases import series
-from policy.request import read_request
-from policy.vocabulary import FACTS
+from policy.facts.vocabulary import FACTS
+from policy.request.request import read_request
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
     from policy.policy import Policy
 
 FILES = [

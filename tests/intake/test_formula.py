@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.formula import LONGEST, MOST_PREPARED, Incomputable, compute
-from policy.intake.tables import releases, tables
+from policy.intake.model.formula import LONGEST, MOST_PREPARED, Incomputable, compute
+from policy.intake.model.tables import releases, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

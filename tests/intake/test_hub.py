@@ -18,9 +18,9 @@ from hubserver import COMMIT, CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_s
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.intake import hub as hubs
-from policy.intake.hub import Hub, HubFailed, HubMisconfigured, ModelFiles
-from policy.intake.local import MAX_BYTES
+from policy.intake.model import hub as hubs
+from policy.intake.model.files import MAX_BYTES
+from policy.intake.model.hub import Hub, HubFailed, HubMisconfigured, ModelFiles
 
 GIVE = "or give its `config.json`"
 
@@ -492,13 +492,13 @@ def ran(code: str, **environment: str) -> str:
 
 
 def test_nothing_of_the_library_is_imported_where_no_hub_is_asked() -> None:
-    code = "import sys; from policy.intake.hub import Hub; Hub(1); print('huggingface_hub' in sys.modules, 'httpx2' in sys.modules)"
+    code = "import sys; from policy.intake.model.hub import Hub; Hub(1); print('huggingface_hub' in sys.modules, 'httpx2' in sys.modules)"
     assert ran(code) == "False False"
 
 
 def test_a_process_follows_the_librarys_own_variables_and_prints_nothing(server: HubServer, tmp_path: Path) -> None:
     server.give(Reply())
-    code = "from policy.intake.hub import Hub; print(Hub(20).config('Qwen/Qwen3-8B').cached)"
+    code = "from policy.intake.model.hub import Hub; print(Hub(20).config('Qwen/Qwen3-8B').cached)"
     environment = {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN}
     assert ran(code, **environment) == "False"
     assert server.tokens == [f"Bearer {TOKEN}"] * 2

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import RequestInvalid
-from policy.intake.derivation import VARIABLES
+from policy.facts.vocabulary import FACTS, Kind
+from policy.intake.derive.derivation import VARIABLES
 from policy.intake.intake import ModelConfigNeeded
 from policy.policy import Policy
-from policy.request import read_request
-from policy.vocabulary import FACTS, Kind
+from policy.request.request import read_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.catalogue import Catalogue
-    from policy.decision import Decision
+    from policy.decision.decision import Decision
+    from policy.rules.catalogue import Catalogue
 
 NEEDED = "the config.json of `{}` is needed, under the name that the arguments give it{}"
 SPECULATORS = {

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.errors import Misfit
-from policy.intake.commandline import CommandLine
-from policy.intake.launcher import REMEDY, Unread, read_command, read_text, starts_vllm
-from policy.intake.shell import MAX_WORDS
+from policy.intake.command.launcher import REMEDY, Unread, read_command, read_text, starts_vllm
+from policy.intake.command.shell import MAX_WORDS
+from policy.intake.command_line import CommandLine
 
 PLACES = [f"args[{index}]" for index in range(40)]
 ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}

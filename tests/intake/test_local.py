@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.local import MAX_BYTES, FileInvalid, FolderInvalid, read_config, read_folder
+from policy.intake.model.files import MAX_BYTES, FileInvalid, FolderInvalid, read_config, read_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

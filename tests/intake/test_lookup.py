@@ -10,8 +10,8 @@ import pytest
 from hubserver import CONFIG, NAME, Reply, hub_server
 
 from policy.errors import Misfit, RequestInvalid
-from policy.intake.hub import HubMisconfigured
-from policy.intake.lookup import Models
+from policy.intake.model.hub import HubMisconfigured
+from policy.intake.model_finder import Models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.intake import maketables
-from policy.intake.making.history import read_history, write_history
-from policy.intake.making.values import Unreadable
-from policy.intake.making.wheels import downloaded
-from policy.intake.tables import MODELS, TRANSFORMERS_TABLES, VLLM_TABLES, provenance, releases, tables
+from policy.intake.model.tables import MODELS, TRANSFORMERS_TABLES, VLLM_TABLES, provenance, releases, tables
+from policy.vllm.tablegen import make as maketables
+from policy.vllm.tablegen.history import read_history, write_history
+from policy.vllm.tablegen.values import Unreadable
+from policy.vllm.tablegen.wheels import downloaded
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.intake.making.backend import backend_models, legacy_layer_types
-from policy.intake.making.configs import transformers_configs
-from policy.intake.making.modules import World
-from policy.intake.making.wheels import FolderSource, Reading
+from policy.vllm.tablegen.backend import backend_models, legacy_layer_types
+from policy.vllm.tablegen.configs import transformers_configs
+from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.wheels import FolderSource, Reading
 
 if TYPE_CHECKING:
     from pathlib import Path

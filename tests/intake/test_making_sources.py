@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.intake.making.branches import Branches
-from policy.intake.making.classes import Klass, Outside, constant, klass_of
-from policy.intake.making.formulas import UNREADABLE
-from policy.intake.making.modules import World
-from policy.intake.making.values import Name, Unreadable, named_value
-from policy.intake.making.wheels import FolderSource, Reading
+from policy.vllm.tablegen.branches import Branches
+from policy.vllm.tablegen.classes import Klass, Outside, constant, klass_of
+from policy.vllm.tablegen.formulas import UNREADABLE
+from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.values import Name, Unreadable, named_value
+from policy.vllm.tablegen.wheels import FolderSource, Reading
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.configuration import Configuration
-from policy.intake.resolution import MOST, Asked, Resolved, Unsupported, architectures_of, is_encoder_decoder, is_hybrid, is_moe, resolved, use_mla
-from policy.intake.tables import releases, tables
+from policy.intake.model.configuration import Configuration
+from policy.intake.model.registry import MOST, Asked, Resolved, Unsupported, architectures_of, is_encoder_decoder, is_hybrid, is_moe, resolved, use_mla
+from policy.intake.model.tables import releases, tables
 
 NEWEST = "0.33.0"
 Document = dict[str, Any]

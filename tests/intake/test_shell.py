@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.shell import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
+from policy.intake.command.shell import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.intake.tables import Model, provenance, releases, tables
+from policy.intake.model.tables import Model, provenance, releases, tables
 
 
 def test_the_tables_cover_every_release_with_its_proof() -> None:

@@ -17,13 +17,13 @@ from doors import conftest as doors
 from postgres import Postgres
 from postgres import postgres as started
 
-from policy.request import read_request
-from service.log.keeper import Kept
-from service.log.reading import Asked, stream
+from policy.request.request import read_request
+from service.log.client import Log
+from service.log.query import Asked, stream
 from service.log.record import record
 from service.log.store import Store, StoreFailed, read_url
+from service.log.worker import Kept
 from service.log.writer import Writer
-from service.log.writing import Log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from log.conftest import going, id_of, keeping, until
 
-from service.log import keeper as keeping_module
+from service.log import worker as keeping_module
 from service.problems import LogUnavailable
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from log.conftest import Place
 
+    from service.log.client import Log
     from service.log.record import Noted
-    from service.log.writing import Log
 
 pytestmark = pytest.mark.anyio
 
@@ -323,7 +323,7 @@ async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(sq
 async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> None:
     from log.conftest import TODAY  # noqa: PLC0415
 
-    from policy.request import read_request  # noqa: PLC0415
+    from policy.request.request import read_request  # noqa: PLC0415
 
     architectures = [f"{n:04}" * 2000 for n in range(100)]
     request = read_request({"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases)

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from uuid_utils import uuid7
 
 from policy.errors import RequestInvalid
-from service.log import reading
-from service.log.asking import FILTERS
-from service.log.following import Following
-from service.log.reading import Asked, page, read_asked, stream
+from service.log import query as reading
+from service.log.filters import FILTERS
+from service.log.query import Asked, page, read_asked, stream
 from service.log.record import Row, first_id, timestamp
 from service.log.store import NotMade, Store, read_url
+from service.log.tail import Following
 from service.log.writer import Writer
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from log.conftest import FACTS, LABELS, TODAY, becomes, keeping, until
 
-from policy.request import read_request
-from policy.usual import read_usual
-from policy.vocabulary import VOCABULARY, Kind
+from policy.facts.vocabulary import VOCABULARY, Kind
+from policy.fastpath.request_decoder import read_usual
+from policy.request.request import read_request
 from service.log.record import Line, line, record, row
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from doors.conftest import Done, Server
     from log.conftest import Place
 
-    from policy.evaluation import Answer
+    from policy.decision.evaluation import Answer
+    from policy.facts.vocabulary import Fact
     from policy.policy import Policy
-    from policy.request import Request
-    from policy.vocabulary import Fact
+    from policy.request.request import Request
     from service.log.record import Noted, Record
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from doors.conftest import BIN, PATIENCE, ROOT, environment
 
-from service.access import entry_of, new_token
+from service.auth.access import entry_of, new_token
 
 if TYPE_CHECKING:
     import ssl

@@ -22,10 +22,10 @@ from dulwich.repo import Repo
 from ports import port_of_nobody
 
 from policy.errors import RulesInvalid
-from service import gitrules
-from service.reload import OriginFailed
+from service.reload import git as gitrules
+from service.reload.reload import OriginFailed
+from service.reload.signatures import NotSigned, verify
 from service.settings import Settings
-from service.signers import NotSigned, verify
 
 from .conftest import RULE, TITLE, read, started, until
 from .test_life import refused
@@ -477,7 +477,7 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
 
 
 def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.gitrules.PATIENCE", 0.3)
+    monkeypatch.setattr("service.reload.git.PATIENCE", 0.3)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as server:
         remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"))

@@ -9,7 +9,7 @@ from doors.conftest import changed
 from ports import port_of_nobody
 from typer.testing import CliRunner
 
-from policy.cli import app
+from policy.cli.app import app
 
 from .test_tls import Authority, trusting
 

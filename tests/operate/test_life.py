@@ -16,7 +16,7 @@ from doors.conftest import BIN, PATIENCE, ROOT, changed, environment
 from ports import port_of_nobody
 from typer.testing import CliRunner
 
-from policy.cli import app
+from policy.cli.app import app
 from service.settings import Settings
 
 from .conftest import QWEN, lives, until
@@ -268,7 +268,8 @@ def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callab
 
 @pytest.mark.parametrize("prepare", ["dictConfig(configuration('json'))", "bound_process()"])
 def test_what_a_library_logs_is_a_line_of_json(prepare: str) -> None:
-    imports = "import logging; from logging.config import dictConfig; from service.reporting import configuration; from service.work import bound_process"
+    imports = "import logging; from logging.config import dictConfig; "
+    imports += "from service.telemetry.logging import configuration; from service.jobs.worker import bound_process"
     code = f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a warning')"
     env = environment(RUNNER_POLICY_LOG_FORMAT="json")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)

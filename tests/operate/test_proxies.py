@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from service.proxies import behind
+from service.auth.proxies import behind
 
 from .conftest import QWEN, until
 from .test_life import refused

@@ -15,8 +15,8 @@ import pytest
 from doors.conftest import PATIENCE
 from ports import port_of_nobody
 
-from service.listening import Connection
-from service.sockets import Loop
+from service.transport.connection import Connection
+from service.transport.sockets import Loop
 
 from .conftest import QWEN, until
 from .test_limits import connected, everything, post

@@ -18,21 +18,21 @@ from doors.conftest import PATIENCE
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS
-from policy.folder import default_folder
-from service import access
-from service.access import Access
-from service.answers import today
-from service.jobs import Job, Kind
-from service.metrics import Metrics
+from policy.rules.loader import default_folder
+from service.auth import access
+from service.auth.access import Access
+from service.jobs.messages import Job, Kind
+from service.jobs.worker import run
+from service.limits.slots import Bound, Slots
 from service.models import Models
 from service.problems import Refused
-from service.recording import Recorder
-from service.reload import Folder, first
+from service.recorder import Recorder
+from service.reload.reload import Folder, first
 from service.request_context import Asking
-from service.served import Served
 from service.settings import Settings
-from service.slots import Bound, Slots
-from service.work import run
+from service.state.answers import today
+from service.state.state import Served
+from service.telemetry.metrics import Metrics
 
 from .conftest import QWEN, lives, state_of_process, until
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from ruletexts import rule_text
 
-from policy.catalogue import load
-from policy.folder import Sources
 from policy.policy import Policy
 from policy.proof.claims import prove
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

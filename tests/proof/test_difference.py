@@ -12,16 +12,16 @@ import yaml
 import z3
 from ruletexts import rule_text
 
-from policy.catalogue import load
-from policy.facts import nested
-from policy.folder import Sources
+from policy.facts.facts import nested
 from policy.policy import Policy
 from policy.proof.difference import Answer, Unproved, differences
 from policy.proof.edit import Edit, edit_of
 from policy.proof.replay import Replay
 from policy.proof.space import Choice, Space
 from policy.proof.symbolic import Symbolic
-from policy.releases import series
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
+from policy.rules.releases import series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.verify.verification import asking
+from policy.vllm.verify.verification import asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from policy.verify.verification import Asked
+    from policy.vllm.verify.verification import Asked
 
 
 class Remembered:
@@ -43,4 +43,4 @@ def processes() -> Iterator[Callable[[Path], Remembered]]:
 def remembered(processes: Callable[[Path], Remembered], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources are asked in those processes."""
     for module in ("verification", "drafting"):
-        monkeypatch.setattr(f"policy.verify.{module}.asking", lambda source: nullcontext(processes(source)))
+        monkeypatch.setattr(f"policy.vllm.verify.{module}.asking", lambda source: nullcontext(processes(source)))

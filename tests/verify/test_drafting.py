@@ -11,12 +11,12 @@ import yaml
 from packaging.version import Version
 from vllmsource import ALIKE, rule_texts, written
 
-from policy.folder import Sources
-from policy.intake.making.wheels import downloaded
-from policy.verify.drafting import draft
+from policy.rules.loader import Sources
+from policy.vllm.tablegen.wheels import downloaded
+from policy.vllm.verify.drafting import draft
 
 if TYPE_CHECKING:
-    from policy.verify.drafting import Draft
+    from policy.vllm.verify.drafting import Draft
 
 ADAPTERS = """\
             found.append("microbatches")

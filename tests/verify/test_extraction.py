@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from vllmsource import ALIKE, CONFIG, rule_texts, written
 
-from policy.catalogue import load
-from policy.folder import Sources
 from policy.policy import Policy
-from policy.verify.verification import NotExtracted, asking, verify
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
+from policy.vllm.verify.verification import NotExtracted, asking, verify
 
 if TYPE_CHECKING:
     from pathlib import Path

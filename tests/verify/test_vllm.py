@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policy.catalogue import Catalogue
-from policy.intake.making.wheels import downloaded
 from policy.policy import Policy
-from policy.precedence import Layer
-from policy.verify.verification import verify
+from policy.rules.catalogue import Catalogue
+from policy.rules.effects import Layer
+from policy.vllm.tablegen.wheels import downloaded
+from policy.vllm.verify.verification import verify
 
 if TYPE_CHECKING:
-    from policy.catalogue import ReleaseRule
+    from policy.rules.catalogue import ReleaseRule
 
 RELEASES = ["0.23.0", "0.32.0"]
 CASES = 5_000

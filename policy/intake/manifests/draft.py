@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import QUOTED, quoted
-from policy.intake import launcher, shell
-from policy.intake.commandline import Container
+from policy.intake.command import launcher, shell
+from policy.intake.command_line import Container
 from policy.intake.manifests import images
 from policy.masking import is_secret
 

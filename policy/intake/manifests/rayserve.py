@@ -14,7 +14,7 @@ from policy.errors import RulesInvalid, quoted
 from policy.intake.manifests.draft import Draft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.reading import Node
-from policy.source import read_yaml
+from policy.parser.yamltree import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, quoted
 from policy.masking import is_secret
 
 if TYPE_CHECKING:
-    from policy.intake.commandline import Container
+    from policy.intake.command_line import Container
 
 MAX_CONTAINERS: Final = 1024
 MAX_DOCUMENTS: Final = 10_000

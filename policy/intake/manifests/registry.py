@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policy.errors import Misfit
-    from policy.intake.commandline import Container
+    from policy.intake.command_line import Container
 
     Adapter = Callable[[Node], None]
 

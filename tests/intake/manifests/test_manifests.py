@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS, Misfit
-from policy.intake.commandline import Container
+from policy.intake.command_line import Container
 from policy.intake.manifests import images, is_manifest, read_manifest
 from policy.intake.manifests.compose import split
 from policy.intake.manifests.reading import MAX_CONTAINERS, MAX_COPIED, MAX_DOCUMENTS
-from policy.source import read_yaml
+from policy.parser.yamltree import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

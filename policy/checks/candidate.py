@@ -1,0 +1,181 @@
+"""Candidate rules: laid over the loaded ones and tried in a process of their own, which can be stopped.
+
+Owns the laying over and the process's bounds. A definition that the
+engine chokes on, a condition that eats memory or time, a crash in C: all of it ends with the process,
+and the loaded rules never see it. ``python -m policy.checks.candidate`` is that process: a job on standard
+input, an answer on standard output.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from datetime import date  # noqa: TC003  # msgspec reads the annotations
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from policy.checks.comparison import Affected, Comparison, ComparisonOfAll, RuleFault, Tried, compare
+from policy.decision.decision import Decision
+from policy.decision.decision import encode as encode_decision
+from policy.errors import Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
+from policy.parser.fields import NAME
+from policy.parser.yamltree import read_yaml
+from policy.policy import Policy
+from policy.request.request import read_request
+from policy.rules.catalogue import load
+from policy.rules.effects import Layer, effects_of
+from policy.rules.loader import Sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MEMORY: Final = 1 << 30
+MAX_RULES: Final = 100
+COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
+
+
+class Job(Struct, frozen=True):
+    """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request.
+
+    With ``for_all`` the changes are asked of all deployments that there can be, not of the request's alone. Where
+    ``current`` is there, the decision by the loaded rules, the process compares too, with ``as_text`` for a terminal.
+    """
+
+    base: dict[str, str]
+    rules: list[str]
+    remove: list[str]
+    request: Any
+    default_release: str
+    today: date
+    seconds: int
+    for_all: bool = False
+    current: Decision | None = None
+    as_text: bool = False
+
+
+read_job = msgspec.json.Decoder(Job).decode
+encode = msgspec.json.encode
+
+
+def with_models(document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]) -> dict[str, Any]:
+    """A request with a deployment that brings the models that were found for it elsewhere, because a job looks nowhere."""
+    deployment = document["deployment"]
+    configs = {name: config for name, (config, _) in found.items()}
+    files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
+    brought = {"model_configs": configs | (deployment.get("model_configs") or {}), "files": files | (deployment.get("files") or {})}
+    return {**document, "deployment": {**deployment, **brought}}
+
+
+def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The texts with candidates in place of the rules of the same id and others taken away, and the ids touched.
+
+    A candidate with a new id goes to the house layer, or to upstream's where only that has its effect.
+
+    Raises:
+        RulesInvalid: a candidate's text is no YAML, has no id, or has another's.
+        RequestInvalid: an id to remove is not there.
+    """
+    texts = dict(base)
+    by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base if "/" in path}
+    ids: list[str] = []
+    given: dict[str, str] = {}
+    faults: list[Fault] = []
+    misfits: list[Misfit] = []
+    for place, name in enumerate(remove):
+        if name in by_id:
+            texts.pop(by_id[name], None)
+            ids.append(name)
+        else:
+            misfits.append(Misfit(f"/remove/{place}", f"no rule is called {quoted(name)}{nearest(name, by_id)}"))
+    for number, text in enumerate(rules):
+        path = f"rules[{number}]"
+        try:
+            node = read_yaml(text, path)
+        except RulesInvalid as error:
+            faults.extend(error.faults)
+            continue
+        document = node.plain()
+        rule_id = document.get("id") if isinstance(document, dict) else None
+        if not isinstance(rule_id, str) or not NAME.fullmatch(rule_id):
+            faults.append(Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it"))
+            continue
+        if rule_id in given:
+            faults.append(Fault(path, node.line, node.column, f"the rule {quoted(rule_id)} is {given[rule_id]} as well; give each rule once"))
+            continue
+        given[rule_id] = path
+        ids.append(rule_id)
+        texts[by_id.get(rule_id) or f"{_layer(document)}/{rule_id}.yaml"] = text
+    if misfits:
+        raise RequestInvalid(misfits)
+    if faults:
+        raise RulesInvalid(faults)
+    return texts, ids
+
+
+def _layer(document: dict[str, Any]) -> Layer:
+    effect = document.get("effect")
+    return Layer.UPSTREAM if effect in effects_of(Layer.UPSTREAM) and effect not in effects_of(Layer.HOUSE) else Layer.HOUSE
+
+
+def attempt(job: Job) -> Tried:
+    """The decision under the candidate rules, or what keeps it from being made."""
+    try:
+        texts, ids = laid_over(job.base, job.rules, job.remove)
+        policy = Policy(load(Sources(texts)), job.default_release)
+        decision = policy.decide(read_request(job.request, policy.releases), job.today)
+        affected = _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None
+        tried = Tried(decision, affected=affected, rules=ids)
+        return tried if job.current is None else Tried(answer=_answer(compare(job.current, tried), as_text=job.as_text))
+    except RulesInvalid as error:
+        return Tried(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
+    except RequestInvalid as error:
+        return Tried(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
+    except PolicyError as error:
+        return Tried(failed=str(error))
+
+
+def _affected(loaded: Policy, candidate: Policy) -> list[Affected]:
+    from policy.proof.documents import change_document  # noqa: PLC0415  # as above
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom asked
+
+    found = [{"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects]
+    return msgspec.convert(found, list[Affected])
+
+
+def _answer(found: Comparison | ComparisonOfAll, *, as_text: bool) -> str:
+    if not as_text:
+        return encode_decision(found).decode()
+    from policy.checks import report  # noqa: PLC0415  # a tenth of a second to import, for terminals only
+    from policy.render import as_text as on_lines  # noqa: PLC0415  # as above
+
+    return on_lines(report.comparison(found) if isinstance(found, Comparison) else report.comparison_of_all(found))
+
+
+def too_slow(seconds: float) -> str:
+    """What is said of rules that took more than ``seconds``."""
+    return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
+
+
+def stopped(code: int, seconds: float) -> str:
+    """Why a process with ``seconds`` to its name ended without an answer, by its exit code: a signal's negative number, or an error's."""
+    if code == -signal.SIGXCPU:
+        return too_slow(seconds)
+    if code < 0:
+        return f"the candidate rules broke the engine (signal {-code}); make their conditions simpler"
+    return "the candidate rules took more memory than a dry run may; make their conditions simpler"
+
+
+def main() -> None:
+    """Try the job on standard input within its bounds; what exceeds them ends the process."""
+    job = read_job(sys.stdin.buffer.read())
+    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU tells it from other ends
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout.buffer.write(encode(attempt(job)))
+
+
+if __name__ == "__main__":
+    main()

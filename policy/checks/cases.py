@@ -1,0 +1,229 @@
+"""The cases beside the rules: what each rule must do, run through the engine.
+
+Owns the shape of ``…_test.yaml`` files, their running, and the law that every rule has a hit in each
+range, a near miss and a case just outside its releases. A case *fires* where the rule stands in the
+decision: its condition holds and nothing sets it aside.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+from packaging.version import Version
+
+from policy.errors import Fault, Misfit, RequestInvalid, RulesInvalid, listed, quoted
+from policy.facts.facts import read_facts
+from policy.parser.fields import Reader, note
+from policy.parser.yamltree import read_yaml
+from policy.request.request import Request
+from policy.rules.effects import Layer
+from policy.rules.loader import TEST_SUFFIX
+from policy.rules.releases import series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policy.facts.facts import Facts
+    from policy.parser.yamltree import Node
+    from policy.policy import Policy
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.releases import Releases
+    from policy.rules.rule import Rule
+
+LONG_AGO: Final = date.min
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One claim about a rule: with these facts, in these releases, it fires or does not; ``says`` its words, ``starts`` whether vLLM does."""
+
+    rule: str
+    name: str
+    releases: tuple[str, ...]
+    given: Mapping[str, Any]
+    fires: bool
+    says: str | None
+    starts: bool | None
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A change of a rule that no case can notice, and why: ``change``, in the range ``vllm``, as ``mutation`` words it."""
+
+    item: str
+    vllm: str
+    change: str
+    why: str
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A case in one release; ``found`` says what happened instead where it failed."""
+
+    case: Case
+    release: str
+    found: str | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the claim held."""
+        return self.found is None
+
+
+def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
+    """The cases in the files' texts.
+
+    Raises:
+        RulesInvalid: with every fault, a rule without its cases included.
+    """
+    faults: list[Fault] = []
+    cases: list[Case] = []
+    for path, text in sorted(texts.items()):
+        reader = Reader(path)
+        try:
+            cases.extend(_read_file(read_yaml(text, path), reader, catalogue))
+            found: Iterable[Fault] = reader.faults
+        except RulesInvalid as error:
+            found = error.faults
+        for fault in found:
+            note(faults, fault)
+    if not faults:
+        of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
+        for case in cases:
+            of_rule[case.rule].append(case)
+        faults.extend(fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases))
+    if faults:
+        raise RulesInvalid(faults)
+    return cases
+
+
+def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
+    """The survivors that the files of cases explain; the files are those that ``read_cases`` has read without a fault."""
+    return [survivor for path, text in sorted(texts.items()) for survivor in _survivors(read_yaml(text, path), Reader(path))]
+
+
+def _survivors(node: Node, reader: Reader) -> Iterator[Survivor]:
+    """The survivors of a file; one with a fault is left out."""
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
+    for item in reader.items(fields.get("survivors"), "survivors"):
+        parts = reader.fields(item, "survivor", ("vllm", "change", "why"), ("item",))
+        words = [reader.text(parts.get(name)) for name in ("vllm", "change", "why")]
+        name = reader.text(parts.get("item", fields.get("rule")))
+        if name and words[0] and words[1] and words[2]:
+            yield Survivor(name, words[0], words[1], words[2], reader.path, item.line)
+
+
+def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Case]:
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
+    list(_survivors(node, reader))
+    name = reader.text(fields.get("rule"))
+    rule = catalogue.rule(name) if name else None
+    if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
+        reader.fault(fields["rule"], f"the cases of {quoted(name)} stand in `{name}{TEST_SUFFIX}`")
+    elif name and rule is None:
+        reader.fault(fields["rule"], f"no rule is called {quoted(name)}")
+    for item in reader.items(fields.get("cases"), "cases"):
+        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("says", "starts"))
+        title, says = reader.text(parts.get("name")), reader.text(parts.get("says"))
+        releases = tuple(dict.fromkeys(reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)))
+        fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
+        given = _read_given(parts.get("given"), releases, reader)
+        if title and releases and fires is not None and given is not None and rule is not None:
+            yield Case(rule.id, title, releases, given, fires, says, starts, reader.path, item.line)
+
+
+def _read_boolean(node: Node | None, reader: Reader) -> bool | None:
+    if node is None:
+        return None
+    if isinstance(node.value, bool):
+        return node.value
+    reader.fault(node, f"{quoted(node.plain())} is neither `true` nor `false`")
+    return None
+
+
+def _read_given(node: Node | None, releases: Iterable[str], reader: Reader) -> dict[str, Any] | None:
+    if node is None or not isinstance(node.value, dict):
+        if node is not None:
+            reader.fault(node, "the facts of a case are a map, nested as in a request")
+        return None
+    given: dict[str, Any] = node.plain()
+    faults: list[Misfit] = []
+    for release in releases:
+        read_facts(given, series(release), "", faults)
+    for fault in dict.fromkeys(faults):
+        place = node
+        for key in fault.pointer.split("/")[1:]:
+            place = place.value[key.replace("~1", "/").replace("~0", "~")] if isinstance(place.value, dict) else place
+        reader.fault(place, fault.message, key=True)
+    return given
+
+
+def _lacking(rule: Rule, cases: list[Case], releases: Releases) -> Iterator[Fault]:
+    """What the law asks of a rule's cases and is not there."""
+    inside = [release for release in releases.known if rule.range_of(release)]
+    outside = _just_outside(rule, releases)
+
+    def lacks(what: str) -> Fault:
+        return Fault(rule.path, *rule.place, f"the cases of {quoted(rule.id)} have no {what}; add one to `{rule.id}{TEST_SUFFIX}`")
+
+    for part in rule.ranges:
+        if not any(case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases):
+            yield lacks(f"case in `{part.span.text}` that fires")
+    if not any(not case.fires and set(case.releases) & set(inside) for case in cases):
+        yield lacks("near miss, a case inside its releases that does not fire")
+    if outside and not any(not case.fires and set(case.releases) & set(outside) for case in cases):
+        yield lacks(f"case just outside its releases ({listed(outside)}) that does not fire")
+
+
+def _just_outside(rule: Rule, releases: Releases) -> list[str]:
+    inside = [bool(rule.range_of(release)) for release in releases.known]
+    beside = [any(inside[max(0, n - 1) : n + 2]) and not inside[n] for n in range(len(inside))]
+    return [release for release, out in zip(releases.known, beside, strict=True) if out]
+
+
+def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[Result]:
+    """Each case in each of its releases, through the engine."""
+    for case in cases:
+        rule = policy.catalogue.rule(case.rule)
+        assert rule is not None
+        for release in case.releases:
+            faults: list[Misfit] = []
+            facts = read_facts(case.given, series(release), "", faults)
+            if faults:
+                raise RequestInvalid(faults)
+            yield Result(case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM))
+
+
+def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
+    request = Request(facts, release, policy.releases.resolve(release), upstream_only, None, explain=False)
+    decision = policy.decide(request, LONG_AGO)
+    if case.starts is not None and decision.starts is not case.starts:
+        return f"vLLM {'starts' if decision.starts else f'does not start: {decision.startup_errors}'}"
+    reason = next((reason for reason in decision.reasons if reason.rule == case.rule), None)
+    if reason is None:
+        if not case.fires:
+            return None
+        explained = policy.decide(replace(request, explain=True), LONG_AGO)  # costs more than all else, and only a failure needs it
+        traced = next((item for item in explained.trace or [] if item.rule == case.rule), None)
+        failed = (
+            "; ".join(f"`{item.fact}` is {_json(item.actual)}, expected {_json(item.expected)}" for item in traced.failed)
+            if traced
+            else "the rule does not apply to the release"
+        )
+        return f"it does not fire: {failed}"
+    if not case.fires:
+        return "it fires"
+    said = reason.feature if reason.feature is not None else reason.message
+    return f"it says {quoted(said)}, expected {quoted(case.says)}" if case.says not in {None, said} else None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

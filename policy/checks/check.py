@@ -1,0 +1,163 @@
+"""Whether rules may be loaded: all that `rules check` and `rules test` ask of them, in a process of its own.
+
+Owns the check, which `rules check` reports, and the process's bounds. Rules that pass both commands are loaded, unless they lack
+the release that the service has for its default, or take more time or memory than the process may. ``python -m policy.checks.check``
+is that process: sources on standard input, faults on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from policy.checks.cases import read_cases, run_cases
+from policy.errors import Fault, PolicyError, RulesInvalid, quoted
+from policy.policy import Policy
+from policy.rules.catalogue import load, unused_conditions
+from policy.rules.loader import Sources
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from policy.checks.cases import Case
+    from policy.rules.catalogue import Catalogue
+
+COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
+MEMORY: Final = 2 << 30
+PROMPT: Final = 2.0
+"""Seconds of a processor, several times what usual rules need, in which a check competes with those who answer: on a busy machine it would starve."""
+NICE: Final = 10
+"""How much less it asks for after that."""
+encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of a check: every fault, and what the rules are as far as they could be read; ``policy`` where they can decide and have cases."""
+
+    faults: tuple[Fault, ...]
+    catalogue: Catalogue | None = None
+    cases: tuple[Case, ...] = ()
+    policy: Policy | None = None
+
+
+def check(sources: Sources, default_release: str | None = None) -> Checked:
+    """Everything that can be wrong with rules but for cases that fail; a fault of no file has no path."""
+    try:
+        catalogue = load(sources)
+    except RulesInvalid as error:
+        return Checked(error.faults)
+    faults = tuple(unused_conditions(catalogue))
+    try:
+        cases = tuple(read_cases(sources.cases, catalogue))
+        return Checked(faults, catalogue, cases, Policy(catalogue, default_release))
+    except RulesInvalid as error:
+        return Checked((*faults, *error.faults), catalogue)
+    except PolicyError as error:
+        return Checked((*faults, Fault("", 1, 1, str(error))), catalogue)
+
+
+def faults_of(sources: Sources, default_release: str | None) -> list[str]:
+    """What keeps the rules from being loaded, a line each; nothing where they may be: where both ``rules check`` and ``rules test`` pass."""
+    found = check(sources, default_release)
+    faults = list(found.faults)
+    if found.policy is not None:
+        faults += [
+            Fault(result.case.path, result.case.line, 1, f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}")
+            for result in run_cases(found.cases, found.policy)
+            if not result.passed
+        ]
+    return [str(fault) if fault.path else fault.message for fault in faults]
+
+
+class Unfinished(PolicyError):
+    """The check did not come to its end."""
+
+
+class Checker:
+    """Checks rules, each in a process that ends with the check; while the block lasts the next one is there already, started and waiting."""
+
+    def __init__(self) -> None:
+        self._next: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+
+    def __enter__(self) -> Self:
+        self._is_ready = True
+        self._start_next()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_ready = False
+        if self._next is not None:
+            _end(self._next)
+            self._next = None
+
+    def faults_of(self, sources: Sources, default_release: str | None, seconds: float) -> list[str]:
+        """What keeps the rules from being loaded, a line each, from a process that ends after ``seconds``.
+
+        Raises:
+            Unfinished: it was ended, or something broke it.
+        """
+        job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
+        process, self._next = self._next, None
+        try:
+            if process is not None and process.poll() is not None:
+                _end(process)
+                process = None
+            process = process or _started()
+            answer, said = process.communicate(job, seconds)
+        except subprocess.TimeoutExpired as error:
+            raise Unfinished(f"checking the rules took more than {seconds:g} s") from error
+        except OSError as error:
+            raise Unfinished(f"the rules could not be checked: {error}") from error
+        finally:
+            if process is not None:
+                _end(process)
+            self._start_next()
+        if process.returncode:
+            why = said.decode(errors="replace").strip().splitlines()[-1:]
+            raise Unfinished(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}")
+        found: list[str] = msgspec.json.decode(answer)
+        return found
+
+    def _start_next(self) -> None:
+        if self._is_ready:
+            with suppress(OSError):  # the check itself will say why
+                self._next = _started()
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603  # our own module, by our own interpreter
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The process is gone, and its pipes are closed."""
+    process.kill()
+    with suppress(BrokenPipeError), process:  # which closes them, and waits
+        pass
+
+
+def main() -> None:
+    """Answer the job on standard input within its bounds."""
+    signal.signal(signal.SIGPROF, lambda *_: os.nice(NICE))
+    signal.setitimer(signal.ITIMER_PROF, PROMPT)
+    job = sys.stdin.buffer.read()
+    if not job:  # the service ended, and asks for nothing
+        return
+    rules, cases, default_release, seconds = msgspec.json.decode(job, type=tuple[dict[str, str], dict[str, str], str | None, int])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout.buffer.write(encode(faults_of(Sources(rules, cases), default_release)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Each condition, bound and list member of each rule, removed or shifted in turn: what of that the cases beside the rules notice.
+
+Owns the mutants and their trial. A mutant that breaks no case is a survivor: what it changes is not tested, or changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import Version
+
+from policy.checks.cases import run_cases
+from policy.parser.fields import Span
+from policy.policy import Policy
+from policy.rules.catalogue import Catalogue, ReleaseRule, precedence
+from policy.rules.conditions import Both, Condition, Either, Leaf, Use, resolve, uses
+from policy.rules.releases import Releases
+from policy.rules.rule import Named, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from policy.checks.cases import Case, Survivor
+    from policy.rules.effects import Effect
+    from policy.rules.rule import Range
+
+CONDITIONS: Final = ("when", "lifted_at_start")
+SCOPES: Final = ("needs", "yields_to", "decided_by")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule, or a named condition, with one thing changed: ``change`` says what, in ``range``."""
+
+    item: Rule | Named
+    range: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How many mutants there are, and those that no case noticed.
+
+    ``explained`` are survivors that the cases explain, ``outdated`` explanations of what is noticed, or is no mutant.
+    """
+
+    mutants: int
+    survivors: tuple[Mutant, ...]
+    explained: tuple[Survivor, ...]
+    outdated: tuple[Survivor, ...]
+
+
+def mutate(catalogue: Catalogue, cases: Sequence[Case], known: Sequence[Survivor] = (), tell: Callable[[str], None] = lambda _: None) -> Trial:
+    """Tries every mutant of a checked catalogue against the cases of the rules that it changes; ``known`` are explained survivors."""
+    by_rule: dict[str, list[Case]] = {}
+    for case in cases:
+        by_rule.setdefault(case.rule, []).append(case)
+    total = 0
+    survivors = []
+    items: list[Rule | Named] = [*catalogue.in_order(), *catalogue.conditions.values()]
+    for item in items:
+        tell(item.id)
+        for mutant in mutants(item, catalogue.releases):
+            total += 1
+            if not _is_noticed(mutant, catalogue, by_rule):
+                survivors.append(mutant)
+    told = {(survivor.item, survivor.vllm, survivor.change): survivor for survivor in known}
+    explained = {key: mutant for mutant in survivors if (key := (mutant.item.id, mutant.range, mutant.change)) in told}
+    return Trial(
+        total,
+        tuple(mutant for mutant in survivors if mutant not in explained.values()),
+        tuple(survivor for key, survivor in told.items() if key in explained),
+        tuple(survivor for key, survivor in told.items() if key not in explained),
+    )
+
+
+def mutants(item: Rule | Named, releases: Releases) -> Iterator[Mutant]:
+    """Every mutant of a rule or a named condition."""
+    if isinstance(item, Named):
+        for place, (span, condition) in enumerate(item.ranges):
+            for changed, change in _conditions(condition):
+                ranges = [*item.ranges[:place], *([(span, changed)] if changed else []), *item.ranges[place + 1 :]]
+                yield Mutant(replace(item, ranges=tuple(ranges)), span.text, change)
+        return
+    for place, part in enumerate(item.ranges):
+        for other, change in _parts(part, item.effect, releases, [each.span for each in item.ranges]):
+            yield Mutant(replace(item, ranges=(*item.ranges[:place], other, *item.ranges[place + 1 :])), part.span.text, change)
+
+
+def _parts(part: Range, effect: Effect, releases: Releases, spans: Sequence[Span]) -> Iterator[tuple[Range, str]]:
+    """A range of a rule with one thing changed."""
+    for name in CONDITIONS:
+        condition = getattr(part, name)
+        for changed, change in _conditions(condition) if condition is not None else ():
+            yield _with(part, name, changed), f"{name}: {change}"
+    for name in SCOPES:
+        words = getattr(part, name)
+        for word in words:
+            yield _with(part, name, tuple(other for other in words if other != word)), f"{name}: without `{word}`"
+    if part.runner is not None and not effect.name.startswith("refuse"):
+        yield replace(part, runner=None), f"runner: without `{part.runner}`"
+    yield from _bounds(part, releases, spans)
+
+
+def _with(part: Range, name: str, value: Any) -> Range:
+    return replace(part, **{name: value})
+
+
+def _bounds(part: Range, releases: Releases, spans: Sequence[Span]) -> Iterator[tuple[Range, str]]:
+    """A range that begins or ends a known release earlier or later; what another range holds it leaves alone."""
+    known = [Version(release) for release in releases.known]
+    held = [version for version in known if part.span.holds(version)]
+    before, after = (known.index(held[0]) - 1, known.index(held[-1]) + 1)
+    for place in (before, after):
+        if 0 <= place < len(known) and not any(span.holds(known[place]) for span in spans):
+            yield _spanning(part, [*held, known[place]]), f"vllm: {known[place]} as well"
+    if len(held) > 1:
+        yield _spanning(part, held[1:]), f"vllm: without {held[0]}"
+        yield _spanning(part, held[:-1]), f"vllm: without {held[-1]}"
+
+
+def _spanning(part: Range, held: Sequence[Version]) -> Range:
+    """The range with the span from the first of these releases to the last; a span's end is not in it, and no release lies below a post-release of the last."""
+    first, last = min(held), max(held)
+    return replace(part, span=Span(part.span.text, first, Version(f"{last}.post0")))
+
+
+def _conditions(condition: Condition) -> Iterator[tuple[Condition | None, str]]:
+    """A condition with one thing changed; ``None`` where nothing of it is left."""
+    match condition:
+        case Both(parts) | Either(parts):
+            for place, part in enumerate(parts):
+                for changed, change in _conditions(part):
+                    rest = (*parts[:place], *([] if changed is None else [changed]), *parts[place + 1 :])
+                    yield (rest[0] if len(rest) == 1 else type(condition)(rest)), change
+        case Use(name):
+            yield None, f"without `uses: {name}`"
+        case Leaf():
+            yield None, f"without `{condition.fact}: {_written(condition)}`"
+            yield from _operands(condition)
+
+
+def _operands(leaf: Leaf) -> Iterator[tuple[Leaf, str]]:
+    match leaf.operand:
+        case tuple(texts) if len(texts) > 1:
+            for text in texts:
+                yield replace(leaf, operand=tuple(other for other in texts if other != text)), f"`{leaf.fact}` without `{text}`"
+        case int(number) if not isinstance(number, bool):
+            for other in (number - 1, number + 1):
+                yield replace(leaf, operand=other), f"`{leaf.fact}: {_written(leaf)}` with {other}"
+
+
+def _written(leaf: Leaf) -> str:
+    return str(leaf.expected)
+
+
+def _is_noticed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequence[Case]]) -> bool:
+    item = mutant.item
+    rules = [rule for rule in catalogue.rules if rule.id == item.id] or [rule for rule in catalogue.rules if _asks_for(rule, item.id)]
+    tried: dict[str, Policy | None] = {}
+    for case in (case for rule in rules for case in cases.get(rule.id, ())):
+        for release in case.releases:
+            if release not in tried:
+                try:
+                    tried[release] = _policy(mutant, catalogue, release)
+                except KeyError:  # a named condition says nothing for the release, so the rules would not load
+                    return True
+            policy = tried[release]
+            if policy is not None and not all(result.passed for result in run_cases([replace(case, releases=(release,))], policy)):
+                return True
+    return False
+
+
+def _asks_for(rule: Rule, name: str) -> bool:
+    return any(use.name == name for part in rule.ranges for condition in (part.when, part.lifted_at_start) if condition for use in uses(condition))
+
+
+def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:
+    """The mutant's rules for one release; nothing where they are the same as without it."""
+    version = Version(release)
+    changed = mutant.item
+    items = [changed if isinstance(changed, Named) and named.id == changed.id else named for named in catalogue.conditions.values()]
+    named = {item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in items}
+    rules = [changed if isinstance(changed, Rule) and rule.id == changed.id else rule for rule in catalogue.rules]
+    found = tuple(sorted(_release_rules(rules, named, version), key=precedence))
+    if found == catalogue.rules_of(release):
+        return None
+    return Policy(Catalogue(Releases((release,), release), tuple(rules), {}, catalogue.revision, {release: found}))
+
+
+def _release_rules(rules: Iterable[Rule], named: Mapping[str, Condition | None], version: Version) -> Iterator[ReleaseRule]:
+    known = {name: body for name, body in named.items() if body is not None}
+    for rule in rules:
+        part = next((part for part in rule.ranges if part.span.holds(version)), None)
+        if part is not None:
+            when, lifted = (None if condition is None else resolve(condition, known) for condition in (part.when, part.lifted_at_start))
+            yield ReleaseRule(rule, part, when, lifted)

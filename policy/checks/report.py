@@ -1,0 +1,51 @@
+"""Comparisons of decisions, and the results of cases, as tables for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from policy.render import GOOD, compact, decision, plainly, runner_name, start_text, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from policy.checks.cases import Result
+    from policy.checks.comparison import Comparison, ComparisonOfAll
+
+
+def comparison(answer: Comparison) -> RenderableType:
+    """A dry run with candidate rules: what changes, then the candidate's decision."""
+    if not answer.changes:
+        head: RenderableType = Text("the candidate rules change nothing for this deployment", GOOD)
+    else:
+        table = table_of("member", "from", "to", "rules")
+        for change in answer.changes:
+            table.add_row(change.member, Text(compact(change.from_)), Text(compact(change.to)), ", ".join(change.rules))
+        head = table
+    return Group(head, Text(), decision(answer.candidate))
+
+
+def comparison_of_all(answer: ComparisonOfAll) -> RenderableType:
+    """A dry run that asks of all deployments: the classes that change, with the smallest of each, then the candidate's decision."""
+    if not answer.changes:
+        head: RenderableType = Text("the candidate rules change nothing for any deployment: proved", GOOD)
+    else:
+        table = table_of("releases", "rule", "from", "to", "smallest deployment")
+        for change in answer.changes:
+            stands = (f"{runner_name(stand.runner)}, {start_text(stand.starts)}" for stand in (change.from_, change.to))
+            table.add_row(", ".join(change.releases), change.rule, *stands, plainly(compact(change.facts)))
+        head = table
+    return Group(head, Text(), decision(answer.candidate))
+
+
+def results(found: Iterable[Result]) -> RenderableType:
+    """The cases that failed, with what happened instead."""
+    table = table_of("case", "vllm", "what happened")
+    for result in found:
+        table.add_row(Text(f"{result.case.path}:{result.case.line}\n{result.case.name}"), result.release, Text(result.found or ""))
+    return table

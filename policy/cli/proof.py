@@ -1,0 +1,177 @@
+"""The commands that prove: what holds of the rules, and what an edit of them means.
+
+Owns their options, and how names and files become rules and fleets; ``proof.report`` has what they print.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from policy.cli import proof_report as report
+from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, loaded, parsed, read_text
+from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
+from policy.parser.jsontext import NotJson, read_json
+from policy.policy import Policy
+from policy.proof import documents
+from policy.render import as_text
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, read_asked
+from policy.rules.catalogue import load
+from policy.rules.loader import default_folder, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policy.proof.edit import Counted
+    from policy.request.request import Request
+    from policy.rules.releases import Releases
+
+
+class ProofFormat(StrEnum):
+    """How a proof is reported."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+class EditFormat(StrEnum):
+    """How an edit is reported."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    GITHUB = "github"
+
+
+def prove(
+    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    rules: RulesOption = None,
+    form: Annotated[ProofFormat, typer.Option("--format", help="For people, programs, or GitHub's annotations.")] = ProofFormat.TEXT,
+) -> None:
+    """Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.
+
+    Of neighbours that differ, one smallest deployment is shown for each difference, decided by the engine as well.
+    """
+    from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import, and other commands do not need it
+
+    place = folder or rules or default_folder()
+    _, policy = loaded(place, None)
+    with _proving("proving") as tell:
+        proof = proof_of(policy, tell)
+    faults = RulesInvalid(proof.faults).under(place).faults
+    match form:
+        case ProofFormat.TEXT:
+            for fault in faults:
+                err.print(str(fault), markup=False)
+            typer.echo(as_text(report.steps(proof)), nl=False)
+            typer.echo(f"{len(policy.catalogue.rules)} rules, {len(policy.releases.known)} releases: {report.verdict(faults)}")
+        case ProofFormat.JSON:
+            typer.echo(json.dumps(documents.proof_document(proof, faults), ensure_ascii=False))
+        case ProofFormat.GITHUB:
+            for fault in faults:
+                typer.echo(annotation("error", fault))
+    raise typer.Exit(FOUND if faults else 0)
+
+
+def diff(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="What the rules were: a git revision, or a folder.")],
+    head: Annotated[str | None, typer.Argument(metavar="[HEAD]", help="What they are to be; by default the folder as it is.")] = None,
+    rules: RulesOption = None,
+    form: Annotated[EditFormat, typer.Option("--format", help="For people, programs, a pull request, or GitHub's annotations.")] = EditFormat.TEXT,
+    fleet: Annotated[
+        str | None, typer.Option("--fleet", metavar="FILE", help="Deployments (requests, JSON lines, manifests) to count; `-` reads them.")
+    ] = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.
+
+    That no deployment is affected is a proof. Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
+    """
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and other commands do not need it
+
+    place = rules or default_folder()
+    before, after = _policy(base, place), _policy(head, place)
+    with _proving("comparing") as tell:
+        edit = edit_of(before, after, tell)
+    counted = _counted(fleet, before, after) if fleet else None
+    match form:
+        case EditFormat.TEXT:
+            typer.echo(as_text(report.edit(edit, counted)), nl=False)
+        case EditFormat.JSON:
+            typer.echo(json.dumps(documents.edit_document(edit, counted), ensure_ascii=False))
+        case EditFormat.MARKDOWN:
+            typer.echo("\n".join(report.markdown(edit, counted)))
+        case EditFormat.GITHUB:
+            for line in report.notices(edit, place, after.catalogue, before.catalogue):
+                typer.echo(line)
+    raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
+
+
+@contextmanager
+def _proving(doing: str) -> Iterator[Callable[[str], None]]:
+    """What is being done, told on a terminal; the command ends where the solver and the engine disagree."""
+    from policy.proof.difference import Unproved  # noqa: PLC0415  # as above
+
+    try:
+        with err.status(doing) as status:
+            yield lambda what: status.update(f"{doing} {what}")
+    except Unproved as error:
+        fail(FOUND, str(error))
+
+
+def _policy(name: str | None, place: Path) -> Policy:
+    """The rules that a name calls; the command ends where they cannot be had or are no rules."""
+    from policy.rules.git import NoRevision, read_revision  # noqa: PLC0415  # git is of no use to other commands
+
+    try:
+        return Policy(load(read_folder(place) if name is None else read_revision(name, place)))
+    except NoRevision as error:
+        fail(USAGE, str(error))
+    except RulesInvalid as error:
+        fail(INVALID, f"the rules of {name or place}:", str(error))
+    except EngineFailed as error:
+        fail(INVALID, f"the rules of {name or place}: {error}")
+
+
+def _counted(file: str, before: Policy, after: Policy) -> Counted:
+    from policy.proof.edit import count  # noqa: PLC0415  # as above
+
+    pairs = [pair for number, document in enumerate(_fleet(file), 1) for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)]
+    return count(pairs, before, after, datetime.now(UTC).date())
+
+
+def _pairs(document: Any, name: str, before: Releases, after: Releases) -> Iterator[tuple[str, Request | None, Request | None]]:
+    """The deployments of a document as both sides read them."""
+    sides = _requests(document, name, before), _requests(document, name, after)
+    for each in dict.fromkeys([*sides[0], *sides[1]]) or [name]:
+        yield each, sides[0].get(each), sides[1].get(each)
+
+
+def _fleet(file: str) -> list[Any]:
+    """The documents of a file: a JSON value a line, or a list, or one document or manifest."""
+    text = read_text(file)
+    lines = [line for line in text.splitlines() if line.strip()]
+    try:
+        return [read_json(line.encode()) for line in lines]
+    except NotJson:
+        document = parsed(text, file)
+        return document if isinstance(document, list) else [document]
+
+
+def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | None]:
+    """By name, the deployments of a document; one that cannot be read has none."""
+    try:
+        asked = read_asked(document, releases)
+        if not isinstance(asked, Manifest):
+            return {asked.request_id or name: asked}
+        return {f"{name} {path}": None if isinstance(request, RequestInvalid) else request for path, request in requests_of(asked, releases)}
+    except RequestInvalid:
+        return {}

@@ -1,0 +1,143 @@
+"""Proofs and edits as people read them: tables, Markdown for a pull request, annotations for GitHub.
+
+Owns their words. Nothing here solves anything, so nothing here imports the solver.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from policy.cli.console import annotation
+from policy.errors import Fault
+from policy.render import BAD, GOOD, QUIET, STRONG, plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from policy.proof.claims import Proof
+    from policy.proof.difference import Answer, Change
+    from policy.proof.edit import Counted, Edit
+    from policy.rules.catalogue import Catalogue
+
+NOBODY = "no deployment is affected: proved"
+
+
+def steps(proof: Proof) -> RenderableType:
+    """The steps from release to release with their differences, and the releases that decide alike."""
+    lines: list[Text] = []
+    for step in proof.steps:
+        if step.changes:
+            lines += [Text(f"{step.before} to {step.after}", STRONG), *(line for change in step.changes for line in _told(change))]
+    lines += [Text(f"{' = '.join(group)}: decide alike, proved", GOOD) for group in proof.alike if len(group) > 1]
+    return Group(*lines)
+
+
+def _told(change: Change) -> list[Text]:
+    """A change in three lines: the rule and what it does, the reasons, the smallest deployment."""
+    return [
+        Text.assemble("  ", (change.rule, STRONG), f": {goes(change)}"),
+        Text(f"    {', '.join(reasons(change)) or 'the same reasons in other words'}", QUIET),
+        Text.assemble("    ", plainly(json.dumps(change.facts, ensure_ascii=False))),
+    ]
+
+
+def verdict(faults: Sequence[Fault]) -> str:
+    """What was proved of the rules, or that it was not."""
+    return f"{len(faults)} claims do not hold" if faults else "each can fire, each matters, everything is decided: proved"
+
+
+def edit(found: Edit, counted: Counted | None) -> RenderableType:
+    """An edit's changes by the releases in which they are the same, and what they come to."""
+    lines: list[Text] = []
+    for effect in found.effects:
+        lines += [Text(spans(effect.releases, found), STRONG), *_told(effect.change)]
+    return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, counted)))
+
+
+def summary(found: Edit, counted: Counted | None) -> Iterator[str]:
+    """What an edit comes to, in sentences."""
+    if not found.effects:
+        yield NOBODY
+    else:
+        rules = dict.fromkeys(effect.change.rule for effect in found.effects)
+        affected = [release for release in found.compared if any(release in effect.releases for effect in found.effects)]
+        yield f"{len(found.effects)} classes of deployments are affected, by {', '.join(rules)}, in {len(affected)} of {len(found.compared)} releases"
+    for release in found.gone:
+        yield f"{release} is no longer known"
+    for release, before in found.compared.items():
+        if release != before:
+            yield f"{release} is new, and compared with {before}"
+    if counted is not None:
+        yield (
+            f"of {counted.deployments} deployments {counted.changed} change, {counted.runner} of them their runner, {counted.starts} whether they start; "
+            f"{counted.undecided} could not be decided"
+        )
+        if counted.first:
+            yield f"the first of them: {', '.join(counted.first)}"
+
+
+def spans(releases: Sequence[str], found: Edit) -> str:
+    """Releases as ranges of what is known: ``0.22.0 to 0.24.0, 0.26.0``."""
+    known = list(found.compared)
+    runs: list[list[str]] = []
+    for release in releases:
+        if runs and known.index(release) == known.index(runs[-1][-1]) + 1:
+            runs[-1].append(release)
+        else:
+            runs.append([release])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+def goes(change: Change) -> str:
+    """What becomes of a deployment: ``V1 becomes V2``, or ``V1 stays, for other reasons``."""
+    before, after = stand(change.before), stand(change.after)
+    return f"{before} becomes {after}" if before != after else f"{before} stays, for other reasons"
+
+
+def stand(answer: Answer) -> str:
+    """The runner, and what is wrong with it: ``V2``, ``V1, does not start``, ``no runner``."""
+    if answer.runner is None:
+        return "no runner"
+    return answer.runner.upper() if answer.starts else f"{answer.runner.upper()}, does not start"
+
+
+def reasons(change: Change) -> list[str]:
+    """The rules whose words go and come: ``- rule (effect)``, ``+ rule (effect)``."""
+    gone = [f"- {rule} ({effect})" for rule, effect in change.before.said if (rule, effect) not in change.after.said]
+    return gone + [f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said]
+
+
+def markdown(found: Edit, counted: Counted | None) -> Iterator[str]:
+    """An edit as a pull request shows it, a line each."""
+    yield "## What this edit of the rules means"
+    yield ""
+    for line in summary(found, counted):
+        yield f"- {line}"
+    if found.effects:
+        yield ""
+        yield "| vLLM | rule | what it does | reasons | smallest deployment |"
+        yield "|---|---|---|---|---|"
+    for effect in found.effects:
+        change = effect.change
+        cells = (spans(effect.releases, found), f"`{change.rule}`", goes(change), "<br>".join(reasons(change)))
+        facts = json.dumps(change.facts, ensure_ascii=False).replace("|", "\\|")
+        yield f"| {' | '.join(cells)} | `{facts}` |"
+
+
+def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> Iterator[str]:
+    """A notice at each responsible rule, where it stands now, or else where it stood."""
+    for effect in found.effects:
+        change = effect.change
+        rule = after.rule(change.rule) or before.rule(change.rule)
+        if rule is not None:
+            said = f"{spans(effect.releases, found)}: {goes(change)} for {json.dumps(change.facts, ensure_ascii=False)}"
+            yield annotation("notice", Fault(str(place / rule.path), *rule.place, said))
+    if not found.changes_something:
+        yield f"::notice::{NOBODY}"

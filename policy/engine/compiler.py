@@ -1,0 +1,291 @@
+"""Rules of one release → a durable_rules definition.
+
+Owns every trap of the engine's language (durable_rules 2.0.28): which keys its fact has, what each rule
+asks of them, and that negation is compiled away. ``encoder`` writes the fact. Pure: nothing here runs the
+engine.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import dataclass, field
+from operator import eq, ge, lt, ne
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.engine.fact_encoder import (
+    FALSE,
+    FIRST_CODE,
+    MALFORMED,
+    NULL,
+    OTHER,
+    TRUE,
+    UNSET,
+    Column,
+    Encoder,
+    Known,
+    Numbers,
+    Question,
+    Section,
+    Table,
+    Variable,
+)
+from policy.errors import EngineFailed
+from policy.facts.facts import Facts, defaults
+from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, Kind, ancestors
+from policy.rules.conditions import Both, Condition, Either, Leaf, Use, holds, leaves, ways
+from policy.rules.operators import Test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policy.rules.catalogue import ReleaseRule
+
+GROUP: Final = 32  # 64 ways to match at one level of the network make the engine fail
+ALONE: Final = 56  # so many ways are no 64, and go without a level of groups
+MAX_GROUPS: Final = 32
+MAX_KEYS: Final = 200  # a fact of more than 255 members is refused, and the engine adds some of its own
+WIDTH: Final = 4  # of an action's name, so that it is found without looking for its end
+SENTINEL: Final = "z" * WIDTH
+LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
+COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
+RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What the engine is given: the ruleset's JSON text, and what each action's name stands for.
+
+    ``numbers`` maps an action to the rule's place in the release's list; the complement (``~place``)
+    stands for "what lifts this rule at start holds". ``always`` are the places of rules without a
+    condition, which are none of the engine's business.
+    """
+
+    ruleset: str
+    encoder: Encoder
+    numbers: Mapping[str, int]
+    always: tuple[int, ...]
+    canary: str
+
+
+def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Definition:
+    """The definition of a release's rules, given in the order in which they are to be listed.
+
+    Raises:
+        EngineFailed: there are more rules than the engine can hold, or two keys that it would mix up.
+    """
+    keys = _Keys(rules)
+    asked = [
+        (number, condition) for place, item in enumerate(rules) for number, condition in ((place, item.when), (~place, item.lifted)) if condition is not None
+    ]
+    group_of = _groups([ways(condition) for _, condition in asked])
+    groups = max(group_of, default=-1) + 1
+    if groups > MAX_GROUPS:
+        raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
+    if len(keys.columns) > MAX_KEYS:
+        raise EngineFailed(f"{len(keys.columns)} different questions are more than the {MAX_KEYS} that the rules of one release can ask")
+    check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
+    definition: dict[str, Any] = {}
+    numbers = {}
+    for n, (number, condition) in enumerate(asked):
+        action = f"{n:0{WIDTH}}"
+        numbers[action] = number
+        atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
+        definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}]}
+    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
+    _leave_out(definition, keys)
+    encoder = keys.encoder(groups)
+    return Definition(
+        ruleset=json.dumps(definition),
+        encoder=encoder,
+        numbers=numbers,
+        always=tuple(place for place, item in enumerate(rules) if item.when is None),
+        canary=encoder.encode(Facts(list(defaults(series)))),
+    )
+
+
+def _groups(each: Sequence[int]) -> list[int]:
+    """The group of each condition, by the ways in which it can come true; ``-1`` where none is needed."""
+    if sum(each) <= ALONE:
+        return [-1] * len(each)
+    groups, group, taken = [], 0, 0
+    for count in each:
+        if taken + count > GROUP:
+            group, taken = group + 1, 0
+        taken += count
+        groups.append(group)
+    return groups
+
+
+def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
+    """Let a key be missing wherever no atom on it holds for the value.
+
+    A missing key makes every atom on it false, which is why facts have to be total; where they are all
+    false anyway, the engine is spared the key. Most values of most deployments are such.
+    """
+    tests: dict[str, list[tuple[Callable[[int, int], bool], int]]] = {}
+
+    def collect(atom: Mapping[str, Any]) -> None:
+        for word, rest in atom.items():
+            if isinstance(rest, list):
+                for part in rest:
+                    collect(part)
+            elif isinstance(rest, dict):
+                for key, operand in rest.items():
+                    tests.setdefault(key, []).append((COMPARISONS[word], operand))
+            else:
+                tests.setdefault(word, []).append((eq, rest))
+
+    for rule in definition.values():
+        collect(rule["all"][0]["m"])
+    for column in keys.columns.values():
+        asked = tests.get(column.key, [])
+        column.table.leave_out(lambda code, asked=asked: any(test(code, operand) for test, operand in asked))  # type: ignore[misc]  # the loop's own list
+
+
+def fnv1a(name: str) -> int:
+    """The 32-bit FNV-1a hash by which durable_rules knows a property (``src/rules/json.c``)."""
+    value = 0x811C9DC5
+    for byte in name.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def check_collisions(names: Iterable[str]) -> None:
+    """See that the engine can tell all property names apart.
+
+    Raises:
+        EngineFailed: two names have one hash, so that one would hide the other.
+    """
+    seen: dict[int, str] = {}
+    for name in names:
+        other = seen.setdefault(fnv1a(name), name)
+        if other != name:
+            raise EngineFailed(f"the engine cannot tell the keys {other!r} and {name!r} apart; rename one")
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The engine's keys for what a release's rules read: one a scalar fact, one a question about a list."""
+
+    rules: Sequence[ReleaseRule]
+    columns: dict[Any, Column] = field(default_factory=dict)
+    codes: dict[str, dict[Any, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for item in self.rules:
+            for condition in (item.when, item.lifted):
+                for leaf in leaves(condition) if condition else ():
+                    for name in _guards(leaf):
+                        self.scalar(name)
+                    if _derived(leaf):
+                        self.derived(leaf)
+                    else:
+                        self.scalar(leaf.fact, leaf)
+
+    def scalar(self, name: str, leaf: Leaf | None = None) -> None:
+        fact = FACTS[name]
+        key = self.columns[name].key if name in self.columns else _key(len(self.columns))
+        table: Table
+        match fact.kind:
+            case Kind.CHOICE | Kind.TEXT:
+                codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
+                if leaf is not None:
+                    codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
+                table = Known(key, codes, OTHER)
+            case Kind.VARIABLE:
+                table = Variable(key, {None: UNSET, False: FALSE, True: TRUE, "0": FALSE, "1": TRUE}, MALFORMED)
+            case Kind.INTEGER:
+                table = Numbers(key)
+            case _:
+                table = Known(key, {False: 0, True: 1}, 0)
+        self.columns[name] = Column(key, INDEX[name], table)
+
+    def derived(self, leaf: Leaf) -> None:
+        question = (leaf.fact, leaf.test, leaf.operand)
+        if question not in self.columns:
+            key = _key(len(self.columns))
+            texts = dict.fromkeys((None, *FACTS[leaf.fact].choices), 0) | dict.fromkeys(leaf.operand or (), 1)
+            table = Known(key, texts, 0) if leaf.test is Test.IN else Question(key, leaf)
+            self.columns[question] = Column(key, leaf.index, table)
+
+    def key(self, name: Any) -> str:
+        return self.columns[name].key
+
+    def names(self) -> list[str]:
+        return [column.key for column in self.columns.values()]
+
+    def encoder(self, groups: int) -> Encoder:
+        head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
+        members: dict[str, list[Column]] = {}
+        for column in self.columns.values():
+            members.setdefault(VOCABULARY[column.index].name.partition(".")[0], []).append(column)
+        return Encoder(head, {name: Section(columns) for name, columns in members.items()})
+
+
+def _key(number: int) -> str:
+    """A short name: half of a decision's cost in the engine is the length of the fact's text."""
+    letters = string.ascii_letters
+    return letters[number] if number < len(letters) else f"{letters[number % len(letters)]}{number // len(letters)}"
+
+
+def _guards(leaf: Leaf) -> tuple[str, ...]:
+    """The objects that have to be asked for with a leaf: none where it fails on the default, which is the value where one is absent."""
+    return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
+
+
+def _derived(leaf: Leaf) -> bool:
+    """Whether the leaf is answered here and not by the engine: questions about lists, and membership."""
+    return leaf.test is Test.IN or FACTS[leaf.fact].kind in {Kind.TEXTS, Kind.LIST}
+
+
+def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
+    """The atoms that must all hold, each once: comparisons first and guards last.
+
+    Guards nearly always hold, and the engine goes a level deeper for each atom that does.
+    """
+    parts = _flat(condition)
+    atoms = [atom for part in parts for atom in ([_alternatives(part, keys)] if isinstance(part, Either) else _comparison(part, keys))]
+    guards = [{keys.key(name): 1} for part in parts if isinstance(part, Leaf) for name in reversed(_guards(part))]
+    distinct: list[dict[str, Any]] = []
+    distinct.extend(atom for atom in (*atoms, *guards) if atom not in distinct)
+    return distinct
+
+
+def _flat(condition: Condition) -> list[Leaf | Either]:
+    """The parts of a condition that must all hold."""
+    if isinstance(condition, Both):
+        return [part for inner in condition.parts for part in _flat(inner)]
+    assert not isinstance(condition, Use)  # INVARIANT: the catalogue has put every named condition in its place
+    return [condition]
+
+
+def _alternatives(condition: Either, keys: _Keys) -> dict[str, Any]:
+    branches = []
+    for part in condition.parts:
+        atoms = _conjunction(part, keys)
+        branches.append(atoms[0] if len(atoms) == 1 else {"$and": atoms})
+    return branches[0] if len(branches) == 1 else {"$or": branches}
+
+
+def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
+    if _derived(leaf):
+        return [{keys.key((leaf.fact, leaf.test, leaf.operand)): 0 if leaf.negated else 1}]
+    key = keys.key(leaf.fact)
+    kind = FACTS[leaf.fact].kind
+    match leaf.test:
+        case Test.AT_LEAST:
+            return [{"$lt" if leaf.negated else "$gte": {key: leaf.operand}}]
+        case Test.PRESENT if kind is Kind.PRESENCE:
+            return [{key: 0 if leaf.negated else 1}]
+        case Test.PRESENT:
+            return [{key: NULL} if leaf.negated else {"$neq": {key: NULL}}]
+        case Test.MALFORMED:
+            code = MALFORMED
+        case _ if kind is Kind.VARIABLE:
+            code = TRUE if leaf.operand else FALSE
+        case _ if kind in {Kind.CHOICE, Kind.TEXT}:
+            code = keys.codes[leaf.fact][leaf.operand]
+        case _:
+            code = int(leaf.operand)
+    return [{"$neq": {key: code}} if leaf.negated else {key: code}]

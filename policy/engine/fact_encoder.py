@@ -1,0 +1,160 @@
+"""Facts → the engine's one fact, as text.
+
+Owns the texts. The engine sees whole numbers only and never a text of a user's: a fact's value becomes a
+code, membership and questions about a list become a 0 or 1 computed here. Which keys there are and what
+is asked of them is ``compile``'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter, call, getitem, itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from policy.engine.cache import remember
+from policy.facts.facts import place_of
+from policy.facts.vocabulary import VOCABULARY, parse_variable
+from policy.rules.operators import Test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policy.facts.facts import Facts
+    from policy.rules.conditions import Leaf
+
+COMMON: Final = 65  # numbers whose texts are made beforehand
+NULL: Final = 0
+OTHER: Final = 1
+FIRST_CODE: Final = 2
+UNSET, FALSE, TRUE, MALFORMED = range(4)
+
+
+class Known(dict[Any, str]):
+    """The texts of known values; what is not among them has one text for all."""
+
+    def __init__(self, key: str, codes: Mapping[Any, int], other: int) -> None:
+        super().__init__({value: f',"{key}":{code}' for value, code in codes.items()})
+        self._key, self._codes, self._other = key, codes, other
+        self._rest = f',"{key}":{other}'
+
+    def __missing__(self, value: Any) -> str:
+        return self._rest
+
+    def leave_out(self, matters: Callable[[int], bool]) -> None:
+        """Say nothing of a value whose code does not matter."""
+        self.update({value: "" for value, code in self._codes.items() if not matters(code)})
+        if not matters(self._other):
+            self._rest = ""
+
+
+class Variable(Known):
+    """The texts of the variable, which may come as it was written or as it was parsed."""
+
+    def __missing__(self, value: Any) -> str:
+        return self[parse_variable(value)] if type(value) is str else self._rest
+
+
+class Numbers(dict[int, str]):
+    """The texts of whole numbers, which are their own code."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__({number: f',"{key}":{number}' for number in range(COMMON)})
+        self._start = f',"{key}":'
+
+    def __missing__(self, value: int) -> str:
+        return f"{self._start}{value}"
+
+    def leave_out(self, matters: Callable[[int], bool]) -> None:
+        """Say nothing of a common number that does not matter."""
+        self.update({number: "" for number in self if not matters(number)})
+
+
+class Question(dict[tuple[Any, ...] | None, str]):
+    """The texts of the answers to a question about a list, 0 or 1; those to none, to nothing in it and to one operand are made beforehand."""
+
+    def __init__(self, key: str, leaf: Leaf) -> None:
+        super().__init__()
+        self._texts = (f',"{key}":0', f',"{key}":1')
+        operand = frozenset(leaf.operand or ())
+        self._answer: Callable[[tuple[Any, ...]], bool]
+        match leaf.test:
+            case Test.HAS_ANY_OF:
+                self._answer = lambda value: not operand.isdisjoint(value)
+            case Test.HAS_OTHER_THAN:
+                self._answer = lambda value: not operand.issuperset(value)
+            case Test.FIRST_IS_IN:
+                self._answer = lambda value: bool(value) and value[0] in operand
+            case Test.PRESENT:
+                self._answer = lambda _: True
+            case _:
+                self._answer = bool
+        self._prepare(operand)
+
+    def _prepare(self, operand: Iterable[Any] = ()) -> None:
+        self.update({value: self.text(value) for value in (*self, (), *((item,) for item in operand))})
+        self[None] = self._texts[False]
+
+    def text(self, value: tuple[Any, ...] | None) -> str:
+        """The text of the answer for a list of any items."""
+        return self._texts[value is not None and self._answer(value)]
+
+    def __missing__(self, value: tuple[Any, ...]) -> str:
+        return self.text(value)
+
+    def leave_out(self, matters: Callable[[int], bool]) -> None:
+        """Say nothing of an answer that does not matter."""
+        no, yes = (text if matters(answer) else "" for answer, text in enumerate(self._texts))
+        self._texts = (no, yes)
+        self._prepare()
+
+
+Table: TypeAlias = Known | Numbers | Question
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A key of the engine's fact and the texts of the fact's values."""
+
+    key: str
+    index: int
+    table: Table
+
+
+class Section(dict[Any, str]):
+    """The texts of what the rules read of one member of ``facts``, by the value or values; those of late are kept.
+
+    ``from_row`` takes what is read from a row, ``from_read`` from what ``usual`` has read of the member.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__()
+        places = list(dict.fromkeys(column.index for column in columns))
+        self._tables = tuple((places.index(column.index), column.table) for column in columns)
+        self._is_single = len(places) == 1
+        self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*places)
+        self.from_read: Callable[[Any], Any] = attrgetter(*(place_of(VOCABULARY[place]).partition(".")[2] for place in places))
+
+    def text(self, values: Any) -> str:
+        """The keys and codes of the values."""
+        found = (values,) if self._is_single else values
+        return "".join([table[found[place]] for place, table in self._tables])
+
+    def __missing__(self, values: Any) -> str:
+        return remember(self, values, self.text(values), values)
+
+
+class Encoder:
+    """Writes facts as the engine's fact, member by member."""
+
+    def __init__(self, head: str, sections: Mapping[str, Section]) -> None:
+        self._head = head
+        self._sections = tuple(sections.values())
+        self._from_row = tuple(section.from_row for section in self._sections)
+        self._from_read = tuple(section.from_read for section in self._sections)
+        self._members = attrgetter(*sections) if len(sections) > 1 else lambda read: [getattr(read, name) for name in sections]
+
+    def encode(self, facts: Facts) -> str:
+        """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
+        values = map(call, self._from_row, repeat(facts.values)) if facts.read is None else map(call, self._from_read, self._members(facts.read))
+        return f"{self._head}{''.join(map(getitem, self._sections, values))}}}"

@@ -1,0 +1,92 @@
+"""The one importer of durable_rules: runs a compiled ruleset on one fact and names the actions that fired.
+
+Owns the only safe way of calling the C extension (durable_rules 2.0.28): one ruleset, one state, one
+fact with a constant id, asserted, run to its end and retracted. The sentinel proves the end: an action
+that was begun and not completed would leave every later decision empty for half a minute, silently.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import durable_rules_engine as rete
+
+from policy.engine.compiler import SENTINEL, WIDTH
+from policy.errors import EngineFailed
+
+if TYPE_CHECKING:
+    from policy.engine.compiler import Definition
+
+STATE = "0"
+RETRACTION = '{"id":1}'
+NAME = slice(2, 2 + WIDTH)  # an action is {"name":{…}}
+
+
+class Engine:
+    """A ruleset in the engine, usable from any thread, one decision at a time."""
+
+    def __init__(self, definition: Definition) -> None:
+        """Create the ruleset and run one canary decision, without which closing it would end the process.
+
+        Raises:
+            EngineFailed: the engine refuses the definition or does not finish the canary.
+        """
+        self._definition = definition
+        self._lock = Lock()
+        self._handle: int | None = None
+        self._create()
+
+    def fired(self, fact: str) -> list[str]:
+        """The actions that fire for an encoded fact, by priority; one with several alternatives may stand twice.
+
+        Raises:
+            EngineFailed: the run did not finish, on a new ruleset neither.
+        """
+        with self._lock:
+            try:
+                return self._run(fact)
+            except (EngineFailed, rete.error):
+                self._create()
+            try:
+                return self._run(fact)
+            except rete.error as error:
+                raise EngineFailed(f"the engine refuses a fact: {error}") from error
+
+    def close(self) -> None:
+        """Free the ruleset: the state first, because a ruleset deleted with its state leaks it."""
+        with self._lock:
+            if self._handle is not None:
+                rete.delete_state(self._handle, STATE)
+                rete.delete_ruleset(self._handle)
+            self._handle = None
+
+    def _create(self) -> None:
+        try:
+            self._handle = rete.create_ruleset("policy", self._definition.ruleset)
+            self._run(self._definition.canary)
+        except rete.error as error:
+            raise EngineFailed(f"the engine refuses the rules: {error}") from error
+
+    def _run(self, fact: str) -> list[str]:
+        """A run to its end.
+
+        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never asked again. It is
+        abandoned and not deleted: deleting one with an unfinished action ends the process.
+        """
+        if self._handle is None:
+            self._create()
+        handle, self._handle = self._handle, None
+        state = rete.assert_fact(handle, fact)[1]
+        found = []
+        proceed = rete.complete_and_start_action
+        started = rete.start_action_for_state(handle, state)
+        action = started[1] if started is not None else None
+        while action is not None:
+            found.append(action[NAME])
+            action = proceed(handle, state)
+        rete.retract_fact(handle, RETRACTION)
+        if not found or found.pop() != SENTINEL:
+            raise EngineFailed("the engine stopped before the last rule")
+        self._handle = handle
+        return found

@@ -1,0 +1,277 @@
+"""A request's nested ``facts`` → one flat, typed row of values; nothing is coerced.
+
+Owns the row, and the reading of a document into it with every fault in its place. What there is to read
+is the ``vocabulary``'s.
+
+A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. Types are one a
+fact and checked without coercion: an engine that holds ``1``, ``true`` and ``"1"`` for equal must never
+see two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
+from policy.facts.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, Kind, Malformed, ancestors, parse_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAX_IGNORED: Final = 16
+MAX_IGNORED_KEY: Final = 64
+
+Row: TypeAlias = list[Any]
+
+
+@dataclass(slots=True)
+class Member:
+    """A place in the nested request: an object with members, a fact, or (a presence) both.
+
+    ``type`` and ``fits`` are the fact's check in the form that costs least: the exact type of a legal
+    value and, where that is not all, a question about it. ``take`` makes of it what stands in a row, where
+    that is something else. ``pointer`` is the place below ``facts``.
+    """
+
+    path: str
+    fact: Fact | None = None
+    index: int = -1
+    is_open: bool = False
+    members: dict[str, Member] = field(default_factory=dict)
+    type: Any = dict
+    fits: Callable[[Any], bool] | None = None
+    take: Callable[[Any], Any] | None = None
+    pointer: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pointer = f"/{self.path.replace('.', '/')}"
+
+
+TYPES: Final[dict[Kind, type]] = {
+    Kind.PRESENCE: dict,
+    Kind.VARIABLE: str,
+    Kind.BOOLEAN: bool,
+    Kind.INTEGER: int,
+    Kind.CHOICE: str,
+    Kind.TEXT: str,
+    Kind.TEXTS: list,
+    Kind.LIST: list,
+}
+
+
+class Opaque:
+    """An item of a list that no rule looks into: an object, or a list of other than numbers and texts."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def as_sent(value: Any) -> Any:
+    """What stands in a row as it was sent: a list for a tuple, a malformed variable's text, any other value as it is."""
+    if isinstance(value, Malformed):
+        return value.text
+    if isinstance(value, tuple):
+        return list(map(as_sent, value))
+    return value.value if isinstance(value, Opaque) else value
+
+
+def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts by flat names, each with what a request says of it, as a request's ``facts``; an object is ``True`` or ``False``.
+
+    Below an object that is absent nothing may be stated.
+    """
+    found: dict[str, Any] = {}
+    for name in sorted(facts, key=lambda name: name.count(".")):
+        *steps, last = name.split(".")
+        place = found
+        for step in steps:
+            place = place.setdefault(step, {})
+        value = facts[name]
+        place[last] = ({} if value else None) if _KINDS[name] is Kind.PRESENCE else value
+    return found
+
+
+def _frozen(value: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(_frozen_item, value))
+
+
+def _frozen_item(item: Any) -> Any:
+    if type(item) is list and all(type(each) in {int, str} for each in item):
+        return tuple(item)
+    return Opaque(item) if type(item) in {list, dict} else item
+
+
+TAKES: Final[dict[Kind, Callable[[Any], Any]]] = {Kind.VARIABLE: parse_variable, Kind.TEXTS: tuple, Kind.LIST: _frozen}
+
+
+def _fits(fact: Fact) -> Callable[[Any], bool] | None:
+    """What is left to ask of a value once its type is known to be right."""
+    match fact.kind:
+        case Kind.PRESENCE | Kind.BOOLEAN:
+            return None
+        case Kind.CHOICE:
+            return frozenset(fact.choices).__contains__
+        case Kind.INTEGER:
+            return range(fact.least, MAX_INTEGER + 1).__contains__
+        case _:
+            return fact.admits
+
+
+def _tree() -> Member:
+    root = Member("")
+    for index, fact in enumerate(VOCABULARY):
+        member = root
+        for part in fact.name.split("."):
+            path = f"{member.path}.{part}" if member.path else part
+            member = member.members.setdefault(part, Member(path, is_open=member.is_open))
+        member.fact, member.index = fact, index
+        member.type = TYPES[fact.kind]
+        member.fits = _fits(fact)
+        member.take = TAKES.get(fact.kind)
+        member.is_open = member.is_open or fact.kind is Kind.PRESENCE
+    return root
+
+
+TREE: Final[Member] = _tree()
+_KINDS: Final = {fact.name: fact.kind for fact in VOCABULARY}
+_PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is Kind.PRESENCE)
+
+
+@lru_cache(maxsize=64)
+def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
+    """The row of a minor series where nothing is stated."""
+    return tuple(fact.default_in(series) for fact in VOCABULARY)
+
+
+def place_of(fact: Fact) -> str:
+    """The attribute of what ``usual`` has read that has a fact's value; of the variable it has the text."""
+    return f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name
+
+
+_row: Final = attrgetter(*map(place_of, VOCABULARY))
+
+
+class Facts(Struct, frozen=True):
+    """A deployment's facts, the places in the row that were ``stated``, and what was ``ignored``.
+
+    They are a row of ``values``, or what ``usual`` has ``read`` and nobody made a row of yet. ``ignored``
+    holds the first members, as (path of the object, key), that an open object had beside its facts.
+    """
+
+    values: Row = []
+    stated: list[int] = []
+    ignored: list[tuple[str, str]] = []
+    read: Any = None
+
+    @property
+    def row(self) -> Row:
+        """The values, one a fact."""
+        if self.read is None:
+            return self.values
+        row = list(_row(self.read))
+        if type(row[VARIABLE_INDEX]) is str:
+            row[VARIABLE_INDEX] = parse_variable(row[VARIABLE_INDEX])
+        return row
+
+    def changed(self, index: int, value: Any) -> Facts:
+        """The same facts with one changed."""
+        row = self.row.copy()
+        row[index] = value
+        return Facts(row)
+
+    def document(self, series: tuple[int, int]) -> Any:
+        """The same as a request's ``facts``, to be encoded as JSON: all that is not by default, and maybe some that is."""
+        if self.read is not None:
+            return self.read
+        stated = {fact.name: value for fact, value, default in zip(VOCABULARY, self.values, defaults(series), strict=True) if value != default}
+        absent = {name for name in _PRESENCES if name not in stated}
+        return nested({name: as_sent(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
+
+    def hints(self) -> list[str]:
+        """A sentence on each ignored member that looks like a fact misspelt."""
+        return [hint for path, key in self.ignored if (hint := _misspelt(path, key))]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read of the facts so far."""
+
+    row: Row
+    stated: list[int] = field(default_factory=list)
+    ignored: list[tuple[str, str]] = field(default_factory=list)
+
+    def state(self, index: int, value: Any) -> None:
+        self.stated.append(index)
+        self.row[index] = value
+
+
+def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[Misfit]) -> Facts:
+    """The facts of a nested document, defaults of ``series`` filled in; each fault is appended to ``faults``."""
+    facts = _Reading(list(defaults(series)))
+    if type(document) is dict:
+        _read_object(TREE, document, pointer, facts, faults)
+    else:
+        faults.append(Misfit(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`'))
+    return Facts(facts.row, facts.stated, facts.ignored)
+
+
+def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: _Reading, faults: list[Misfit]) -> None:
+    members = parent.members
+    for key, value in document.items():
+        member = members.get(key)
+        if member is None:
+            if len(faults) >= MAX_FAULTS:
+                return
+            if not parent.is_open:
+                faults.append(Misfit(at(f"{pointer}{parent.pointer}".rstrip("/"), key), _unknown(parent, key)))
+            elif len(facts.ignored) < MAX_IGNORED and len(key) <= MAX_IGNORED_KEY:
+                facts.ignored.append((parent.path, key))
+        elif type(value) is member.type and ((fits := member.fits) is None or fits(value)):
+            index = member.index
+            if member.type is dict:
+                if index >= 0:
+                    facts.state(index, value=True)
+                _read_object(member, value, pointer, facts, faults)
+            else:
+                facts.state(index, value if member.take is None else member.take(value))
+        else:
+            _read_other(member, value, pointer, facts, faults)
+
+
+def _read_other(member: Member, value: Any, pointer: str, facts: _Reading, faults: list[Misfit]) -> None:
+    """What is not of the usual type: ``null``, a variable's ``true`` or ``false``, or a fault."""
+    fact = member.fact
+    if fact is None:
+        if value is not None:
+            faults.append(Misfit(f"{pointer}{member.pointer}", f"{quoted(value)} is no object; its members are {listed(member.members)}"))
+    elif value is None and (fact.nullable or fact.kind in {Kind.VARIABLE, Kind.PRESENCE}):
+        facts.stated.append(member.index)
+    elif value is None:
+        faults.append(Misfit(f"{pointer}{member.pointer}", f"`null` is not legal here; legal: {fact.legal}; leave it out for the default"))
+    elif fact.kind is Kind.VARIABLE and fact.admits(value):
+        facts.state(member.index, value)
+    else:
+        faults.append(Misfit(f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"))
+
+
+def _unknown(parent: Member, key: str) -> str:
+    return f"unknown member {quoted(key)}; legal: {listed(parent.members)}{nearest(key, parent.members)}"
+
+
+@lru_cache(maxsize=1024)
+def _misspelt(path: str, key: str) -> str:
+    member = TREE
+    for part in path.split("."):
+        member = member.members[part]
+    close = nearest(key, member.members, cutoff=0.85)
+    return f"`{path}.{key}` is no fact and was ignored{close}" if close else ""

@@ -1,0 +1,1 @@
+"""From a container's command to the options of vLLM: shell, launcher, arguments, flags."""

@@ -1,0 +1,533 @@
+"""vLLM's own words → the options that they set, as the release's parser reads them.
+
+Owns what `FlexibleArgumentParser` of `vllm/utils/argparse_utils.py` and Python's argparse do with words: abbreviations, values, dotted options and how
+they replace JSON, the positional model. What a flag makes of its value is for `flagvalues`, what the file of `--config` says for `optionfile`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import MAX_FAULTS, Misfit, RulesInvalid, at, listed, nearest, quoted
+from policy.intake.command.config_file import NotInFiles, read_file, told
+from policy.intake.command.flag_values import Unfit, fitted, human, taken
+from policy.intake.command.flags import dashed, elsewhere, flags
+from policy.intake.command.shell import MAX_TEXT, MAX_WORDS, Unknown
+from policy.intake.command_line import CommandLine, Options
+from policy.masking import HIDDEN, is_secret, masked
+from policy.parser.jsontext import NotJson, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policy.intake.command.flags import Flag, Flags
+
+MATTER: Final = frozenset(
+    {
+        *("all2all_backend", "async_scheduling", "attention_config", "aux_output_config", "compilation_config", "convert"),
+        *("data_parallel_backend", "data_parallel_size", "decode_context_parallel_size", "distributed_executor_backend", "ec_transfer_config"),
+        *("enable_batch_sharded_sampling", "enable_dbo", "enable_elastic_ep", "enable_expert_parallel", "enable_lora", "enable_prefix_caching"),
+        *("enable_prompt_embeds", "enable_return_routed_experts", "enable_sleep_mode", "enable_trace_replay", "enforce_eager"),
+        *("hf_config_path", "hf_overrides", "kv_offloading_backend", "kv_offloading_size", "kv_sharing_fast_prefill", "kv_transfer_config"),
+        *("logits_processors", "logprobs_mode", "mamba_cache_mode", "mm_encoder_only", "model", "model_impl", "optimization_level"),
+        *("pipeline_parallel_size", "pooler_config", "prefill_context_parallel_size", "reasoning_config", "reasoning_parser", "return_sampling_mask"),
+        *("runner", "spec_method", "spec_model", "spec_tokens", "speculative_config", "tensor_parallel_size", "ubatch_size", "watermark_config"),
+    }
+)
+"""The options that some fact depends on, by their names in `EngineArgs`; all others are named in `Options.ignored`."""
+
+SPEC: Final = {"spec_method": "method", "spec_model": "model", "spec_tokens": "num_speculative_tokens"}
+LEVELS: Final = frozenset("0123")
+MAX_KEYS: Final = 64
+NEAR: Final = 0.75
+MAX_WARNINGS: Final = 32
+FILES: Final = "files/"
+"""How the place of a word from the file of `--config` begins."""
+
+
+def read_options(release: str, command: CommandLine, files: Mapping[str, str], faults: list[Misfit], pointer: str = "/deployment/args") -> Options:
+    """What the words set, as `release` reads them; what it would refuse is a fault, with the word's place below `pointer`.
+
+    A flag that the release does not have is a warning, and is left out. `files` has the text of what `--config` names. A name that is none of
+    `policy.intake.model.tables.releases()` raises KeyError.
+    """
+    words, places = command.words, command.places
+    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+        faults.append(Misfit(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
+        return Options()
+    reading = _Reading(flags(release), command, faults, pointer)
+    if "--config" in words:
+        words, places = reading.with_file(words, places, files)
+    reading.read(words, places)
+    if reading.dotted:
+        reading.put_dotted()
+    if reading.loose:
+        reading.put_model()
+    if reading.hidden and command.serve and "model" not in reading.values:
+        word, place = reading.hidden[0]
+        reading.fault(place, f"no model is named, unless it is {quoted(word)}, whose value is not known here; write it out, or give the variable's")
+    if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
+        reading.put_speculative()
+    if reading.unsaid:
+        reading.warnings.append(f"{reading.unsaid} more warnings of the arguments are left out")
+    return Options(reading.values, reading.places(), reading.ignored, reading.warnings)
+
+
+class _Reading:
+    """The words of one command line on their way into options."""
+
+    __slots__ = (
+        *("after_secret", "command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "members", "names_model", "pointer", "table", "unsaid"),
+        *("values", "warnings"),
+    )
+
+    def __init__(self, table: Flags, command: CommandLine, faults: list[Misfit], pointer: str) -> None:
+        self.table = table
+        self.command = command
+        self.faults = faults
+        self.pointer = pointer
+        self.values: dict[str, Any] = {}
+        self.found_at: dict[str, str] = {}
+        self.members: dict[str, dict[str, str]] = {}
+        self.names_model = False
+        self.after_secret = False
+        self.ignored: list[str] = []
+        self.warnings: list[str] = list(command.warnings)
+        self.unsaid = 0
+        self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
+        self.loose: list[tuple[str, str, str]] = []
+        self.hidden: list[tuple[str, str]] = []
+
+    def read(self, words: Sequence[str], places: Sequence[str]) -> None:
+        """One pass over the words; it ends where there are as many faults as are shown.
+
+        A word with a dash is never the value of the one before it, unless it could be no option.
+        """
+        exact, values, found_at = self.table.exact, self.values, self.found_at
+        self.names_model = "--model" in words
+        at, end = 0, len(words)
+        while at < end and len(self.faults) < MAX_FAULTS:
+            word = words[at]
+            flag = exact.get(word)
+            if flag is None:
+                at = self.other(words, places, at)
+                continue
+            start = at
+            at += 1
+            if flag.constant is not None:
+                value: Any = flag.constant
+            elif flag.nargs is not None:
+                at, value = self.several(flag, words, places, at)
+            elif at < end and ((text := words[at])[:1] != "-" or self.table.stands_alone(text)):
+                at += 1
+                value = self.value(flag, text, places[at - 1]) if flag.kind != "text" or flag.choices or flag.optional or type(text) is not str else text
+            else:
+                at = self.missing(flag, words, places, at)
+                continue
+            dest = flag.dest
+            if dest not in MATTER:
+                self.ignore(flag, words[start:at])
+            elif value is not _BAD:
+                if dest in values:
+                    self.again(flag, value, places[start], word)
+                else:
+                    values[dest] = value
+                    found_at[dest] = places[start]
+
+    def other(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """A word that is no flag's own spelling; the place of the next word."""
+        word, place = words[at], places[at]
+        if word[:1] != "-" or self.table.stands_alone(word):
+            if type(word) is Unknown:
+                self.warn(f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value")
+                self.hidden.append((word, place))
+            else:
+                self.loose.append((word, place, self.shown(words, at)))
+            return at + 1
+        if word == "--":
+            self.loose.extend((words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words)))
+            return len(words)
+        if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
+            return self.dot(words, places, at)
+        if word.startswith("-O"):
+            return self.level(words, places, at)
+        if word == "-h" or word.startswith(("--help", "-h=")):
+            self.warn(f"{quoted(word)} ({place}) shows vLLM's help and starts nothing")
+            return at + 1
+        flag, given, short = self.table.find(word)
+        if flag is None and short:
+            self.after_secret = any(self.table.exact[each].secret for each in short)
+            shown = f"{word.partition('=')[0]}={HIDDEN}" if given is not None and self.after_secret else word
+            self.fault(place, f"{quoted(shown)} is short for several flags: {listed(short[:8])}; write one of them out")
+            return at + 1
+        if flag is None:
+            return self.unknown(words, places, at)
+        if given is None:
+            return self.written_out(flag, words, places, at)
+        if flag.constant is not None:
+            self.fault(place, f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_pair(flag, self.table)}")
+        else:
+            value = self.value(flag, given, place)
+            self.put(flag, [value] if isinstance(flag.nargs, str) and flag.nargs == "+" and value is not _BAD else value, place, [word])
+        return at + 1
+
+    def written_out(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """An abbreviation, or a mixed spelling, read as the flag that it is."""
+        start, word = at, words[at]
+        at += 1
+        if flag.constant is not None:
+            value: Any = flag.constant
+        elif flag.nargs is not None:
+            at, value = self.several(flag, words, places, at)
+        elif at < len(words) and self.is_value(words[at]):
+            value = self.value(flag, words[at], places[at])
+            at += 1
+        else:
+            return self.missing(flag, words, places, at)
+        self.put(flag, value, places[start], [word, *words[start + 1 : at]])
+        return at
+
+    def put(self, flag: Flag, value: Any, place: str, written: Sequence[str]) -> None:
+        if flag.dest not in MATTER:
+            self.ignore(flag, written)
+        elif value is not _BAD:
+            self.again(flag, value, place, written[0])
+
+    def again(self, flag: Flag, value: Any, place: str, word: str) -> None:
+        """Set an option that may be set already: the last one counts, but for the model after `vllm serve`."""
+        dest = flag.dest
+        before = self.found_at.get(dest)
+        if before is not None and not before.startswith(FILES):
+            if dest == "model" and self.command.serve and word.startswith("--model"):
+                self.warn(f"`--model` is given twice; after `vllm serve` the first counts ({before}), and {quoted(value)} is not read")
+                return
+            self.warn(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
+        self.values[dest] = value
+        self.found_at[dest] = place
+
+    def ignore(self, flag: Flag, written: Sequence[str]) -> None:
+        if flag.dest == "config" and written[0] != "--config":
+            self.warn(f"vLLM does not read the file of {quoted(written[0])}: write `--config FILE`, with a blank")
+        self.after_secret = flag.secret
+        self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
+
+    # values
+
+    def is_value(self, word: str) -> bool:
+        return word[:1] != "-" or self.table.stands_alone(word)
+
+    def value(self, flag: Flag, text: str, place: str) -> Any:
+        """What a flag makes of a text; `_BAD` after a fault."""
+        if type(text) is Unknown and (flag.dest in MATTER or flag.choices):
+            if flag.dest in MATTER:
+                self.fault(place, f"`{flag.name}` is given {quoted(text)}, whose value is not known here; write the value out, or give the variable's")
+            return _BAD
+        if len(self.faults) >= MAX_FAULTS:
+            return _BAD
+        try:
+            return taken(flag, text)
+        except Unfit as error:
+            if type(text) is not Unknown:
+                shown = "its value is not shown" if flag.secret else str(error)
+                self.fault(place, f"`{flag.name}`: {shown}")
+            return _BAD
+
+    def several(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> tuple[int, Any]:
+        """The values of a flag that takes more or less than one: a list, or the one value of an optional one."""
+        start = at
+        most = {"+": len(words), "?": 1}.get(flag.nargs, flag.nargs) if isinstance(flag.nargs, str) else flag.nargs
+        assert isinstance(most, int)
+        while at < len(words) and at - start < most and self.is_value(words[at]):
+            at += 1
+        if flag.secret and at == start:
+            at += self.may_be_secret(words, at)
+        if flag.nargs == "?":
+            return at, self.value(flag, words[start], places[start]) if at > start else True
+        found = [self.value(flag, words[index], places[index]) for index in range(start, at)]
+        if at == start or (flag.nargs != "+" and at - start < most):
+            return self.missing(flag, words, places, at, start - 1), _BAD
+        return at, _BAD if any(item is _BAD for item in found) else found
+
+    def missing(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int, flag_at: int | None = None) -> int:
+        """A flag that has no value; the place of the next word, which is passed by where it may be a secret that begins with a dash."""
+        following = words[at] if at < len(words) else None
+        followed = "; nothing follows it"
+        if following is not None and not flag.secret:
+            followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
+        self.fault(places[at - 1 if flag_at is None else flag_at], f"`{flag.name}` takes a value{'' if flag.secret and following else followed}")
+        return at + self.may_be_secret(words, at) if flag.secret else at
+
+    def shown(self, words: Sequence[str], at: int) -> str:
+        """A word that nothing takes, for a message: it may be what a shell left of a secret with blanks in it."""
+        if len(self.loose) > MAX_FAULTS:
+            return ""
+        is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
+        return HIDDEN if is_part else words[at]
+
+    def may_be_secret(self, words: Sequence[str], at: int) -> bool:
+        """Whether the word after a secret's flag is no flag by itself."""
+        return at < len(words) and words[at] not in self.table.exact and self.table.find(words[at])[0] is None
+
+    def level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """`-O3`, `-O=3` and `-O 3`."""
+        word = words[at]
+        flag = self.table.by_name["optimization_level"]
+        if word == "-O":
+            if at + 1 < len(words) and words[at + 1] in LEVELS:
+                self.put(flag, int(words[at + 1]), places[at], ["-O", words[at + 1]])
+                return at + 2
+            self.fault(places[at], f"`-O` takes a level from 0 to 3; write one such as `-O2`, and {_OTHERS}")
+            return at + 1 + (at + 1 < len(words) and self.is_value(words[at + 1]))
+        text = word[3:] if word[2] == "=" else word[2:]
+        if text in LEVELS:
+            self.put(flag, int(text), places[at], [word])
+        else:
+            self.fault(places[at], f"{quoted(word)} is no level; write `-O0`, `-O1`, `-O2` or `-O3`, and {_OTHERS}")
+        return at + 1
+
+    # dotted options
+
+    def dot(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """`--option.key value`: kept until all are there."""
+        word, place = words[at], places[at]
+        name, equals, text = word.partition("=")
+        following = at + 1
+        if not equals:
+            if following == len(words):
+                self.fault(place, f"{quoted(word)} takes a value; nothing follows it")
+                return following
+            text = words[following]
+            following += 1
+        if type(text) is Unknown or (equals and type(word) is Unknown):
+            shown = HIDDEN if is_secret(name) else text
+            self.fault(place, f"{quoted(name)} is given {quoted(shown)}, whose value is not known here; write the value out, or give the variable's")
+            return following
+        listing = name.endswith("+")
+        option, *keys = name.removesuffix("+").split(".")
+        if len(keys) > MAX_KEYS:
+            self.fault(place, f"{quoted(name)} is nested more than {MAX_KEYS} deep")
+            return following
+        value: Any = list(text.split(",")) if listing else _dotted_value(text)
+        for key in reversed(keys):
+            value = {key: value}
+        tree, where = self.dotted.setdefault(dashed(option) if option.startswith("--") else option, ({}, {}))
+        _merge(tree, value)
+        where[".".join(keys)] = place
+        return following
+
+    def put_dotted(self) -> None:
+        """Each option's dotted ones as one JSON at the end of the words, where it replaces what was given before."""
+        for option, (tree, where) in self.dotted.items():
+            first = next(iter(where.values()))
+            flag, _, short = self.table.find(option)
+            shown = [f"{option}.{key}" for key in where]
+            if flag is None and short:
+                self.fault(first, f"{quoted(shown[0])} is short for several flags: {listed(short[:8])}; write one of them out")
+            elif flag is None:
+                self.warn_unknown(option, shown[0], first)
+            elif flag.dest not in MATTER:
+                self.ignored.extend(map(masked, shown))
+            elif flag.kind not in {"json", "object", "json-or-text"}:
+                self.fault(first, f"`{flag.name}` has no members, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`")
+            else:
+                self.put_tree(flag, option, tree, where)
+
+    def put_tree(self, flag: Flag, option: str, tree: dict[str, Any], where: dict[str, str]) -> None:
+        first = next(iter(where.values()))
+        try:
+            value = tree if flag.members is None else fitted(flag.members, tree)
+        except Unfit as error:
+            bad = next((place for key, place in where.items() if f"`{key}`" in str(error)), first)
+            self.fault(bad, f"`{option}.…`: {error}")
+            return
+        dest = flag.dest
+        before = self.found_at.get(dest)
+        if before is not None and not before.startswith(FILES):
+            self.warn(f"`{option}.…` replaces all of the `{flag.name}` at {before}; vLLM does not merge them, so write all keys in one way")
+        self.values[dest] = value
+        self.found_at[dest] = first
+        self.members[dest] = where
+
+    def put_speculative(self) -> None:
+        """`--spec-method`, `--spec-model` and `--spec-tokens` are keys of the speculative option; its keys with dashes are those with underscores."""
+        given = self.values.get("speculative_config")
+        if given is not None and type(given) is not dict:
+            self.fault(
+                self.found_at["speculative_config"], f'`--speculative-config`: {quoted(given)} is no JSON object; write one such as `{{"key": "value"}}`'
+            )
+            given = None
+        merged = {} if given is None else given
+        if self.table.by_name["speculative_config"].dashes:
+            merged = {key.replace("-", "_"): value for key, value in merged.items()}
+        for dest, key in SPEC.items():
+            value = self.values.pop(dest, None)
+            place = self.found_at.pop(dest, "")
+            if value is None:
+                continue
+            if key in merged:
+                self.fault(place, f"`--{dest.replace('_', '-')}` and the key `{key}` of `--speculative-config` exclude each other; keep one")
+            merged = {**merged, key: value}
+            self.found_at[f"speculative_config.{key}"] = place
+            self.found_at.setdefault("speculative_config", place)
+        if merged or "speculative_config" in self.values:
+            self.values["speculative_config"] = merged if merged or given is not None else None
+
+    # the model
+
+    def put_model(self) -> None:
+        """The words that are no option's: after `vllm serve` the first is the model."""
+        (model, place, _), *others = self.loose
+        stated = self.found_at.get("model")
+        if not self.command.serve:
+            self.warn(
+                f"{quoted(model)} ({place}) is not read: only `vllm serve` takes the model without `--model`"
+                + ("" if stated else ", so vLLM's default model would be served; write `--model`")
+            )
+        elif stated is not None and not stated.startswith(FILES):
+            others = self.loose
+        else:
+            self.values["model"] = model
+            self.found_at["model"] = place
+        for _, where, shown in others[:MAX_FAULTS]:
+            self.fault(where, f"{quoted(shown)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away")
+
+    # flags that are not there
+
+    def unknown(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
+        """A flag that the release does not have; what another release takes after it, or one word, goes with it."""
+        word = words[at]
+        key, equals, _ = word.partition("=")
+        flag = self.warn_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
+        self.ignored.append(masked(key))
+        at += 1
+        if equals or (flag is not None and flag.constant is not None):
+            return at
+        most = len(words) if flag is not None and flag.nargs == "+" else 1
+        hidden = is_secret(key)
+        if hidden and at < len(words) and not self.is_value(words[at]):
+            return at + self.may_be_secret(words, at)
+        needs_model = flag is None and not hidden and self.command.serve and not self.loose and "model" not in self.values and not self.names_model
+        while most and at < len(words) and self.is_value(words[at]) and not (needs_model and at + 1 == len(words)):
+            most -= 1
+            at += 1
+        return at
+
+    def warn_unknown(self, key: str, shown: str, place: str) -> Flag | None:
+        """Say that a flag is not there, and which releases have it; the flag as those have it."""
+        release = self.table.release
+        other = elsewhere(key, release)
+        if len(self.warnings) >= MAX_WARNINGS and other is not None:
+            self.unsaid += 1
+            return other[0]
+        if other is not None:
+            flag, first, last = other
+            span = f"only {first} has it" if first == last else f"{first} to {last} have it"
+            self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start; {span}")
+            return flag
+        if key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
+            short = key.rstrip("0123456789")
+            self.fault(place, f"{quoted(shown)} is no flag; write `{short} {key[len(short) :]}`")
+            return None
+        near = nearest(key, self.table.spellings, NEAR) if len(self.warnings) < MAX_WARNINGS else ""
+        self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
+        return None
+
+    # the file of --config
+
+    def with_file(self, words: list[str], places: list[str], files: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """The words with those of the file before them: what stands in the command line counts more."""
+        if words.count("--config") > 1:
+            second = [index for index, word in enumerate(words) if word == "--config"][1]
+            self.fault(places[second], "a second `--config`; vLLM takes one, so put both files into one")
+            return words, places
+        flag = words.index("--config")
+        if flag + 1 == len(words):
+            self.fault(places[flag], "`--config` takes a file; nothing follows it")
+            return words[:flag], places[:flag]
+        name, place = words[flag + 1], places[flag + 1]
+        rest, rest_places = [*words[:flag], *words[flag + 2 :]], [*places[:flag], *places[flag + 2 :]]
+        try:
+            document = read_file(name, files)
+        except NotInFiles as error:
+            self.fault(place, f"`--config`: {error}")
+            return rest, rest_places
+        except RulesInvalid as error:
+            where = at(f"{self.pointer.removesuffix('/args')}/files", name)
+            self.faults.extend(Misfit(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults)
+            return rest, rest_places
+        added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
+        serve = self.command.serve
+        model = serve and bool(rest) and not rest[0].startswith("-")
+        if serve and not model and "--model" not in added and not any(word == "--model" or word.startswith("--model=") for word in rest):
+            self.fault(place, f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; write it before the flags")
+        if len(added) + len(rest) > MAX_WORDS:
+            self.fault(place, f"with those of {quoted(name)} there are more than the {MAX_WORDS} words that are read")
+            return rest, rest_places
+        return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
+
+    def places(self) -> dict[str, str]:
+        """Where each option stands, and each key of those that are dotted."""
+        keys = {f"{dest}.{key}": place for dest, where in self.members.items() for key, place in where.items()}
+        return keys | self.found_at
+
+    def warn(self, message: str) -> None:
+        """Add a warning; those beyond the first are counted."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(message)
+        else:
+            self.unsaid += 1
+
+    def fault(self, place: str, message: str) -> None:
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(Misfit(below(self.pointer, place), message))
+
+
+_BAD: Final = object()
+_OTHERS: Final = "other compile options as `-cc.mode=0`"
+
+
+def below(pointer: str, place: str) -> str:
+    """The JSON pointer of a word's place, for `args[3]` below `/deployment/args` the pointer `/deployment/args/3`."""
+    base = pointer.removesuffix("/args")
+    if place.startswith(FILES):
+        name, _, key = place.removeprefix(FILES).rpartition("/")
+        return at(f"{base}/files", name) if key else base
+    name, bracket, index = place.partition("[")
+    index = index.removesuffix("]")
+    if bracket and name.isidentifier() and index.isdecimal():
+        return f"{base}/{name}/{index}"
+    return pointer
+
+
+def _pair(flag: Flag, table: Flags) -> str:
+    off = f"--no-{flag.name[2:]}"
+    return f"`{flag.name}` or `{off}`" if off in table.exact else f"`{flag.name}` or leave it out"
+
+
+def _dotted_value(text: str) -> Any:
+    """JSON where it is some, else a number such as `80g`, else the text."""
+    if text[:1] in _JSON_STARTS or text[:1].isspace():
+        try:
+            return read_json(text.encode())
+        except (NotJson, UnicodeEncodeError):
+            pass
+        try:
+            return human(text)
+        except Unfit:
+            pass
+    return text
+
+
+_JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
+
+
+def _merge(tree: dict[str, Any], update: dict[str, Any]) -> None:
+    """Maps merge, lists join, anything else is replaced."""
+    for key, value in update.items():
+        before = tree.get(key)
+        if type(value) is dict and type(before) is dict:
+            _merge(before, value)
+        elif type(value) is list and type(before) is list:
+            before += value
+        else:
+            tree[key] = value

@@ -1,0 +1,187 @@
+"""What a flag of vLLM makes of the text that it is given.
+
+Owns the kinds of `flags.Flag`: numbers with suffixes, JSON, legal words, and the members of an object with the types that the release gives them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import PolicyError, listed, nearest, quoted
+from policy.parser.jsontext import NotJson, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.command.flags import Flag
+
+HUMAN: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
+SUFFIXED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
+"""A string of JSON, to be left as it is, or a number with a suffix. A string that is not closed goes to the end, so that none is read twice."""
+POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
+FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
+SHOWN: Final = 24
+"""How many legal values or members a message lists, and how many digits a number with a suffix has at most."""
+
+
+class Unfit(PolicyError):
+    """A text that a flag does not take; the message says what it takes."""
+
+
+def taken(flag: Flag, text: str) -> Any:
+    """What a flag makes of one text.
+
+    Raises:
+        Unfit: the flag does not take it.
+    """
+    if flag.optional and (not text or text == "None"):
+        value = None
+    else:
+        read = READERS[flag.kind]
+        value = text if read is None else read(text)
+        if flag.members is not None and type(value) is dict:
+            value = fitted(flag.members, value)
+    if flag.choices is not None and value not in flag.choices:
+        legal = [str(choice) for choice in flag.choices if choice is not None]
+        raise Unfit(f"{quoted(text)} is not legal; legal are {listed(legal)}{nearest(text, legal)}")
+    return value
+
+
+def fitted(members: Mapping[str, Any], value: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """An object with its members as the release reads them: `"true"` and 1 are true for a boolean.
+
+    Raises:
+        Unfit: a member that the object does not have, or whose value is none that it takes.
+    """
+    found = {}
+    for name, item in value.items():
+        if name not in members:
+            few = f"; its members are {listed(members)}" if len(members) <= SHOWN else ""
+            raise Unfit(f"{quoted(path + name)} is no member of the object in this release{nearest(name, members) or few}")
+        found[name] = _member(members[name], item, path + name)
+    return found
+
+
+def _member(kind: Any, item: Any, path: str) -> Any:
+    if kind is None:
+        return item
+    if type(kind) is dict:
+        return fitted(kind, item, f"{path}.") if type(item) is dict else item
+    if type(kind) is list:
+        if item not in kind:
+            legal = [word for word in kind if word is not None]
+            raise Unfit(f"{quoted(path)} is {quoted(item)}, which is not legal; legal are {listed(legal)}{nearest(item, legal) if type(item) is str else ''}")
+        return item
+    if item is None and kind.endswith("?"):
+        return None
+    value = _LENIENT[kind.rstrip("?")](item)
+    if value is None:
+        raise Unfit(f"{quoted(path)} is {quoted(item)}; write {_SAID[kind.rstrip('?')]}")
+    return value
+
+
+def _bool(item: Any) -> bool | None:
+    word = item.strip().lower() if type(item) is str else str(int(item)) if item in (0, 1) else ""
+    return True if word in TRUE else False if word in FALSE else None
+
+
+def _whole(item: Any) -> int | None:
+    try:
+        value = int(item) if isinstance(item, str | int) or (type(item) is float and item.is_integer()) else None
+    except ValueError:
+        return None
+    return value
+
+
+def _real(item: Any) -> float | None:
+    try:
+        return float(item) if isinstance(item, str | int | float) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+_LENIENT: Final[Mapping[str, Callable[[Any], Any]]] = {"bool": _bool, "int": _whole, "float": _real}
+_SAID: Final = {"bool": "`true` or `false`", "int": "a whole number", "float": "a number"}
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise Unfit(f"{quoted(text)} is no whole number; write one such as `2`") from None
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Unfit(f"{quoted(text)} is no number; write one such as `0.9`") from None
+
+
+def human(text: str) -> int:
+    """A whole number as vLLM lets people write it: `1k` is 1000, `1K` is 1024, `2.5m` is 2500000 (`human_readable_int`, 0.20 to 0.33)."""
+    match = HUMAN.fullmatch(text.strip())
+    if match is None:
+        return _int(text)
+    whole, part, suffix = match.groups()
+    if len(whole) > SHOWN or (part and suffix.isupper()):
+        raise Unfit(f"{quoted(text)} is no whole number; a part needs a small suffix, such as `{whole[:SHOWN]}{part or ''}{suffix.lower()}`")
+    return int(float(whole + part) * POWERS[suffix]) if part else int(whole) * POWERS[suffix]
+
+
+def _human_or_auto(text: str) -> int:
+    return -1 if text.strip().lower() in {"-1", "auto"} else human(text)
+
+
+def _device(text: str) -> int | str:
+    """A device's number, or its name."""
+    name = text.strip()
+    return int(name) if name.isdecimal() and len(name) <= SHOWN else name
+
+
+def _json(text: str) -> Any:
+    try:
+        return read_json(text.encode())
+    except NotJson as error:
+        raise Unfit(f"{quoted(text)} is no JSON: {error}") from None
+    except UnicodeEncodeError:
+        raise Unfit(f"{quoted(text)} is no JSON: a lone surrogate is no character") from None
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = _json(text)
+    except Unfit:
+        expanded = SUFFIXED.sub(lambda match: match.group() if match.group().startswith('"') else str(human(match.group())), text)
+        if expanded == text:
+            raise
+        value = _json(expanded)
+    return _as_object(text, value)
+
+
+def _as_object(text: str, value: Any) -> dict[str, Any]:
+    if type(value) is not dict:
+        raise Unfit(f'{quoted(text)} is no JSON object; write one such as `{{"key": "value"}}`')
+    return value
+
+
+def _json_or_text(text: str) -> Any:
+    bare = text.strip()
+    return _json(text) if bare.startswith("{") and bare.endswith("}") else text
+
+
+READERS: Final[Mapping[str, Callable[[str], Any] | None]] = {
+    "text": None,
+    "int": _int,
+    "float": _float,
+    "human": human,
+    "human-or-auto": _human_or_auto,
+    "text-none-unsets": lambda text: "" if text.lower() == "none" else text,
+    "dashed": lambda text: text.lower().replace("-", "_"),
+    "json": _json,
+    "object": _object,
+    "json-or-text": _json_or_text,
+    "devices": lambda text: list(map(_device, text.split(","))),
+}

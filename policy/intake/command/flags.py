@@ -1,0 +1,177 @@
+"""The flags of each vLLM release.
+
+Owns the reading of `models/arguments.jsonl` and the way from a word to its flag; what a flag makes of its value is for `flagvalues`. A row of that
+file, under the name that the flag has in `EngineArgs` (or in the frontend's arguments):
+
+- `flags`: its spellings; `off`: those that say no. `kind`: `bool` (takes no value), `int`, `human` (`1k`, `2M`), `human-or-auto` (`auto` too),
+  `float`, `text`, `text-none-unsets` (`none` stands for nothing), `dashed` (text in lower case, dashes as underscores), `json`, `object` (JSON too,
+  with `80g` for a number), `json-or-text`, `devices` (`0,1`).
+- `nargs`: `+` one word or more, `?` one or none (true then), or a number. `optional`: `None` and nothing mean null. `choices`: the legal values.
+- `members`: of an object the legal members; their kind (`bool`, `int`, `float`, with `?` where null is legal), legal words, members in their turn, or
+  null where anything may stand. Without `members` an object is open. `dashes`: the members' names may have dashes for underscores.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.intake.model.tables import MODELS, releases
+from policy.masking import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OPEN: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
+"""Options that take anything, credentials too: an address with a password, settings of a plugin or a loader."""
+SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
+NEGATIVE: Final = re.compile(r"-\d+")
+
+
+class Flag(Struct, frozen=True, gc=False):
+    """One spelling of a flag of one release. ``constant`` is what the bare flag says; None for one that takes a value."""
+
+    dest: str
+    name: str
+    kind: str
+    constant: bool | None = None
+    nargs: str | int | None = None
+    optional: bool = False
+    choices: tuple[Any, ...] | None = None
+    members: dict[str, Any] | None = None
+    secret: bool = False
+    dashes: bool = False
+
+
+class Flags:
+    """The flags of one release by every spelling that it takes, those with underscores too."""
+
+    def __init__(self, release: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
+        self.release = release
+        self.by_name: dict[str, Flag] = {}
+        spelled: dict[str, Flag] = {}
+        for dest, row in rows.items():
+            flag = _flag(dest, row)
+            self.by_name[dest] = flag
+            spelled.update(dict.fromkeys(row["flags"], flag))
+            if flag.constant is not None:
+                spelled.update(dict.fromkeys(row.get("off", ()), _flag(dest, row, says=False)))
+        self.spellings = sorted(spelled)
+        self.exact: dict[str, Flag] = spelled | {"--" + word[2:].replace("-", "_"): flag for word, flag in spelled.items() if word.startswith("--")}
+
+    def find(self, word: str) -> tuple[Flag | None, str | None, list[str]]:
+        """The flag that a word is by argparse's rules, the value that stands in the word itself, and all spellings that the word could be short for."""
+        key, equals, given = word.partition("=")
+        explicit = given if equals else None
+        if word.startswith("--"):
+            key = dashed(key)
+        flag = self.exact.get(key)
+        if flag is not None:
+            return flag, explicit, []
+        short = self.starting(key if word.startswith("--") else word) if key != "--" else []
+        if word[1:2] != "-" and (single := self.exact.get(word[:2])) is not None:
+            return (None, None, [word[:2], *short]) if short else (single, word[2:], [])
+        if len(short) == 1:
+            return self.exact[short[0]], explicit, short
+        return None, explicit, short
+
+    def starting(self, prefix: str) -> list[str]:
+        """The spellings that begin so."""
+        at = bisect_left(self.spellings, prefix)
+        found = []
+        while at < len(self.spellings) and self.spellings[at].startswith(prefix):
+            found.append(self.spellings[at])
+            at += 1
+        return found
+
+    def stands_alone(self, word: str) -> bool:
+        """Whether a word that begins with a dash is no option for argparse: a dash, a negative number, or a text with blanks that names no flag."""
+        if word == "-" or NEGATIVE.fullmatch(word):
+            return True
+        if " " not in word or word in self.exact or "." in word.partition("=")[0]:
+            return False
+        flag, _, short = self.find(word)
+        return flag is None and not short
+
+
+@cache
+def flags(release: str) -> Flags:
+    """The flags of a release. Raises KeyError for a release that there are no tables of."""
+    order = releases()
+    known = order[: order.index(release) + 1] if release in order else ()
+    if not known:
+        raise KeyError(release)
+    rows = {}
+    for dest, since in _history().items():
+        row = next((since[version] for version in reversed(known) if version in since), None)
+        if row is not None:
+            rows[dest] = row
+    return Flags(release, rows)
+
+
+@lru_cache(maxsize=1024)
+def elsewhere(word: str, release: str) -> tuple[Flag, str, str] | None:
+    """A flag of another release by a spelling of its own, with the first and the last release that have it; the nearest release counts."""
+    order = releases()
+    having = _spellings().get(word, ())
+    if not having:
+        return None
+    here = order.index(release)
+    nearest_one = next((version for version in having if order.index(version) > here), having[-1])
+    at = order.index(nearest_one)
+    first = last = at
+    while first and order[first - 1] in having:
+        first -= 1
+    while last + 1 < len(order) and order[last + 1] in having:
+        last += 1
+    return flags(nearest_one).exact[word], order[first], order[last]
+
+
+def dashed(key: str) -> str:
+    """A long option's name as vLLM's parser reads it: underscores are dashes."""
+    return "--" + key[2:].replace("_", "-") if "_" in key else key
+
+
+def _flag(dest: str, row: Mapping[str, Any], *, says: bool = True) -> Flag:
+    names: list[str] = row["flags"]
+    long = next((name for name in names if name.startswith("--")), names[0])
+    return Flag(
+        dest=dest,
+        name=long if says else f"--no-{long[2:]}",
+        kind=row["kind"],
+        constant=says if row["kind"] == "bool" else None,
+        nargs=row.get("nargs"),
+        optional=row.get("optional", False),
+        choices=tuple(row["choices"]) if "choices" in row else None,
+        members=_members(row),
+        dashes=row.get("dashes", False),
+        secret=dest in OPEN or (row["kind"] in SECRET_KINDS and is_secret(dest)),
+    )
+
+
+def _members(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    members: dict[str, Any] | None = row.get("members")
+    if members is None or not row.get("dashes"):
+        return members
+    return members | {name.replace("_", "-"): kind for name, kind in members.items()}
+
+
+@cache
+def _history() -> dict[str, dict[str, Any]]:
+    text = (MODELS / "arguments.jsonl").read_text(encoding="utf-8")
+    return dict(map(json.loads, text.splitlines()))
+
+
+@cache
+def _spellings() -> dict[str, tuple[str, ...]]:
+    """Every spelling in any release, with the releases that have it, oldest first."""
+    found: dict[str, list[str]] = {}
+    for release in releases():
+        for word in flags(release).exact:
+            found.setdefault(word, []).append(release)
+    return {word: tuple(having) for word, having in found.items()}

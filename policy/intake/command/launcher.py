@@ -1,0 +1,419 @@
+"""The words that start a process → the words that vLLM's own parser gets.
+
+Owns what may stand before vLLM: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that start another. What vLLM reads of its
+words is for `arguments`; what a shell's text means is for `shell`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
+
+from policy.errors import Misfit, quoted
+from policy.intake.command.arguments import below
+from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, MAX_WORDS, STARTS_VLLM, BadShell, Budget, Unknown, known, split
+from policy.intake.command_line import CommandLine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policy.intake.command.shell import Command
+
+SERVERS: Final = frozenset(
+    {
+        "vllm.entrypoints.openai.api_server",
+        "vllm.entrypoints.api_server",
+        "vllm.entrypoints.launchers.api_server.entry",
+        "vllm.entrypoints.grpc_server",
+        "dynamo.vllm",
+        "dynamo.vllm.main",
+    }
+)
+"""Modules whose own words are vLLM's."""
+
+CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main"})
+"""Modules that are the command `vllm`."""
+
+PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
+SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+STARTERS: Final = frozenset(
+    {
+        "exec",
+        "nohup",
+        "nice",
+        "ionice",
+        "tini",
+        "dumb-init",
+        "catatonit",
+        "numactl",
+        "taskset",
+        "timeout",
+        "stdbuf",
+        "setsid",
+        "sudo",
+        "gosu",
+        "su-exec",
+        "command",
+        "uv",
+        "uvx",
+        "poetry",
+        "conda",
+        "mamba",
+        "pixi",
+        "micromamba",
+        "nsys",
+        "ncu",
+        "rocprofv3",
+        "opentelemetry-instrument",
+        "ddtrace-run",
+        "chrt",
+        "time",
+        "catchsegv",
+        "prlimit",
+        "accelerate",
+        "mpirun",
+        "torchrun",
+        "busybox",
+        "toybox",
+        "builtin",
+    }
+)
+"""Programs that start the one named in their arguments."""
+
+SEARCHING: Final = frozenset({"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["})
+"""Programs that print or look for a text and never run it."""
+
+OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
+"""Scripts in vLLM's images that start something else: this one starts Ray."""
+
+FILE_NAME: Final = re.compile(r"[\w.+-]+")
+STRANGE: Final = re.compile(r"\$[({]|\{\{")
+"""What a word has in it that someone still replaces: a variable that is not set here, or a template."""
+
+PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+DEPTH: Final = 4
+MODEL: Final = re.compile(r"[A-Z0-9]")
+
+
+Variables: TypeAlias = "Mapping[str, str | None]"
+
+
+class _Found(Struct, frozen=True, gc=False):
+    words: list[str]
+    places: list[str]
+    env: dict[str, str | None]
+    serve: bool
+    warnings: list[str]
+
+
+class Unread(Struct, frozen=True, gc=False):
+    """Why nobody can say whether a command starts vLLM.
+
+    `names_vllm` says that vLLM's server stands in the part that is not read, so that it may be started whatever the image is.
+    """
+
+    why: str
+    place: str
+    names_vllm: bool = False
+
+
+REMEDY: Final = "so whether it starts vLLM is not known; write `vllm serve MODEL …` as the command, without what hides it"
+
+
+def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[Misfit], pointer: str) -> CommandLine:
+    """The words in a command that are vLLM's own, with what the command sets of the environment. `env` has the variables around it.
+
+    Kubernetes' `$(NAME)` is filled in first. The words may begin with flags, with a model, with `serve`, or with any program that starts vLLM.
+    Where none does, that is a fault, and no words are left.
+    """
+    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+        faults.append(Misfit(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
+        return CommandLine()
+    budget = Budget()
+    try:
+        read = [known(word, env, budget) for word in words] if any("$" in word for word in words) else list(words)
+        if not read or read[0].startswith("-"):
+            return CommandLine(read, list(places))
+        found = _vllm(read, list(places), env, {}, 0, budget)
+    except BadShell as error:
+        faults.append(Misfit(pointer, f"the script cannot be read: {error}"))
+        return CommandLine()
+    if (found is None or (isinstance(found, Unread) and _is_strange(read[0]))) and _is_model(read):
+        return CommandLine(read, list(places))
+    if isinstance(found, Unread):
+        faults.append(Misfit(below(pointer, found.place), f"{found.why}, {REMEDY}"))
+        return CommandLine()
+    if found is None:
+        faults.append(Misfit(pointer, f"{quoted(' '.join(read[:8]))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
+        return CommandLine()
+    return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
+
+
+def read_text(text: str, env: Mapping[str, str | None], faults: list[Misfit], pointer: str, place: str = "args") -> CommandLine:
+    """The same for a command in one text, as typed in a shell; every word has the same place."""
+    budget = Budget()
+    try:
+        commands = split(text, env, budget=budget)
+    except BadShell as error:
+        faults.append(Misfit(pointer, f"not a shell's command: {error}"))
+        return CommandLine()
+    if len(commands) == 1 and (commands[0].words[0].startswith("-") or _is_model(commands[0].words)):
+        command = commands[0]
+        return CommandLine(command.words, [place] * len(command.words), command.env)
+    try:
+        found = _in_script(commands, place, env, 0, budget)
+    except BadShell as error:
+        faults.append(Misfit(pointer, f"the script cannot be read: {error}"))
+        return CommandLine()
+    if isinstance(found, Unread):
+        faults.append(Misfit(pointer, f"{found.why}, {REMEDY}"))
+        return CommandLine()
+    if found is None:
+        if commands:
+            faults.append(Misfit(pointer, f"{quoted(text)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
+        return CommandLine()
+    return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
+
+
+def starts_vllm(words: Sequence[str], env: Variables) -> bool | Unread:
+    """Whether a whole command names vLLM's server, or why that cannot be read. `env` has the variables around it.
+
+    Flags alone, or a model before them, do not: they could be another program's.
+    """
+    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+        return False
+    try:
+        budget = Budget()
+        found = _vllm([known(word, env, budget) for word in words], [""] * len(words), env, {}, 0, budget)
+    except BadShell as error:
+        return Unread(str(error), "", any(STARTS_VLLM.search(word) for word in words))
+    return found if isinstance(found, Unread) else found is not None
+
+
+def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: Budget) -> _Found | Unread | None:
+    """Where vLLM's words begin; None where the words start another program. `given` is what the command before them has set, and is not changed."""
+    doubts: list[Unread] = []
+    found = _program(words, places, env, given, depth, budget, doubts)
+    return doubts[0] if found is None and doubts else found
+
+
+def _program(
+    words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: Budget, doubts: list[Unread]
+) -> _Found | Unread | None:
+    """The same where each word that is not known is an argument of the program before it; `doubts` gets those that may be a program themselves."""
+    own = given
+    at, end = 0, len(words)
+    while at < end:
+        program = words[at].rpartition("/")[2]
+        if _is_strange(words[at]):
+            why = f"{quoted(words[at])} stands for a program and has no value here"
+            return Unread(why, places[at], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+        if program == "vllm" or (at == 0 and program == "serve"):
+            at += program == "vllm"
+            if at < end and words[at] == "serve":
+                return _rest(words, places, own, at + 1)
+            if at < end and _is_strange(words[at]):
+                return Unread(f"{quoted(words[at])} stands for a command of `vllm` and has no value here", places[at], names_vllm=True)
+            return None
+        if PYTHON.fullmatch(program):
+            return _python(words, places, own, at, depth)
+        if program in SHELLS:
+            budget.copy(len(env) + len(own))
+            return _shell(words, places, {**env, **own}, own, at, depth, budget)
+        if program == "eval":
+            return _eval(words, places, {**env, **own}, at, depth, budget)
+        if program == "xargs":
+            return _xargs(words, places, env, own, at, depth, budget)
+        is_script = program.endswith(".sh") or program in {".", "source"}
+        if program == "env" or (at == 0 and not is_script and program not in STARTERS and ASSIGNMENT.match(program)):
+            if own is given:
+                budget.copy(len(given))
+                own = given.copy()
+            at = _past_env(words, at + (program == "env"), own)
+        elif is_script or program in STARTERS:
+            later = next((later for later in range(at + 1, end) if _is_program(words[later])), end)
+            strange = next((index for index in range(at + 1, later) if _is_strange(words[index])), None)
+            if strange is not None:
+                doubts.append(Unread(f"{quoted(words[strange])} may stand for a program and has no value here", places[strange]))
+            elif later == end and is_script:
+                return _file(words, places, at if program.endswith(".sh") else at + 1)
+            if later == end and program in STARTERS and strange is None and at + 1 < end:
+                return _other(words, places, at + 1)
+            at = later
+        else:
+            return _other(words, places, at)
+    return None
+
+
+def _is_program(word: str) -> bool:
+    program = word.rpartition("/")[2]
+    is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
+    return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+
+
+def _is_strange(word: str) -> bool:
+    """Whether the program or command that a word names is not known; a folder before its name does not matter."""
+    is_open = type(word) is Unknown or STRANGE.search(word) is not None
+    return is_open and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None
+
+
+def _file(words: list[str], places: list[str], at: int) -> Unread | None:
+    """A script of the shell in a file, which may start anything."""
+    if at >= len(words):
+        return None
+    name = words[at].rpartition("/")[2]
+    if not name.endswith(".sh") or name in OTHER_SCRIPTS:
+        return None
+    return Unread(f"the file {quoted(words[at])} is a script that is not read", places[at])
+
+
+def _other(words: list[str], places: list[str], at: int) -> Unread | None:
+    """Another program, which may start vLLM where that is among its arguments."""
+    program = words[at].rpartition("/")[2]
+    if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
+        return None
+    return Unread(f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True)
+
+
+def _eval(words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: Budget) -> _Found | Unread | None:
+    """`eval`: its arguments are one more script. Variables of the script around it that are not exported have no value here."""
+    text = " ".join(words[at + 1 :])
+    names_vllm = STARTS_VLLM.search(text) is not None
+    if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
+        return Unread(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    budget.copy(len(env))
+    return _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
+
+
+def _xargs(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: Budget) -> Unread | None:
+    """`xargs`: a program gets further arguments that only a running shell knows."""
+    later = next((index for index in range(at + 1, len(words)) if _is_program(words[index]) or _is_strange(words[index])), None)
+    if later is None:
+        return _other(words, places, at)
+    names_vllm = words[later].rpartition("/")[2] == "vllm"
+    if depth < DEPTH:
+        found = _vllm(words[later:], places[later:], env, own, depth + 1, budget)
+        if found is None and not names_vllm:
+            return None
+        names_vllm = names_vllm or isinstance(found, _Found)
+    return Unread(f"`xargs` starts {quoted(words[later])} with arguments that are not known", places[later], names_vllm)
+
+
+def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True) -> _Found:
+    return _Found(words[at:], places[at:], own, serve, [])
+
+
+def _past_env(words: list[str], at: int, own: dict[str, str | None]) -> int:
+    """The place after `env`'s own words; what it sets is put into `own`."""
+    while at < len(words):
+        word = words[at]
+        assignment = ASSIGNMENT.match(word)
+        if assignment is not None:
+            own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+        elif word in {"-u", "--unset", "-C", "--chdir"}:
+            at += 1
+        elif not word.startswith("-"):
+            break
+        at += 1
+    return at
+
+
+def _python(words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int) -> _Found | Unread | None:
+    start = at
+    at += 1
+    while at < len(words):
+        word = words[at]
+        if word in PYTHON_VALUES:
+            at += 2
+            continue
+        if word.startswith("-m"):
+            place = places[min(at + (word == "-m"), len(words) - 1)]
+            module, at = (word[2:], at + 1) if word != "-m" else ("".join(words[at + 1 : at + 2]), at + 2)
+            if module in SERVERS:
+                return _rest(words, places, own, at, serve=False)
+            if module in CLIS and words[at : at + 1] == ["serve"]:
+                return _rest(words, places, own, at + 1)
+            if _is_strange(words[at - 1]) or (module in CLIS and at < len(words) and _is_strange(words[at])):
+                return Unread(f"the module or command that {quoted(words[start])} runs has no value here", place)
+            return _other(words, places, at - 1) if module not in CLIS else None
+        if word.startswith("-c"):
+            text = word[2:] or "".join(words[at + 1 : at + 2])
+            if "vllm" not in text and not _is_strange(word) and (at + 1 >= len(words) or type(words[at + 1]) is not Unknown):
+                return None
+            return Unread(f"{quoted(words[start])} runs a text that is not read", places[min(at + 1, len(words) - 1)])
+        if word == "-":
+            return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[at])
+        if not word.startswith("-"):
+            return _python_file(words, places, own, at)
+        at += 1
+    return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[start]) if depth and start + 1 == len(words) else None
+
+
+def _python_file(words: list[str], places: list[str], own: dict[str, str | None], at: int) -> _Found | Unread | None:
+    word = words[at]
+    if word.rpartition("/")[2] == "vllm":
+        if words[at + 1 : at + 2] == ["serve"]:
+            return _rest(words, places, own, at + 2)
+        if at + 1 >= len(words) or not _is_strange(words[at + 1]):
+            return None
+    path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
+    if any(path.endswith(module) for module in SERVERS):
+        return _rest(words, places, own, at + 1, serve=False)
+    return Unread(f"the file {quoted(word)} is a program of Python that is not read", places[at])
+
+
+def _shell(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: Budget) -> _Found | Unread | None:
+    """The script of `sh -c`, with the words after it as its arguments; a script in a file may start the program that it is given."""
+    start = at
+    at += 1
+    while at < len(words) and words[at][:1] in {"-", "+"}:
+        word = words[at]
+        at += 1
+        if not word.startswith("--") and "c" in word:
+            while at < len(words) and words[at][:1] in {"-", "+"}:
+                at += 1
+            if at == len(words):
+                return None
+            if depth == DEPTH:
+                why = f"{quoted(words[start])} is started by more shells within one another than the {DEPTH} that are read"
+                return Unread(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+            found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
+            if not isinstance(found, _Found):
+                return found
+            budget.copy(len(own) + len(found.env))
+            return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings)
+        if word in {"-o", "+o", "-O", "--rcfile", "--init-file"} or (word.endswith("o") and not word.startswith("--")):
+            at += 1
+    if at >= len(words):
+        return Unread(f"{quoted(words[start])} reads its commands from elsewhere", places[start]) if depth else None
+    if _is_strange(words[at]):
+        return Unread(f"{quoted(words[at])} stands for a script and has no value here", places[at])
+    later = next((index for index in range(at + 1, len(words)) if _is_program(words[index])), None)
+    if later is None or depth == DEPTH:
+        is_known = words[at].rpartition("/")[2] in OTHER_SCRIPTS
+        return None if is_known else Unread(f"the file {quoted(words[at])} is a script that is not read", places[at])
+    return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
+
+
+def _in_script(commands: list[Command], place: str, env: Variables, depth: int, budget: Budget) -> _Found | Unread | None:
+    """The command of a script that starts vLLM; the first counts. Where none does, the first that cannot be read."""
+    started: list[_Found] = []
+    unread: Unread | None = None
+    for command in commands:
+        found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
+        if isinstance(found, _Found):
+            started.append(found)
+        elif found is not None and (unread is None or (found.names_vllm and not unread.names_vllm)):
+            unread = found
+    if len(started) > 1:
+        started[0].warnings.append(f"the script starts vLLM {len(started)} times; the first is read")
+    return started[0] if started else unread
+
+
+def _is_model(words: list[str]) -> bool:
+    """Whether words without a program before them begin with a model: a repository, a folder, or a name with a capital or a digit before flags."""
+    if not words or words[0].endswith((".sh", ".py")) or "/bin/" in words[0] or " " in words[0] or (len(words) > 1 and not words[1].startswith("-")):
+        return False
+    return "/" in words[0] or MODEL.search(words[0]) is not None or type(words[0]) is Unknown

@@ -1,0 +1,1 @@
+"""From options and models to facts, one topic a module."""

@@ -1,0 +1,75 @@
+"""Prefix caching and the Mamba cache: the facts ``cache_config.*``.
+
+Owns what the tables' formulas ask for: the prefix caching that a release turns on by itself, and what its hooks make of the Mamba cache's mode.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.model.configuration import overridden
+from policy.intake.provenance import DEFAULT
+
+if TYPE_CHECKING:
+    from policy.intake.command_line import Options
+    from policy.intake.model.tables import Tables
+    from policy.intake.model.target import Target
+    from policy.intake.provenance import Derived
+
+MODE: Final = "cache_config.mamba_cache_mode"
+CACHING: Final = "cache_config.enable_prefix_caching"
+HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
+
+
+def derive_cache(derived: Derived, target: Target, options: Options, tables: Tables) -> None:
+    """The fact of the Mamba cache's mode."""
+    asked = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
+    derived.facts[MODE] = asked, options.place("mamba_cache_mode")
+    if not target.is_hybrid and target.found.model.architecture not in tables.hooks:
+        return
+    hooks = [tables.hooks.get(target.found.model.architecture), HYBRID_HOOK if target.is_hybrid else None]
+    changes = [tables.constants["hook_changes"].get(hook, {}).get(MODE) for hook in hooks]
+    if not any(changes):
+        return
+    caching, cached_by = _prefix_caching(derived, target, options, tables)
+    known = {
+        MODE: asked,
+        CACHING: caching,
+        "model_config.supports_mamba_prefix_caching": target.found.model.supports_mamba_prefix_caching,
+        "speculative_config": derived.facts["speculative_config"][0] or None,
+    }
+    for formula in changes:
+        if formula is not None:
+            known |= overridden([{MODE: formula}], known.get)
+    if known[MODE] != asked:
+        derived.facts[MODE] = known[MODE], cached_by
+
+
+def _prefix_caching(derived: Derived, target: Target, options: Options, tables: Tables) -> tuple[bool, str]:
+    """Whether prefix caching is on, and by what."""
+    if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
+        return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]
+    asked = options.get("enable_prefix_caching")
+    if asked is not None:
+        return asked, options.place("enable_prefix_caching")
+    known = {
+        "attn_type": _attention(target),
+        "model_config.is_hybrid": target.is_hybrid,
+        "pooler_config": target.is_pooling or None,
+        "pooler_config.seq_pooling_type": target.seq_pooling_type,
+        "pooler_config.tok_pooling_type": target.tok_pooling_type,
+    }
+    return bool(overridden([{CACHING: tables.constants["prefix_caching"]}], known.get).get(CACHING)), DEFAULT
+
+
+def _attention(target: Target) -> str:
+    """``ModelConfig.attn_type``, the same in every release."""
+    model = target.found.model
+    if target.is_pooling:
+        bidirectional = model.seq_pooling_type == "CLS" or target.configuration.get("is_causal") is False
+        return "encoder_only" if bidirectional else model.attn_type
+    if target.is_hybrid:
+        return "hybrid"
+    if model.is_attention_free:
+        return "attention_free"
+    return "encoder_decoder" if target.is_encoder_decoder else "decoder"

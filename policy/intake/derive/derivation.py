@@ -1,0 +1,161 @@
+"""From a deployment to its facts, in the order in which vLLM comes to them.
+
+Owns the order, and the facts that an argument states by itself. What a group of facts takes is in a module of its own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.derive.caching import derive_cache
+from policy.intake.derive.compilation import derive_compilation, read_compilation, split_graph
+from policy.intake.derive.parallelism import derive_on_cpu, derive_parallel
+from policy.intake.derive.refusal import refusal
+from policy.intake.derive.row import unstated
+from policy.intake.derive.scheduling import derive_scheduling
+from policy.intake.derive.speculation import derive_speculation
+from policy.intake.derive.transfer import derive_transfer, has_connector, is_encode_only
+from policy.intake.model.target import derive_model
+from policy.intake.provenance import ASSUMED, DEFAULT, Derived
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.command_line import Options
+    from policy.intake.deployment import Environment
+    from policy.intake.derive.speculation import Speculation
+    from policy.intake.model.tables import Tables
+    from policy.intake.model.target import Target
+
+STATED: Final = {
+    "enable_prompt_embeds": "model_config.enable_prompt_embeds",
+    "return_sampling_mask": "model_config.return_sampling_mask",
+    "enable_trace_replay": "model_config.enable_trace_replay",
+    "logits_processors": "model_config.logits_processors",
+    "logprobs_mode": "model_config.logprobs_mode",
+    "tensor_parallel_size": "parallel_config.tensor_parallel_size",
+    "pipeline_parallel_size": "parallel_config.pipeline_parallel_size",
+    "prefill_context_parallel_size": "parallel_config.prefill_context_parallel_size",
+    "decode_context_parallel_size": "parallel_config.decode_context_parallel_size",
+    "ubatch_size": "parallel_config.ubatch_size",
+    "enable_dbo": "parallel_config.enable_dbo",
+    "enable_elastic_ep": "parallel_config.enable_elastic_ep",
+    "enable_batch_sharded_sampling": "parallel_config.enable_batch_sharded_sampling",
+    "enable_lora": "lora_config",
+    "kv_sharing_fast_prefill": "cache_config.kv_sharing_fast_prefill",
+}
+"""The options that state a fact by themselves."""
+RARE: Final = frozenset(
+    {
+        *("watermark_config", "mm_encoder_only", "ec_transfer_config", "enable_return_routed_experts", "aux_output_config"),
+        *("reasoning_parser", "reasoning_config", "attention_config", "kv_transfer_config"),
+    }
+)
+"""The options that state a fact together with others."""
+ROUTED_EXPERTS: Final = "enable_return_routed_experts"
+PLATFORMS: Final = {"rocm": "platform.is_rocm", "unspecified": "platform.is_unspecified", "tpu": "platform.is_tpu", "out-of-tree": "platform.is_out_of_tree"}
+VARIABLES: Final = (
+    "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_MLA_DISABLE",
+    "TORCH_COMPILE_DISABLE",
+    "VLLM_USE_BREAKABLE_CUDAGRAPH",
+    "VLLM_USE_RAY_V2_EXECUTOR_BACKEND",
+    "VLLM_USE_SIMPLE_KV_OFFLOAD",
+    "VLLM_XPU_ENABLE_XPU_GRAPH",
+    "VLLM_ENABLE_V1_MULTIPROCESSING",
+)
+"""The variables of vLLM that facts are derived from; the first is a fact by itself."""
+VARIABLE: Final = VARIABLES[0]
+HISPARSE: Final = "HiSparseConnector"
+HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
+V2_ONLY: Final = ("model_config.return_sampling_mask", "model_config.enable_trace_replay")
+
+
+def derive(
+    target: Target,
+    speculation: Speculation | None,
+    options: Options,
+    env: Mapping[str, str],
+    environment: Environment,
+    draft_config: Callable[[str], Mapping[str, Any] | None],
+    tables: Tables,
+    rules: Callable[[Derived], tuple[str | None, bool]],
+) -> Derived:
+    """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
+    series = tables.series
+    derived = Derived(unstated(series), [], {})
+    platform = environment.platform
+    facts = derived.facts
+    if VARIABLE in env:
+        facts[f"env.{VARIABLE}"] = env[VARIABLE], f"env.{VARIABLE}"
+    else:
+        facts[f"env.{VARIABLE}"] = facts[f"env.{VARIABLE}"][0], ASSUMED
+    facts.update(_of_platform(environment))
+    derive_model(derived, target, options, env, series)
+    _derive_stated(derived, target, options, series)
+    derive_parallel(derived, options)
+    if speculation is not None:
+        derive_speculation(derived, speculation, target, draft_config, tables)
+    derive_cache(derived, target, options, tables)
+    derive_transfer(derived, options, env, series)
+    made = read_compilation(options)
+
+    def runs_on_v2() -> bool:
+        made.show(derived)
+        return rules(derived)[0] == "v2"
+
+    refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
+    if refused is not None:
+        derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
+    if refused is not None or _is_refused(derived, series, runs_on_v2):
+        facts["scheduler_config.async_scheduling"] = bool(options.get("async_scheduling")), options.place("async_scheduling")
+        made.show(derived)
+        return derived
+    if platform == "cpu":
+        derive_on_cpu(derived, env, series)
+    derive_scheduling(derived, speculation, options, env, platform, tables, runs_on_v2)
+    derive_compilation(derived, made, target, options, env, platform, tables, runs_on_v2)
+    split_graph(derived, made, target, options, lambda: rules(derived)[1])
+    return derived
+
+
+def _is_refused(derived: Derived, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
+    """Whether V1 refuses here what only V2 can do; the rules say so in the decision."""
+    wanted = any(derived.facts[name][0] for name in V2_ONLY) and series >= (0, 28)
+    sparse = derived.facts[HISPARSE_CONFIG][0] and series >= (0, 33)
+    return (wanted or sparse) and not runs_on_v2()
+
+
+@lru_cache(maxsize=64)
+def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
+    """What no manifest shows."""
+    return {
+        **{name: (environment.platform == platform, environment.origin("platform")) for platform, name in PLATFORMS.items()},
+        "platform.has_triton": (environment.has_triton, environment.origin("has_triton")),
+        "plugins.logits_processors": (list(environment.logits_processors), environment.origin("plugins")),
+    }
+
+
+def _derive_stated(derived: Derived, target: Target, options: Options, series: tuple[int, int]) -> None:
+    """The facts that an argument states by itself."""
+    facts, get, origin = derived.facts, options.values.get, options.places.get
+    for option, value in options.values.items():
+        if option in STATED:
+            facts[STATED[option]] = value, options.places[option]
+    if RARE.isdisjoint(options.values):
+        return
+    facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)
+    encoder_only = target.found.model.supports_multimodal and (bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options)))
+    by_role = encoder_only and not get("mm_encoder_only")
+    facts["model_config.multimodal_config.mm_encoder_only"] = encoder_only, origin("ec_transfer_config" if by_role else "mm_encoder_only", DEFAULT)
+    aux = get("aux_output_config")
+    routed = bool(get(ROUTED_EXPERTS))
+    facts[f"model_config.{ROUTED_EXPERTS}"] = routed and series < (0, 31), origin(ROUTED_EXPERTS, DEFAULT)
+    by_config = isinstance(aux, dict) and bool(aux.get(ROUTED_EXPERTS))
+    facts["aux_output_config.enabled"] = routed or by_config, origin(ROUTED_EXPERTS if routed else "aux_output_config", DEFAULT)
+    reasoning = "reasoning_parser" if get("reasoning_parser") else "reasoning_config"
+    facts["reasoning_config"] = bool(get("reasoning_parser")) or get("reasoning_config") is not None, origin(reasoning, DEFAULT)
+    attention = get("attention_config")
+    sparse = isinstance(attention, dict) and attention.get("hisparse_config") is not None
+    facts[HISPARSE_CONFIG] = sparse or has_connector(options, HISPARSE), options.place("attention_config.hisparse_config" if sparse else "kv_transfer_config")

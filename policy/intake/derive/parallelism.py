@@ -1,0 +1,50 @@
+"""How the engine is spread over devices: the executor, and what the CPU platform takes away.
+
+Owns what ``ParallelConfig.__post_init__`` makes of the arguments, 0.20 to 0.33.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.command_line import Options
+    from policy.intake.provenance import Derived
+
+BACKEND: Final = "parallel_config.distributed_executor_backend"
+WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "data_parallel_size")
+PLATFORM: Final = "environment.platform"
+MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
+
+
+def derive_parallel(derived: Derived, options: Options) -> None:
+    """The fact of the executor; the sizes are stated by the options themselves."""
+    backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
+    if backend is None:
+        backend, origin = _backend(options)
+    derived.facts[BACKEND] = backend, origin
+
+
+def derive_on_cpu(derived: Derived, env: Mapping[str, str], series: tuple[int, int]) -> None:
+    """What the CPU platform's own hook changes."""
+    if derived.facts["parallel_config.enable_dbo"][0]:
+        derived.facts["parallel_config.enable_dbo"] = False, PLATFORM
+    if derived.facts[BACKEND][0] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING, "1") == "1"):
+        derived.facts[BACKEND] = "mp", PLATFORM
+
+
+def data_parallel_size(options: Options) -> int:
+    """How many ranks of data parallelism there are."""
+    size = options.get("data_parallel_size", 1)
+    return size if isinstance(size, int) else 1
+
+
+def _backend(options: Options) -> tuple[str, str]:
+    """The executor that vLLM takes by itself: one process for one device, ``ray`` where data parallelism runs on it, else ``mp``."""
+    for name in WORLD:
+        if options.get(name, 1) != 1:
+            by_ray = options.get("data_parallel_backend") == "ray"
+            return ("ray", options.place("data_parallel_backend")) if by_ray else ("mp", options.place(name))
+    return "uni", "default"

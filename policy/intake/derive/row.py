@@ -1,0 +1,66 @@
+"""Derived facts as the row that the rules read, each checked as a stated one would be.
+
+Owns the one step from names to places.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import Misfit, quoted
+from policy.facts.facts import TREE, Facts, Member, defaults
+from policy.facts.vocabulary import FACTS, Kind
+from policy.intake.provenance import ASSUMED, DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _members(member: Member) -> dict[str, Member]:
+    found = {} if member.fact is None else {member.fact.name: member}
+    for child in member.members.values():
+        found |= _members(child)
+    return found
+
+
+CHECKS: Final = tuple(
+    (name, member.index, member.type, member.fits, member.take)
+    for name, member in _members(TREE).items()
+    if FACTS[name].kind not in {Kind.PRESENCE, Kind.BOOLEAN}
+)
+"""The facts that may come as users write them: the place in the row, the type, what else is asked, and what makes of a value what stands there."""
+LEGAL: Final = defaults((0, 0))
+"""A legal value of each fact, in the order of the row."""
+NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
+
+
+_value: Final = itemgetter(0)
+
+
+@lru_cache(maxsize=64)
+def _unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
+    return {name: (value, DEFAULT) for name, value in zip(FACTS, defaults(series), strict=True)}
+
+
+def unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
+    """Every fact where nobody says anything, with its origin, in the order of the row."""
+    return _unstated(series).copy()
+
+
+def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[Misfit]) -> Facts:
+    """The row of every fact in its order; a value that no release takes is a fault at its origin, and a legal one stands in the row for it."""
+    row = list(map(_value, derived.values()))
+    for name, index, kind, fits, take in CHECKS:
+        value, origin = derived[name]
+        if origin is DEFAULT or origin is ASSUMED:
+            if type(value) is list:
+                row[index] = tuple(value)
+        elif type(value) is kind and (fits is None or fits(value)):
+            if take is not None:
+                row[index] = take(value)
+        elif value is not None or name not in NULLABLE:
+            faults.append(Misfit(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
+            row[index] = LEGAL[index]
+    return Facts(row)

@@ -1,0 +1,99 @@
+"""Asynchronous scheduling: the fact ``scheduler_config.async_scheduling``.
+
+Owns what the tables' formula of ``VllmConfig.__post_init__`` asks for, and when the rules are asked which runner it will be.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.derive.parallelism import BACKEND, PLATFORM
+from policy.intake.model.formula import Incomputable, compute
+from policy.intake.model.tables import tables as tables_of
+from policy.intake.provenance import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.command_line import Options
+    from policy.intake.derive.speculation import Speculation
+    from policy.intake.model.tables import Tables
+    from policy.intake.provenance import Derived
+
+FACT: Final = "scheduler_config.async_scheduling"
+EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
+RAY_V2: Final = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
+"""Which executor `ray` is: the older one, which schedules synchronously, by default in 0.20 and where this is 0 up to 0.32; 0.33 has one only."""
+
+
+NAMES: Final = (
+    "model_config.runner_type",
+    "executor_class.supports_async_scheduling",
+    "platform.is_rocm",
+    "parallel_config.enable_dbo",
+    "parallel_config.all2all_backend",
+    "speculative_config",
+    "speculative_config.method",
+    "speculative_config.disable_padded_drafter_batch",
+    "parallel_config.pipeline_parallel_size",
+)
+"""What the formula asks for besides the runner, under vLLM's names."""
+ORIGINS: Final = {NAMES[1]: BACKEND, NAMES[4]: "parallel_config.enable_dbo", NAMES[7]: "speculative_config"}
+
+
+def derive_scheduling(
+    derived: Derived,
+    speculation: Speculation | None,
+    options: Options,
+    env: Mapping[str, str],
+    platform: str,
+    tables: Tables,
+    runs_on_v2: Callable[[], bool],
+) -> None:
+    """The fact, stated or as vLLM chooses; ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this place from 0.31 on."""
+    asked = options.get("async_scheduling")
+    if platform == "cpu":
+        derived.facts[FACT] = False, PLATFORM
+    elif asked is not None:
+        derived.facts[FACT] = asked, options.place("async_scheduling")
+    else:
+        facts = derived.facts
+        backend = facts[BACKEND][0]
+        known = (
+            facts["model_config.runner_type"][0],
+            backend in EXECUTORS or (backend == "ray" and _is_ray_v2(env, tables.series)),
+            platform == "rocm",
+            facts["parallel_config.enable_dbo"][0],
+            options.get("all2all_backend"),
+            None if speculation is None else True,
+            facts["speculative_config.method"][0] if speculation is not None else None,
+            speculation is not None and bool(speculation.keys.get("disable_padded_drafter_batch")),
+            facts["parallel_config.pipeline_parallel_size"][0],
+        )
+        chosen, decisive = _chosen(tables.release, known, v2=False)
+        other = _chosen(tables.release, known, v2=True)
+        if other[0] != chosen and runs_on_v2():
+            chosen, decisive = other
+        facts[FACT] = chosen, DEFAULT if chosen else facts.get(ORIGINS.get(decisive, decisive), (None, DEFAULT))[1]
+
+
+def _is_ray_v2(env: Mapping[str, str], series: tuple[int, int]) -> bool:
+    return series >= (0, 33) or env.get(RAY_V2, "1" if series >= (0, 21) else "0").strip() != "0"
+
+
+@lru_cache(maxsize=1024)
+def _chosen(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
+    """What a release chooses on a runner, and the last name that its formula asked for: what kept scheduling synchronous."""
+    values = dict(zip(NAMES, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
+    last = ""
+
+    def key(name: str) -> Any:
+        nonlocal last
+        last = name if name in NAMES else last
+        return values.get(name)
+
+    try:
+        return bool(compute(tables_of(release).constants["async_scheduling"], key)), last
+    except Incomputable:
+        return True, last

@@ -1,0 +1,179 @@
+"""Speculative decoding: the method that vLLM comes to, the draft's architectures, and the facts ``speculative_config.*``.
+
+Owns the order of ``SpeculativeConfig.__post_init__`` and of ``maybe_override_with_speculators``, 0.20 to 0.33; what a release changed is marked with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.errors import quoted
+from policy.intake.model.configuration import Configuration, as_draft, overridden
+from policy.intake.model.registry import architectures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policy.intake.command_line import Options
+    from policy.intake.model.tables import Tables
+    from policy.intake.model.target import Target
+    from policy.intake.provenance import Derived
+
+OF_THE_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
+WITHOUT_DRAFT: Final = frozenset({"suffix"})
+HIDDEN_STATES: Final = "extract_hidden_states"
+SPECULATORS: Final = "speculators_config"
+"""The member by which a repository in the format of *speculators* is known."""
+DRAFT: Final = "draft_model_config"
+CONFIG: Final = f"{DRAFT}.hf_config."
+DOCUMENT: Final = "config_dict."
+
+
+class Speculation(Struct, frozen=True):
+    """What is asked of speculative decoding; ``place`` is where, and ``keys`` the members of ``--speculative-config``."""
+
+    keys: dict[str, Any]
+    place: str
+
+
+class Draft(Struct, frozen=True):
+    """The draft: its configuration, and its architectures as vLLM rewrites them. ``parallel`` says that its method drafts in parallel."""
+
+    architectures: list[str]
+    layer_types: Any
+    origin: str
+    parallel: bool = False
+
+
+def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
+    """The verifier's name and the speculative configuration that a repository in the format of *speculators* brings; ``None`` for another."""
+    inner = config.get(SPECULATORS)
+    if not isinstance(inner, dict):
+        return None
+    verifier, methods = inner.get("verifier"), inner.get("proposal_methods")
+    name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
+    first = methods[0] if isinstance(methods, list) and methods else None
+    kind = config.get("speculators_model_type")
+    if not isinstance(name, str) or not isinstance(first, dict) or not isinstance(kind, str):
+        return None
+    brought = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
+    keys = {key: value for key, value in brought.items() if value is not None}
+    return name, {"method": kind} | keys | {"num_speculative_tokens": first.get("speculative_tokens")}
+
+
+def read_speculation(options: Options) -> Speculation | None:
+    """What the command line asks; ``None`` where it asks nothing."""
+    given = options.get("speculative_config")
+    return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
+
+
+def unfit(speculation: Speculation) -> str | None:
+    """What vLLM refuses in a speculative configuration before it looks at a draft."""
+    method, model = speculation.keys.get("method"), speculation.keys.get("model")
+    if model is not None and not isinstance(model, str):
+        return f"`model`: {quoted(model)} is no text"
+    return None if method or model else 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'
+
+
+def draft_model(speculation: Speculation, target: str) -> str | None:
+    """The name of the draft's model, which is the target's own for MTP and DSpark without one; ``None`` where the method has none."""
+    method, model = speculation.keys.get("method"), speculation.keys.get("model")
+    if isinstance(model, str):
+        return model
+    return target if isinstance(method, str) and (method.endswith("mtp") or method == "dspark") else None
+
+
+def needs_draft(speculation: Speculation, tables: Tables) -> bool:
+    """Whether the method has a draft whose configuration vLLM reads."""
+    return early_method(speculation, tables) not in {*OF_THE_TARGET, *WITHOUT_DRAFT, HIDDEN_STATES}
+
+
+def early_method(speculation: Speculation, tables: Tables) -> str:
+    """The method before the draft was looked at."""
+    method, model = speculation.keys.get("method"), speculation.keys.get("model")
+    if isinstance(model, str) and tables.series >= (0, 22) and (method is None or tables.series < (0, 26)) and _is_class_path(model):
+        return "custom_class"
+    if not isinstance(method, str):
+        return "ngram" if isinstance(model, str) and model in {"ngram", "[ngram]"} else "draft_model"
+    if method in tables.constants["mtp_model_types"]:
+        return "mtp"
+    return "ngram" if method == "[ngram]" else method
+
+
+def _is_class_path(model: str) -> bool:
+    return "." in model and "/" not in model and not model.startswith(("http://", "https://", "file://"))
+
+
+def derive_speculation(
+    derived: Derived,
+    speculation: Speculation,
+    target: Target,
+    draft_config: Callable[[str], Mapping[str, Any] | None],
+    tables: Tables,
+) -> None:
+    """The facts ``speculative_config.*``; ``draft_config`` gives a model's ``config.json`` by its name, ``None`` where it is not known."""
+    keys, place, facts = speculation.keys, speculation.place, derived.facts
+    method = early_method(speculation, tables)
+    draft: Draft | None = None
+    origin = place
+    name = draft_model(speculation, target.name)
+    if method in OF_THE_TARGET:
+        draft = Draft(target.architectures, target.configuration.get("layer_types"), target.origin)
+    elif method == HIDDEN_STATES:
+        draft = Draft(["ExtractHiddenStatesModel"], target.configuration.get("layer_types"), target.origin)
+    elif method not in WITHOUT_DRAFT and name is not None:
+        config = draft_config(name)
+        if config is not None:
+            method, draft = _read_draft(method, name, config, target, tables)
+            origin = place if keys.get("method") is not None else draft.origin
+    facts["speculative_config"] = True, place
+    facts["speculative_config.method"] = method, origin
+    facts["speculative_config.parallel_drafting"] = (draft is not None and draft.parallel) or bool(keys.get("parallel_drafting")), place
+    for key in ("num_speculative_tokens_per_batch_size", "draft_lm_head_quantization"):
+        facts[f"speculative_config.{key}"] = keys.get(key), place
+    for key in ("enable_adaptive_verification", "use_heterogeneous_vocab"):
+        facts[f"speculative_config.{key}"] = bool(keys.get(key)), place
+    facts["speculative_config.draft_model_config"] = draft is not None, place
+    if draft is not None:
+        facts["speculative_config.draft_model_config.architectures"] = draft.architectures, draft.origin
+        facts["speculative_config.draft_model_config.hf_config.layer_types"] = draft.layer_types, draft.origin
+        xpress = tables.constants.get("xpress_architectures", frozenset())
+        facts["speculative_config.is_xpress"] = method == "dflash" and not xpress.isdisjoint(draft.architectures), draft.origin
+
+
+def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables) -> tuple[str, Draft]:
+    """The method and the draft, once its configuration is known."""
+    made = Configuration(_from_speculators(config, tables) or config, tables)
+    configuration, architectures = as_draft(made, architectures_of(made))
+    known: dict[str, Any] = {
+        "method": method,
+        f"{DRAFT}.model": name,
+        f"{DRAFT}.architectures": architectures,
+        "target_model_config.hf_config.model_type": target.configuration.model_type,
+    }
+
+    def key(asked: str) -> Any:
+        if asked in known:
+            return known[asked]
+        return configuration.at(asked.removeprefix(CONFIG)) if asked.startswith(CONFIG) else None
+
+    known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
+    written = overridden(tables.constants["draft_overrides"], key)
+    names = written.get(f"{DRAFT}.architectures", architectures)
+    return method, Draft(names, configuration.get("layer_types"), f"model_configs/{name.rstrip('/')}", bool(written.get("parallel_drafting")))
+
+
+def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:
+    """The draft's own configuration in a repository in the format of *speculators*; ``None`` for another."""
+    kind, inner = config.get("speculators_model_type"), config.get("transformer_layer_config")
+    formats = tables.constants["speculators"]["formats"]
+    if not isinstance(config.get(SPECULATORS), dict) or not isinstance(kind, str) or kind not in formats:
+        return None
+    stated = inner if isinstance(inner, dict) else {}
+
+    def key(name: str) -> Any:
+        return config.get(name.removeprefix(DOCUMENT)) if name.startswith(DOCUMENT) else stated.get(name)
+
+    return {**stated, **overridden([formats[kind]], key), "model_type": "speculators"}

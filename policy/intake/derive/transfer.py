@@ -1,0 +1,62 @@
+"""Connectors: the facts ``kv_transfer_config.*`` and ``ec_transfer_config``.
+
+Owns what ``VllmConfig._post_init_kv_transfer_config`` makes of the offloading flags, 0.20 to 0.33.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.provenance import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.command_line import Options
+    from policy.intake.provenance import Derived
+
+SIMPLE: Final = "VLLM_USE_SIMPLE_KV_OFFLOAD"
+NATIVE: Final = "native"
+OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_transfer_config"})
+
+
+def derive_transfer(derived: Derived, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
+    """The facts of connectors, stated or implied by ``--kv-offloading-size``."""
+    if OPTIONS.isdisjoint(options.values):
+        return
+    given, place = options.values.get("kv_transfer_config"), options.places.get("kv_transfer_config", DEFAULT)
+    there = isinstance(given, dict)
+    connector = given.get("kv_connector") if isinstance(given, dict) else None
+    role = given.get("kv_role") if isinstance(given, dict) else None
+    connector_from = place
+    if options.values.get("kv_offloading_size") is not None:
+        connector_from = options.places.get("kv_offloading_size", DEFAULT)
+        place = place if there else connector_from
+        there, role = True, "kv_both"
+        match options.values.get("kv_offloading_backend", NATIVE):
+            case "native":
+                connector = "SimpleCPUOffloadConnector" if env.get(SIMPLE, "0").strip() not in {"", "0"} else "OffloadingConnector"
+            case "lmcache":
+                connector = "LMCacheMPConnector" if series >= (0, 23) else "LMCacheConnectorV1"
+    derived.facts["kv_transfer_config"] = there, place
+    if there:
+        derived.facts["kv_transfer_config.kv_connector"] = connector, connector_from
+        derived.facts["kv_transfer_config.kv_role"] = role, connector_from
+    derived.facts["ec_transfer_config"] = isinstance(options.values.get("ec_transfer_config"), dict), options.places.get("ec_transfer_config", DEFAULT)
+
+
+def is_encode_only(options: Options) -> bool:
+    """Whether the engine only encodes for others: an encoder-cache producer that is no consumer."""
+    given = options.values.get("ec_transfer_config")
+    return isinstance(given, dict) and given.get("ec_connector") is not None and given.get("ec_role") == "ec_producer"
+
+
+def has_connector(options: Options, name: str) -> bool:
+    """Whether a KV connector is asked for, by itself or as one of several."""
+    given = options.values.get("kv_transfer_config")
+    if not isinstance(given, dict):
+        return False
+    extra = given.get("kv_connector_extra_config")
+    several = extra.get("connectors") if given.get("kv_connector") == "MultiConnector" and isinstance(extra, dict) else None
+    each = [given, *several] if isinstance(several, list) else [given]
+    return any(isinstance(connector, dict) and connector.get("kv_connector") == name for connector in each)

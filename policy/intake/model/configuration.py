@@ -1,0 +1,226 @@
+"""A model's `config.json` as vLLM sees it: with what the configuration class adds, and with the language model's part found.
+
+Owns defaults, aliases and formulas of configuration classes, applied to one document, and the rows by which a release rewrites one for a draft.
+Reads nothing; the tables are given. Whatever the document holds, asking it gives a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.intake.model.formula import Incomputable, compute
+from policy.intake.model.tables import ConfigClass, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+BARE: Final = ConfigClass("PreTrainedConfig", special=frozenset({"layer_types"}))
+TEXT_PARTS: Final = ("text_encoder", "decoder", "generator", "text_config")
+REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
+UNSTATED: Final = object()
+SMALL: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
+MOST_KEPT: Final = 128
+LONGEST_KEPT: Final = 256
+DEEPEST: Final = 4
+"""How many parts within parts a class's own `get_text_config` is followed through; no class needs more than two."""
+
+
+class Configuration:
+    """One `config.json`, or one part of it.
+
+    `stated` is the document, with what the release renames renamed. `model_type` is None where nothing tells it; `kind` is what is known of its class.
+    """
+
+    __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "stated", "tables")
+
+    def __init__(self, stated: Mapping[str, Any], tables: Tables, model_type: str | None = None) -> None:
+        for name, renamed in tables.constants.get("config_attribute_renames", {}).items():
+            if name in stated:
+                stated = {renamed: stated[name], **stated}
+        self.tables = tables
+        self.model_type = _model_type(stated, tables, model_type)
+        self.kind = tables.configs.get(self.model_type or "", BARE)
+        flattened = stated.get(self.kind.flattens) if self.kind.flattens is not None else None
+        if isinstance(flattened, Mapping):
+            stated = {**flattened, **{name: item for name, item in stated.items() if name != self.kind.flattens}}
+        self.stated = stated
+        self._found: dict[str, Any] = {}
+        self._text: Configuration | None = None
+        self._whole = False
+
+    def get(self, name: str) -> Any:
+        """An attribute of the configuration: stated, computed by its class, or its default; None where there is none."""
+        kind = self.kind
+        if name not in kind.special:
+            return self.stated[name] if name in self.stated else kind.defaults.get(name)
+        stored = kind.aliases.get(name, name)
+        found = self._computed(stored, kind.formulas[stored]) if stored in kind.formulas else self._raw(stored)
+        if isinstance(found, list) and "layer_types" in {name, stored} and self.tables.legacy_layer_types:
+            legacy = self.tables.legacy_layer_types
+            return [legacy.get(item, item) if isinstance(item, str) else item for item in found]
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether the attribute is there with a value of its own, null included."""
+        kind = self.kind
+        if name not in kind.special:
+            return name in self.stated or name in kind.defaults
+        stored = kind.aliases.get(name, name)
+        names = kind.spellings.get(stored, (stored,))
+        return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
+
+    def text(self) -> Configuration:
+        """The part that describes the language model; the configuration itself where it has no such part."""
+        if self._text is None and not self._whole:
+            found = self
+            for _ in range(DEEPEST):
+                inner = found._text_part()
+                if inner is None:
+                    break
+                deeper, found = found.kind.text is not None, inner
+                if not deeper:
+                    break
+            self._text = found if found is not self else None
+            self._whole = found is self
+        return self if self._text is None else self._text
+
+    def part(self, name: str) -> Configuration | None:
+        """A member that is a configuration by itself; None where it is none."""
+        part = self.stated.get(name)
+        return Configuration(part, self.tables, self.kind.parts.get(name)) if isinstance(part, Mapping) else None
+
+    def at(self, path: str) -> Any:
+        """An attribute by its dotted path through parts; None where there is none. `.class` is the name of a part's class."""
+        name, dot, rest = path.partition(".")
+        if dot:
+            inner = self.part(name)
+            return inner.at(rest) if inner is not None else None
+        return self.kind.class_name if name == "class" else self.model_type if name == "model_type" else self.get(name)
+
+    def _text_part(self) -> Configuration | None:
+        kind = self.kind
+        for name in TEXT_PARTS if kind.text is None else (kind.text,):
+            part = self.stated.get(name)
+            stated: Mapping[str, Any] = part if isinstance(part, Mapping) else {}
+            if stated or kind.parts.get(name) is not None:
+                return Configuration(stated, self.tables, kind.parts.get(name))
+        return None
+
+    def _raw(self, stored: str) -> Any:
+        """An attribute as stated, else its default, under any of the names that the class has for it."""
+        kind = self.kind
+        names = kind.spellings.get(stored)
+        if names is None:
+            return self.stated[stored] if stored in self.stated else kind.defaults.get(stored)
+        for known in (self.stated, kind.defaults):
+            for name in names:
+                if name in known:
+                    return known[name]
+        return None
+
+    def _computed(self, stored: str, formula: Any) -> Any:
+        if formula is None:
+            return self._raw(stored)
+        values = tuple([self.stated.get(name, UNSTATED) for name in self.kind.inputs[stored]])
+        types = tuple(map(type, values))
+        if not SMALL.issuperset(types):
+            return self._fresh(stored, formula)
+        known = self.tables.computed
+        question = (id(self.kind), stored, values, types)
+        if question not in known:
+            found = self._fresh(stored, formula)
+            if isinstance(found, list) and len(found) > LONGEST_KEPT:
+                return found
+            if len(known) >= MOST_KEPT:
+                known.clear()
+            known[question] = found
+        return known[question]
+
+    def _fresh(self, stored: str, formula: Any) -> Any:
+        """What a formula computes, once for a document: some take a while, and are asked for by several facts."""
+        if stored not in self._found:
+            try:
+                self._found[stored] = compute(formula, self._raw, self.stated, self.tables.legacy_layer_types)
+            except Incomputable:
+                self._found[stored] = self._raw(stored)
+        return self._found[stored]
+
+
+def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> dict[str, Any]:
+    """What rows of the tables write, one after the other, over the values before them: the last value of each name."""
+    written: dict[str, Any] = {}
+
+    def known(name: str) -> Any:
+        return written[name] if name in written else key(name)
+
+    for row in rows:
+        written.update(_written(row, known))
+    return written
+
+
+def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Configuration, list[str]]:
+    """A configuration and its architectures as the release rewrites them for a draft: `SpeculativeConfig.hf_config_override`."""
+    known: dict[str, Any] = {"initial_architecture": architectures[0] if architectures else None, "transformers_mtp_overrides": None}
+    for row in configuration.tables.constants.get("mtp_overrides", ()):
+        known["architectures"] = architectures
+        written = _written(row, _keys(known, configuration))
+        if not written:
+            continue
+        part = configuration.part(written["part"]) if isinstance(written.get("part"), str) else None
+        if part is not None:
+            configuration, architectures = part, architectures_stated(part)
+        configuration = _rewritten(configuration, written)
+        found = written.get("architectures")
+        architectures = [name for name in found if isinstance(name, str)] if isinstance(found, list) else architectures
+        known |= {name: item for name, item in written.items() if name not in REWRITTEN}
+        if written.get("return"):
+            break
+    return configuration, architectures
+
+
+def architectures_stated(configuration: Configuration) -> list[str]:
+    """The architectures that a document names, as far as they are names."""
+    named = configuration.stated.get("architectures")
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+
+
+def _written(row: Mapping[str, Any], key: Callable[[str], Any]) -> dict[str, Any]:
+    """What one row writes; nothing where its test does not hold or it meets values that it was not made for."""
+    try:
+        if not compute(row.get("when", True), key):
+            return {}
+        return {name: compute(formula, key) for name, formula in row.items() if name != "when"}
+    except Incomputable:
+        return {}
+
+
+def _keys(known: Mapping[str, Any], configuration: Configuration) -> Callable[[str], Any]:
+    return lambda name: known[name] if name in known else configuration.at(name)
+
+
+def _rewritten(configuration: Configuration, written: Mapping[str, Any]) -> Configuration:
+    """A configuration of the same class with another model type or other layer types."""
+    changed = {name: written[name] for name in ("model_type", "layer_types") if name in written}
+    if not changed or all(configuration.at(name) == item for name, item in changed.items()):
+        return configuration
+    made = Configuration({**configuration.stated, **changed}, configuration.tables)
+    made.kind = configuration.kind
+    made.model_type = changed.get("model_type", configuration.model_type)
+    return made
+
+
+def _model_type(stated: Mapping[str, Any], tables: Tables, model_type: str | None) -> str | None:
+    """The model type that a document states; what its place says where it states none that is known."""
+    found = stated.get("model_type")
+    if isinstance(found, str) and (model_type is None or found in tables.configs):
+        return found
+    if model_type is not None:
+        return model_type
+    if stated.get("speculators_config") is not None:
+        return "speculators"
+    architectures = stated.get("architectures")
+    named: Mapping[str, str] | None = tables.constants.get("architecture_to_model_type")
+    if not named or not isinstance(architectures, list) or not architectures or not isinstance(architectures[0], str):
+        return None
+    return named.get(architectures[0])

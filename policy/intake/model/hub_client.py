@@ -1,0 +1,294 @@
+"""One model's files through huggingface_hub: its cache, its file route, within bounds of size and time.
+
+Owns every call of huggingface_hub, which is imported with this module. Its own time limits hold for a read and its retries sleep for as long
+as a server says, so the client it gets from here ends a request at the deadline and turns what it would try again into an answer.
+No exception of it goes on from here: the text of one may quote a header, and with it a token.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2 as httpx
+from huggingface_hub import constants, hf_hub_download, set_client_factory, try_to_load_from_cache
+from huggingface_hub.errors import (
+    FileMetadataError,
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RemoteEntryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import get_token_to_send  # type: ignore[attr-defined]  # public, but loaded in a way that hides it
+from huggingface_hub.utils.tqdm import silent_tqdm
+
+from policy.errors import quoted
+from policy.intake.model.files import CONFIG, MAX_BYTES, FileInvalid, TooLarge, read_config, read_file
+from policy.intake.model.hub import (
+    HubDenied,
+    HubFailed,
+    HubNotFound,
+    HubOffline,
+    HubTimeout,
+    HubTooLarge,
+    HubUnreachable,
+    HubUnreadable,
+    ModelFiles,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policy.intake.model.hub import Outcome, Question, Source
+
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+TRY_AGAIN: Final = {408, 429, 500, 502, 503, 504}
+INSTEAD: Final = "or give its `config.json`"
+
+
+def fetched(source: Source, question: Question, deadline: float) -> Outcome:
+    """The hub's answer before ``deadline`` of the monotonic clock, or what its cache has where the hub must not, or cannot, be asked."""
+    if source.offline:
+        name = quoted(question[0])
+        return cached(source, question) or HubOffline(f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`")
+    try:
+        with _until(deadline):
+            return _Fetch(source, question).files()
+    except (HubTimeout, HubUnreachable) as error:
+        return cached(source, question) or error
+    except HubFailed as error:
+        return error
+
+
+def cached(source: Source, question: Question) -> Outcome | None:
+    """What the cache has of a model, without asking the hub; none where it does not have its configuration."""
+    name, revision, also = question
+    found = {file: _known(source, name, file, revision) for file in (CONFIG, *also)}
+    paths = {file: Path(path) for file, path in found.items() if isinstance(path, str)}
+    if CONFIG not in paths:
+        return None
+    try:
+        return _read(name, paths, unknown=tuple(file for file, path in found.items() if path is None), was_asked=False)
+    except HubFailed as error:
+        return error
+
+
+class _Fetch:
+    """One question on its way."""
+
+    def __init__(self, source: Source, question: Question) -> None:
+        self.source = source
+        self.name, self.revision, self.also = question
+        self.shown = quoted(self.name)
+        self.token: str | None = None
+
+    def files(self) -> ModelFiles:
+        """Raises HubFailed."""
+        path = self._asked(CONFIG, self.revision)
+        if path is None:
+            raise HubNotFound(f"{self.shown} on {self.source} has no `{CONFIG}`; check the name, {INSTEAD}")
+        paths = {CONFIG: path}
+        commit = path.parent.name  # of the same commit, even where the branch moves on in between
+        for file in self.also:
+            known = _known(self.source, self.name, file, commit)
+            other = self._asked(file, commit) if known is None else Path(known) if isinstance(known, str) else None
+            if other is not None:
+                paths[file] = other
+        return _read(self.name, paths)
+
+    def _asked(self, file: str, revision: str) -> Path | None:
+        """Where the cache has a file once the hub was asked for it; none where the repository does not have it."""
+        try:
+            self.token = _token()
+            return Path(
+                hf_hub_download(
+                    self.name,
+                    file,
+                    revision=revision,
+                    endpoint=self.source.endpoint,
+                    cache_dir=self.source.cache,
+                    token=self.token or False,
+                    library_name="runner-policy",
+                    tqdm_class=silent_tqdm,
+                )
+            )
+        except HubFailed:
+            raise
+        except RemoteEntryNotFoundError:
+            return None
+        except RevisionNotFoundError:
+            raise HubNotFound(f"{self.shown} on {self.source} has no revision {quoted(revision)}; name a branch, a tag or a commit") from None
+        except (HfHubHTTPError, LocalEntryNotFoundError) as error:
+            raise self._refusal(error) from None
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise HubFailed(f"{self.shown} cannot be kept in the cache of the hub: {why}; set `HF_HOME` to a folder that can be written") from None
+        except Exception as error:  # noqa: BLE001  # whatever the library raises, nobody may wait in vain, and its text is not shown
+            raise HubFailed(f"{self.shown} cannot be fetched from {self.source}: {type(error).__name__}; give its `config.json`") from None
+
+    def _refusal(self, error: HfHubHTTPError | LocalEntryNotFoundError) -> HubFailed:
+        reason = error if isinstance(error, HfHubHTTPError) else error.__cause__
+        if isinstance(reason, FileMetadataError):
+            return HubUnreachable(f"{self.source} does not answer as a hub does; check `HF_ENDPOINT`, {INSTEAD}")
+        status = reason.response.status_code if isinstance(reason, HfHubHTTPError) else None
+        if isinstance(reason, GatedRepoError):
+            other = "ask for access on its page with the account of `HF_TOKEN`" if self.token else "ask for access on its page and set `HF_TOKEN`"
+            return HubDenied(f"{self.shown} on {self.source} is gated; {other}, {INSTEAD}")
+        if status == UNAUTHORIZED and self.token is None:
+            return HubDenied(f"{self.source} shows no {self.shown} without a token; check the name, set `HF_TOKEN` where it is private or gated, {INSTEAD}")
+        if status == UNAUTHORIZED:
+            return HubDenied(f"{self.source} shows no {self.shown} with the token in `HF_TOKEN`; check the name and the token, {INSTEAD}")
+        if status == FORBIDDEN:
+            return HubDenied(f"{self.source} forbids {self.shown}; set `HF_TOKEN` to a token that may read it, {INSTEAD}")
+        if status == NOT_FOUND:
+            return HubNotFound(f"{self.source} has no {self.shown}; check the name, set `HF_TOKEN` where it is private, {INSTEAD}")
+        return HubUnreachable(f"{self.source} answers {status or 'nothing'} for {self.shown}; ask again later, {INSTEAD}")
+
+
+def _token() -> str | None:
+    token: str | None = get_token_to_send(None)
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise HubDenied("the token in `HF_TOKEN` has characters that no token has; set it anew")
+    return token
+
+
+def _known(source: Source, name: str, file: str, revision: str) -> Any:
+    """A file's path in the cache, None where the cache does not know the file, another value where it knows that there is none."""
+    try:
+        return try_to_load_from_cache(name, file, cache_dir=source.cache, revision=revision)
+    except (OSError, UnicodeDecodeError):  # a broken cache has nothing
+        return None
+
+
+def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, was_asked: bool = True) -> ModelFiles:
+    file, size = CONFIG, 0
+    texts: dict[str, str] = {}
+    try:
+        for file, path in paths.items():
+            raw = read_file(path)
+            size += len(raw)
+            if file == CONFIG:
+                config = read_config(raw)
+            else:
+                texts[file] = raw.decode()
+    except TooLarge as error:
+        raise HubTooLarge(f"`{file}` of {quoted(name)} {error}") from None
+    except (FileInvalid, FileNotFoundError, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, FileInvalid) else "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "has left the cache"
+        raise HubUnreadable(f"`{file}` of {quoted(name)} {why}; {INSTEAD.removeprefix('or ')}") from None
+    return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, not was_asked, size)
+
+
+class _Now(threading.local):
+    """The deadline of the fetch that this thread is at; none in a thread that is at no fetch."""
+
+    deadline: float | None = None
+
+    def left(self) -> float:
+        """The seconds that are left. Raises HubTimeout."""
+        assert self.deadline is not None  # INVARIANT: only a fetch asks
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise _late()
+        return left
+
+
+_now: Final = _Now()
+
+
+@contextmanager
+def _until(deadline: float) -> Iterator[None]:
+    _now.deadline = deadline
+    try:
+        yield
+    finally:
+        _now.deadline = None
+
+
+def _late() -> HubTimeout:
+    return HubTimeout(f"the hub gave no answer within the time limit; ask again later, {INSTEAD}")
+
+
+class _Client(httpx.Client):
+    """huggingface_hub's client, with an end to every request and to every body."""
+
+    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Raises HubTimeout, HubUnreachable, HubTooLarge."""
+        if _now.deadline is None:
+            return super().send(request, **options)
+        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _now.left())
+        request.headers["accept-encoding"] = "identity"  # what is packed could be a thousand times as large
+        with _told():
+            response = super().send(request, **options)
+        try:
+            _check(response)
+        except HubFailed:
+            response.close()
+            raise
+        # A file in Xet storage would be fetched by another program's client, without these bounds; without the header it comes as any other.
+        response.headers.pop("x-xet-hash", None)
+        if isinstance(response.stream, httpx.SyncByteStream) and not response.is_stream_consumed:
+            response.stream = _Body(response.stream)
+        return response
+
+
+class _Body(httpx.SyncByteStream):
+    """A body that ends in HubTooLarge or HubTimeout rather than never."""
+
+    def __init__(self, stream: httpx.SyncByteStream) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        with _told():
+            for part in self.stream:
+                size += len(part)
+                if size > MAX_BYTES:
+                    raise _too_large()
+                _now.left()
+                yield part
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What goes wrong on the way, as an error that huggingface_hub does not try again for."""
+    try:
+        yield
+    except httpx.TimeoutException:
+        raise _late() from None
+    except httpx.TransportError as error:
+        raise HubUnreachable(f"the hub cannot be reached ({type(error).__name__}); check the network and `HF_ENDPOINT`, {INSTEAD}") from None
+
+
+def _check(response: httpx.Response) -> None:
+    if response.status_code in TRY_AGAIN:
+        raise HubUnreachable(f"the hub answers {response.status_code}; ask again later, {INSTEAD}")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise HubUnreachable(f"the hub sends files packed though it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")
+    length = response.headers.get("x-linked-size") or response.headers.get("content-length") or ""
+    if length.isdecimal() and int(length[:20]) > MAX_BYTES:
+        raise _too_large()
+
+
+def _too_large() -> HubTooLarge:
+    return HubTooLarge(f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`")
+
+
+def _client() -> httpx.Client:
+    # As huggingface_hub makes its own; each request brings its time limit.
+    return _Client(follow_redirects=True, timeout=None)
+
+
+set_client_factory(_client)
+# Otherwise the first fetch asks the address that huggingface_hub was imported with, whatever hub this is, for a list of programs to report.
+constants.HF_HUB_DISABLE_TELEMETRY = True
+# It has a handler of its own for standard error, beside the one of the service, whose lines have another form.
+logging.getLogger("huggingface_hub").handlers.clear()

@@ -1,0 +1,100 @@
+"""How a model pools: what Sentence Transformers' files beside its configuration and ``--pooler-config`` say of it.
+
+Owns the reading of ``modules.json`` and of the pooling module's own ``config.json``, as vLLM reads them
+(``get_pooling_config``). What an architecture's class says where these say nothing is in the model tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.errors import PolicyError
+from policy.parser.jsontext import NotJson, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.command_line import Options
+
+MODULES: Final = "modules.json"
+POOLING: Final = "sentence_transformers.models.Pooling"
+POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
+"""How Sentence Transformers call their pooling module, from 0.30 on; before there was one name."""
+SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
+TOKENS: Final = frozenset({"ALL", "STEP"})
+
+
+class Unreadable(PolicyError):
+    """A file beside a model's configuration is no JSON; ``path`` is its name among the files."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class Pooling(Struct, frozen=True):
+    """Whether a model's files have a module that pools, and how sequences and tokens are pooled where it is said."""
+
+    pools: bool = False
+    sequence: str | None = None
+    tokens: str | None = None
+
+
+def read_pooling(name: str, files: Mapping[str, str], options: Options, series: tuple[int, int]) -> Pooling:
+    """What is said of the model ``name``; the command line is heard before the files.
+
+    Raises:
+        Unreadable: a file is no JSON.
+    """
+    module = _pooling_module(_read(f"{name}/{MODULES}", files), series)
+    found = {} if module is None else _types(_read(f"{name}/{module.get('path')}/config.json", files), series)
+    asked = options.values.get("pooler_config")
+    said = _of_command_line(asked) if isinstance(asked, dict) else {}
+    return Pooling(module is not None, **(found | said))
+
+
+def _read(path: str, files: Mapping[str, str]) -> Any:
+    if path not in files:
+        return None
+    try:
+        return read_json(files[path].encode())
+    except NotJson as error:
+        raise Unreadable(path, str(error)) from error
+
+
+def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:
+    names = tuple(POOLINGS) if series >= (0, 30) else (POOLING,)  # a tuple: what is looked for may be of a type that has no hash
+    modules = listed if isinstance(listed, list) else []
+    return next((module for module in modules if isinstance(module, dict) and module.get("type") in names), None)
+
+
+def _types(config: Any, series: tuple[int, int]) -> dict[str, str]:
+    """How the module pools: the last member that is true names it, or, from 0.30 on, the text of ``pooling_mode``."""
+    found: dict[str, str] = {}
+    for key, value in (config if isinstance(config, dict) else {}).items():
+        if series >= (0, 30) and key == "pooling_mode" and isinstance(value, str):
+            found |= _kind(_type(value))
+        elif value is True:
+            found |= _kind(_type(key))
+    return found
+
+
+def _type(name: str) -> str:
+    name = name.replace("pooling_mode_", "").split("_", 1)[0]
+    return "LAST" if "lasttoken" in name else name.upper()
+
+
+def _of_command_line(asked: Mapping[str, Any]) -> dict[str, str]:
+    said = {"sequence": asked.get("seq_pooling_type"), "tokens": asked.get("tok_pooling_type")}
+    return {key: value for key, value in said.items() if isinstance(value, str)} | _kind(asked.get("pooling_type"))
+
+
+def _kind(pooling_type: object) -> dict[str, str]:
+    match pooling_type:
+        case str() if pooling_type in SEQUENCE:
+            return {"sequence": pooling_type}
+        case str() if pooling_type in TOKENS:
+            return {"tokens": pooling_type}
+    return {}

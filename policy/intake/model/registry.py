@@ -1,0 +1,285 @@
+"""Which class of its registry a vLLM release takes for a model, and the facts that follow from the class.
+
+Owns the order of `_ModelRegistry.inspect_model_cls` and `ModelConfig._get_runner_type`, the same in 0.20 to 0.33 but for what is marked here.
+Pure; raises Unsupported with vLLM's own reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.errors import QUOTED
+from policy.intake.deployment import PLATFORMS
+from policy.intake.model.configuration import Configuration, architectures_stated
+from policy.intake.model.formula import Incomputable, compute
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policy.intake.model.tables import Model, Tables
+
+FILE: Final = "file "
+MOST: Final = 64
+"""How many of a document's architectures are looked at; no model has more than a few."""
+SHOWN: Final = 8
+"""How many of them a message shows."""
+BACKEND: Final = "transformers"
+POOLED: Final = {"embed": "EmbeddingModel", "classify": "ForSequenceClassification"}
+"""Conversion → the ending of the Transformers backend's class for it; every other is for text generation."""
+
+
+class Unsupported(Exception):
+    """An architecture that the release refuses."""
+
+
+class Resolved(Struct, frozen=True):
+    """What the class decides. `architecture` is the name that vLLM reports as the one it used."""
+
+    architecture: str
+    model: Model
+    runner_type: str
+    convert_type: str
+
+
+class Asked(Struct, frozen=True):
+    """What of the command line and the repository takes part in the choice of the class."""
+
+    runner: str = "auto"
+    convert: str = "auto"
+    model_impl: str = "auto"
+    sentence_transformers: bool = False
+    platform: str = "cuda"
+
+
+BY_DEFAULT: Final = Asked()
+
+
+def resolved(tables: Tables, configuration: Configuration, architectures: Sequence[str], asked: Asked = BY_DEFAULT) -> Resolved:
+    """The class for a model, its runner type and conversion. Raises Unsupported.
+
+    A first architecture that is registered, with a runner of its own, decides alone: its answer is kept.
+    """
+    if not architectures:
+        raise Unsupported("No model architectures are specified")
+    question = (architectures[0], asked)
+    known = tables.resolutions.get(question)
+    if known is None:
+        known = _Resolution(tables, configuration, tuple(architectures[:MOST]), asked).resolved()
+        if _alone(tables, architectures[0], asked):
+            tables.resolutions[question] = known
+    answer: Resolved = known
+    return answer
+
+
+def _alone(tables: Tables, architecture: str, asked: Asked) -> bool:
+    """Whether the rest of the document takes no part: so for few enough questions that all answers can be kept."""
+    model = tables.models.get(architecture)
+    words = (asked.runner, asked.convert, asked.model_impl)
+    return model is not None and (model.is_pooling_model or model.is_text_generation_model) and words == ("auto",) * 3 and asked.platform in PLATFORMS
+
+
+def is_moe(configuration: Configuration) -> bool:
+    """Whether `get_num_experts` finds any: the first expert count that the language model has, or the most of its blocks."""
+    return experts(configuration)[0]
+
+
+def experts(configuration: Configuration) -> tuple[bool, str | None]:
+    """Whether the language model has experts, and the member that says so; no member where none counts them."""
+    text = configuration.text()
+    found = None
+    for name in configuration.tables.constants["num_experts_names"]:
+        if text.has(name):
+            found = name
+            count = text.get(name)
+            if isinstance(count, list):
+                return bool(count) and _positive(count[0]), name
+            if count:
+                return _positive(count), name
+            break
+    blocks = text.get("block_configs")
+    if not isinstance(blocks, list):
+        return False, found
+    of_blocks = any(isinstance(block, dict) and block.get("block_type") == "moe" and _positive(block.get("n_routed_experts", 0)) for block in blocks)
+    return of_blocks, "block_configs" if of_blocks else found
+
+
+def is_hybrid(model: Model, configuration: Configuration) -> bool:
+    """Whether the class is hybrid and not all layers are attention."""
+    if not model.is_hybrid:
+        return False
+    layers = configuration.get("layer_types")
+    only = configuration.tables.constants["attention_only_layer_types"]
+    return not isinstance(layers, list) or not all(layer in only for layer in layers)
+
+
+def is_encoder_decoder(configuration: Configuration) -> bool:
+    """Whether the configuration or its language model says so."""
+    return bool(configuration.get("is_encoder_decoder")) or bool(configuration.text().get("is_encoder_decoder"))
+
+
+def use_mla(found: Resolved, configuration: Configuration) -> bool:
+    """Whether the language model has multi-head latent attention; `VLLM_MLA_DISABLE` is the caller's to see."""
+    text = configuration.text()
+    rank = text.get("kv_lora_rank") is not None
+    asks = configuration.tables.constants.get("use_mla_asks", ())
+    if "using_transformers_backend" in asks and found.model.module == BACKEND:
+        return rank
+    if "is_causal" in asks and text.get("is_causal") is False:
+        return False
+    if text.model_type not in configuration.tables.constants["mla_model_types"]:
+        return False
+    compressed = text.get("compress_ratios")
+    if compressed is None and configuration.tables.constants.get("compress_ratios_asks"):
+        compressed = text.get("compress_rates") is not None and text.get("layer_types")
+    return text.get("head_dim") is not None if compressed else rank
+
+
+def architectures_of(configuration: Configuration, files: frozenset[str] = frozenset()) -> list[str]:
+    """The architectures that vLLM sees: those that `config.json` names, else the base architecture of its model type, rewritten by the convertor.
+
+    `files` are the names of the model's other files that are known; some releases look for one (`joint_head_config.json`).
+    """
+    named = architectures_stated(configuration)
+    base = configuration.tables.auto_models.get(configuration.model_type or "") if not configuration.stated.get("architectures") else None
+    if isinstance(base, str):
+        named = [base]
+    convertor = configuration.tables.convertors.get(configuration.model_type or "", {})
+    if "architectures" not in convertor:
+        return named
+
+    def key(name: str) -> Any:
+        known = {"architectures": named, "name_or_path": True}
+        if name.startswith(FILE):
+            return name.removeprefix(FILE) in files
+        return known[name] if name in known else configuration.at(name)
+
+    try:
+        found = compute(convertor["architectures"], key)
+    except Incomputable:
+        return named
+    return list(found) if isinstance(found, list) else named
+
+
+def _positive(count: Any) -> bool:
+    return isinstance(count, int | float) and count > 0
+
+
+class _Resolution:
+    __slots__ = ("architectures", "asked", "configuration", "tables")
+
+    def __init__(self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], asked: Asked) -> None:
+        self.tables = tables
+        self.configuration = configuration
+        self.architectures = architectures
+        self.asked = asked
+
+    def resolved(self) -> Resolved:
+        early, _ = self._inspected(None, None)
+        runner = self._runner_type(early)
+        convert = self._convert_type(early, runner)
+        model, architecture = self._inspected(runner, convert)
+        return Resolved(architecture, model, runner, convert)
+
+    def _runner_type(self, early: Model) -> str:
+        if self.asked.runner != "auto":
+            return self.asked.runner
+        if self.asked.convert not in {"auto", "none"} or self.asked.sentence_transformers:
+            return "pooling"
+        for architecture in self.architectures:
+            if architecture in self.tables.models:
+                if early.is_pooling_model:
+                    return "pooling"
+                if early.is_text_generation_model:
+                    return "generate"
+            match = self._suffix(architecture)
+            if match is not None:
+                return match[1]
+        return "generate"
+
+    def _convert_type(self, early: Model, runner: str) -> str:
+        if self.asked.convert != "auto":
+            return self.asked.convert
+        for architecture in self.architectures:
+            if architecture in self.tables.models and (
+                (runner == "generate" and early.is_text_generation_model) or (runner == "pooling" and early.is_pooling_model)
+            ):
+                return "none"
+            match = self._suffix(architecture, runner)
+            if match is not None:
+                return match[2]
+        return "embed" if runner == "pooling" else "none"
+
+    def _suffix(self, architecture: str, runner: str | None = None, convert: str | None = None) -> tuple[str, str, str] | None:
+        """The first suffix of a name with its runner and conversion, of those that agree with what is known already."""
+        for suffix, (default_runner, default_convert) in self.tables.constants["suffix_defaults"]:
+            if runner in {None, default_runner} and convert in {None, default_convert} and architecture.endswith(suffix):
+                return suffix, default_runner, default_convert
+        return None
+
+    def _inspected(self, runner: str | None, convert: str | None) -> tuple[Model, str]:
+        """The registry's entry and the architecture that led to it, as far as runner and conversion are known."""
+        if self.asked.model_impl == "terratorch":
+            return self._known("Terratorch"), "Terratorch"
+        if self.asked.model_impl == BACKEND:
+            backend = self._backend()
+            if backend is not None:
+                return self._known(backend), backend
+            if "auto_map" not in self.configuration.stated:
+                raise Unsupported(f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} is not compatible with vLLM.")
+        unknown = not any(architecture in self.tables.models for architecture in self.architectures)
+        fallback = self._backend() if unknown and self.asked.model_impl == "auto" else None
+        if fallback is not None and convert in {None, "none"}:
+            return self._known(fallback), fallback
+        for architecture in self.architectures:
+            model = self.tables.model(self._normalized(architecture, runner, convert), self.asked.platform)
+            if model is not None:
+                return model, architecture
+        if fallback is not None:
+            return self._known(fallback), fallback
+        raise Unsupported(self._refusal())
+
+    def _known(self, architecture: str) -> Model:
+        model = self.tables.model(architecture, self.asked.platform)
+        if model is None:
+            raise Unsupported(self._refusal())
+        return model
+
+    def _normalized(self, architecture: str, runner: str | None, convert: str | None) -> str:
+        """A registered name that a name stands for once its suffix is exchanged: `Qwen3Model` for `Qwen3ForCausalLM`."""
+        if architecture in self.tables.models:
+            return architecture
+        match = self._suffix(architecture, runner, convert)
+        for suffix, _ in self.tables.constants["suffix_defaults"] if match is not None else ():
+            base = architecture.replace(match[0], suffix) if match is not None else architecture
+            if base in self.tables.models:
+                return base
+        return architecture
+
+    def _backend(self) -> str | None:
+        """The Transformers backend's class for the first architecture; None where it cannot run there."""
+        first = self.architectures[0]
+        entry = self.tables.models.get(first)
+        if entry is not None and entry.group == "transformers_backend":
+            return first
+        if self.tables.backend_models.get(first, frozenset()).isdisjoint(self.tables.constants.get("backend_asks", ())):
+            return None
+        nested = self.configuration.text() is not self.configuration
+        name = "Transformers" + ("MultiModal" if nested else "") + ("MoE" if is_moe(self.configuration) else "")
+        match = self._suffix(first)
+        runner = self.asked.runner if self.asked.runner != "auto" else match[1] if match is not None else None
+        task = match[2] if match is not None else None
+        return name + (POOLED.get(task or "", "ForCausalLM") if runner == "pooling" else "ForCausalLM")
+
+    def _refusal(self) -> str:
+        """What vLLM says; of names that are longer than any class's, or too many, only the beginning."""
+        shown = [architecture[:QUOTED] for architecture in self.architectures[:SHOWN]]
+        more = f" and {len(self.architectures) - SHOWN} more" if len(self.architectures) > SHOWN else ""
+        for architecture in self.architectures:
+            if architecture in self.tables.previously:
+                return f"Model architecture {architecture} was supported in vLLM until v{self.tables.previously[architecture]}, and is not supported anymore."
+            if architecture in self.tables.out_of_tree:
+                plugin = self.tables.out_of_tree[architecture]
+                return f"Model architecture {architecture} is not supported in-tree anymore. Please install the plugin at {plugin}"
+        return f"Model architectures {shown}{more} are not supported for now."

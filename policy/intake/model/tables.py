@@ -1,0 +1,266 @@
+"""The model tables: what each vLLM release knows of an architecture, a model type and its configuration class.
+
+Owns the reading of `models/`, once and when first asked, and the shapes in which the tables are handed out. How they are made is for
+`maketables`; what follows from them for a deployment is for `configuration` and `resolution`.
+
+`Tables.constants` holds what a release writes out or decides, under these names; a release that has not got it has no such name. A *formula* is
+computed by `policy.intake.model.formula.compute(formula, key)`, where `key` gives the value of each name that the formula asks for.
+
+Lists and names:
+
+- `architecture_to_model_type`: architecture → the model type of a `config.json` that states none (0.32).
+- `attention_only_layer_types`: the layer types that do not make a hybrid class hybrid, where all layers are of them.
+- `backend_asks`, `use_mla_asks`, `compress_ratios_asks`, `hooks_ask`: what else a method of the release looks at, by the words of its source.
+- `breakable_cudagraph_architectures`: platform → the architectures that get breakable CUDA graphs, and with them compilation mode NONE, where
+  `VLLM_USE_BREAKABLE_CUDAGRAPH` is not set. A platform that is not named is as `cuda`. From `default_breakable_cudagraph_architectures`
+  (0.29), before from a test in `VllmConfig.__post_init__` (0.23).
+- `config_attribute_renames`: member of `config.json` → the name under which vLLM reads it.
+- `mla_model_types`, `mla_eagle_model_types`: model types with multi-head latent attention, of a model and below an EAGLE draft.
+- `mtp_model_types`, `eagle_model_types`, `speculative_methods`: the literals of `SpeculativeConfig`; `xpress_architectures` its set (0.33).
+- `num_experts_names`: the members that count experts, in the order in which they are looked for.
+- `runner_converts`, `suffix_defaults`: conversions of each runner; ending of an architecture's name → runner and conversion, first match first.
+- `draft_architecture_methods`: draft architecture → the method that it alone decides. `dspark_architectures`: the DSpark drafts that keep their names.
+
+Decisions, as formulas:
+
+- `mtp_overrides`: rows in order, `SpeculativeConfig.hf_config_override` statement by statement. A row with `when` holds where that is true. Its other
+  members are `model_type`, `architectures`, `layer_types`: the new value of each; `part`: the part of the configuration that goes on in its place;
+  `return`: nothing follows; any other name is a value for rows below. Keys are members of the configuration before the row, dotted for parts, and
+  `initial_architecture`. `configuration.as_draft` runs them.
+- `draft_method`: the method that `SpeculativeConfig.__post_init__` comes to for a model-based draft. Keys: `method` so far, `draft_model_config.model`
+  (the name as written), `draft_model_config.architectures` and `draft_model_config.hf_config.model_type` after `mtp_overrides`,
+  `using_transformers_mtp`.
+- `draft_overrides`: rows as above for what follows there: `draft_model_config.architectures` (the names that EAGLE, DFlash and DSpark drafts get),
+  `draft_model_config.hf_config.model_type`, `parallel_drafting`. Keys: the same, and `draft_model_config.hf_config.class` (the name of the
+  configuration class) and `target_model_config.hf_config.model_type`. `configuration.overridden` runs rows.
+- `speculators`: `formats`: `speculators_model_type` → what that format makes of `transformer_layer_config` (keys: its members, and `config_dict.X` for
+  those of the whole document); `speculative_config`: the `method` and `parallel_drafting` that a repository brings as the target.
+- `async_scheduling`: `scheduler_config.async_scheduling` after `VllmConfig.__post_init__`. Keys are names of vLLM's configuration, which facts have too,
+  and `executor_class.supports_async_scheduling`, `use_v2_model_runner`, `platform.is_rocm`.
+- `prefix_caching`: whether prefix caching is on where nobody says so, from `ModelConfig.is_prefix_caching_supported` and `EngineArgs`. Keys: `attn_type`
+  (`ModelConfig.attn_type`), `pooler_config` and its `seq_pooling_type` and `tok_pooling_type`, `model_config.is_hybrid`.
+- `hook_changes`: hook class → member that its `verify_and_update_config` changes → formula: `cache_config.mamba_cache_mode`, `compilation_config.mode`,
+  `compilation_config.cudagraph_mode`. `Tables.hooks` names the hook of an architecture; a hybrid model has `HybridAttentionMambaModelConfig` after it.
+  Keys: names of vLLM's configuration, `cache_config.enable_prefix_caching`, `model_config.supports_mamba_prefix_caching`, `speculative_config`.
+
+`Tables.convertors` has, of each model type's convertor, its class, what it changes, and as a formula the `architectures` that it writes (keys: members
+of the configuration, `name_or_path`, and `file NAME` for whether the model has that file).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+from packaging.version import Version
+
+from policy.intake.model.formula import asked
+from policy.rules.releases import series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MODELS: Final = Path(__file__).parent / "data"
+VLLM_TABLES: Final = ("architectures", "constants", "convertors", "hooks", "out_of_tree", "previously", "vllm_configs")
+TRANSFORMERS_TABLES: Final = ("auto_models", "backend_models", "legacy_layer_types", "transformers_configs")
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+SETS: Final = frozenset(
+    {
+        "dspark_architectures",
+        "eagle_model_types",
+        "mla_eagle_model_types",
+        "mla_model_types",
+        "mtp_model_types",
+        "speculative_methods",
+        "xpress_architectures",
+    }
+)
+BY_PLATFORM: Final = "breakable_cudagraph_architectures"
+
+
+class Model(Struct, frozen=True):
+    """One entry of a release's model registry. The flags are those of vLLM's `_ModelInfo`, under its names."""
+
+    architecture: str
+    module: str
+    class_name: str
+    group: str
+    is_text_generation_model: bool = False
+    is_pooling_model: bool = False
+    is_hybrid: bool = False
+    is_attention_free: bool = False
+    has_inner_state: bool = False
+    has_noops: bool = False
+    supports_mamba_prefix_caching: bool = False
+    supports_multimodal: bool = False
+    supports_multimodal_raw_input_only: bool = False
+    supports_multimodal_encoder_tp_data: bool = False
+    supports_pp: bool = False
+    supports_replayssm: bool = False
+    supports_transcription: bool = False
+    supports_transcription_only: bool = False
+    requires_raw_input_tokens: bool = False
+    attn_type: str = "decoder"
+    seq_pooling_type: str = "LAST"
+    tok_pooling_type: str = "ALL"
+    score_type: str = "bi-encoder"
+
+
+class ConfigClass(Struct, frozen=True):
+    """What a configuration class adds to a `config.json`.
+
+    `defaults` holds where a key is not stated; `formulas` what the class computes, None for what could not be read;
+    `aliases` names that it stores under another, and `spellings` all names of one that has several, its own first;
+    `parts` the members that can hold the language model, with the model type of each where the member does not say it;
+    `text` the member that is the language model where the class says so itself; `flattens` the member whose members it makes its own.
+    `special` are the attributes of which more is to be asked than whether they are stated, and `inputs` has of each formula the members of the
+    document that it depends on.
+    """
+
+    class_name: str
+    defaults: Mapping[str, Any] = {}
+    formulas: Mapping[str, Any] = {}
+    aliases: Mapping[str, str] = {}
+    spellings: Mapping[str, tuple[str, ...]] = {}
+    parts: Mapping[str, str | None] = {}
+    text: str | None = None
+    flattens: str | None = None
+    special: frozenset[str] = frozenset()
+    inputs: Mapping[str, tuple[str, ...]] = {}
+
+
+class Tables(Struct, frozen=True, eq=False):
+    """All tables of one vLLM release, with those of the Transformers release that goes with it.
+
+    `resolutions` is the memory of `resolution`: architecture and what was asked → the class; `computed` that of `configuration`: a formula and what
+    it depends on → its value.
+    """
+
+    release: str
+    series: tuple[int, int]
+    transformers: str
+    models: Mapping[str, Model]
+    other_platforms: Mapping[str, Mapping[str, Model]]
+    previously: Mapping[str, str]
+    out_of_tree: Mapping[str, str]
+    hooks: Mapping[str, str]
+    convertors: Mapping[str, Mapping[str, Any]]
+    constants: Mapping[str, Any]
+    configs: Mapping[str, ConfigClass]
+    auto_models: Mapping[str, Any]
+    backend_models: Mapping[str, frozenset[str]]
+    legacy_layer_types: Mapping[str, str]
+    resolutions: dict[Any, Any] = {}
+    computed: dict[Any, Any] = {}
+
+    def model(self, architecture: str, platform: str = "cuda") -> Model | None:
+        """The registry's entry of an architecture, with the flags that it has on a platform; None where the release has none."""
+        return self.other_platforms.get(platform, EMPTY).get(architecture) or self.models.get(architecture)
+
+
+FLAGS: Final = frozenset(field.name for field in msgspec.structs.fields(Model) if field.type is bool)
+TEXTS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type")
+MEMBERS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flattens")
+
+
+@cache
+def provenance(folder: Path = MODELS) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Which wheels the tables were read from: `vllm` and `transformers`, by release."""
+    return msgspec.json.decode((folder / "releases.json").read_bytes(), type=dict[str, dict[str, dict[str, Any]]])
+
+
+@cache
+def releases(folder: Path = MODELS) -> tuple[str, ...]:
+    """The vLLM releases that there are tables of, oldest first."""
+    return tuple(sorted(provenance(folder)["vllm"], key=Version))
+
+
+@cache
+def tables(release: str, folder: Path = MODELS) -> Tables:
+    """The tables of a release, read when it is first asked for. Raises KeyError for a release that there are none of."""
+    transformers = str(provenance(folder)["vllm"][release]["transformers"])
+    vllm = {name: _at(folder, name, "vllm", release) for name in VLLM_TABLES}
+    other = {name: _at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}
+    return Tables(
+        release=release,
+        series=series(release),
+        transformers=transformers,
+        models={architecture: _model(architecture, row, row["flags"]) for architecture, row in vllm["architectures"].items()},
+        other_platforms=_other_platforms(vllm["architectures"]),
+        previously=vllm["previously"],
+        out_of_tree=vllm["out_of_tree"],
+        hooks=vllm["hooks"],
+        convertors=vllm["convertors"],
+        constants={name: _constant(name, found) for name, found in vllm["constants"].items()},
+        configs={model_type: _config(row) for model_type, row in (other["transformers_configs"] | vllm["vllm_configs"]).items()},
+        auto_models=other["auto_models"],
+        backend_models={architecture: frozenset(words) for architecture, words in other["backend_models"].items()},
+        legacy_layer_types=other["legacy_layer_types"],
+    )
+
+
+@cache
+def _places(folder: Path, package: str) -> Mapping[str, int]:
+    """Release of a package → its place in their order."""
+    return {version: index for index, version in enumerate(sorted(provenance(folder)[package], key=Version))}
+
+
+@cache
+def _lines(folder: Path, name: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    decoder = msgspec.json.Decoder(tuple[str, dict[str, Any]])
+    return tuple(decoder.decode_lines((folder / f"{name}.jsonl").read_bytes()))
+
+
+def _at(folder: Path, name: str, package: str, release: str) -> dict[str, Any]:
+    """A table as it is in one release: the last value that began at or before it."""
+    places = _places(folder, package)
+    here = places[release]
+    table = {}
+    for key, since in _lines(folder, name):
+        found = None
+        for version, row in since.items():
+            if places[version] > here:
+                break
+            found = row
+        if found is not None:
+            table[key] = found
+    return table
+
+
+def _constant(name: str, found: Any) -> Any:
+    if name == BY_PLATFORM:
+        return {platform: frozenset(names) for platform, names in found.items()}
+    return frozenset(found) if name in SETS else found
+
+
+def _model(architecture: str, row: Mapping[str, Any], flags: list[str] | None) -> Model:
+    texts = {name: row[name] for name in TEXTS if name in row}
+    given: dict[str, Any] = dict.fromkeys(FLAGS.intersection(flags or ()), True) | texts
+    return Model(architecture, row["module"], row["class"], row["group"], **given)
+
+
+def _other_platforms(rows: Mapping[str, Any]) -> dict[str, dict[str, Model]]:
+    other: dict[str, dict[str, Model]] = {}
+    for architecture, row in rows.items():
+        for platform, flags in row.get("on", {}).items():
+            other.setdefault(platform, {})[architecture] = _model(architecture, row, flags)
+    return other
+
+
+def _config(row: Mapping[str, Any]) -> ConfigClass:
+    given = {name: row[name] for name in MEMBERS if name in row}
+    spellings: dict[str, tuple[str, ...]] = {}
+    for alias, stored in row.get("aliases", {}).items():
+        spellings[stored] = (*spellings.get(stored, (stored,)), alias)
+    special = frozenset({"layer_types", *row.get("aliases", ()), *row.get("formulas", ()), *spellings})
+    inputs = {name: _inputs(name, formula, spellings) for name, formula in row.get("formulas", {}).items()}
+    return ConfigClass(row["class"], spellings=spellings, special=special, inputs=inputs, **given)
+
+
+def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """What a formula depends on, under all the names that a document may state it by."""
+    return tuple(sorted({spelling for each in {name, *asked(formula)} for spelling in spellings.get(each, (each,))}))

@@ -1,0 +1,147 @@
+"""The model that is served: its configuration with the overrides of the command line, its class, and the facts ``model_config.*``.
+
+Owns the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.33 but for what is marked here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from policy.intake.model.configuration import Configuration
+from policy.intake.model.pooling import read_pooling
+from policy.intake.model.registry import Asked, Resolved, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
+from policy.intake.provenance import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.command_line import Options
+    from policy.intake.model.tables import Tables
+    from policy.intake.provenance import Derived
+
+
+class Target(Struct, frozen=True):
+    """The model as vLLM sees it. ``origin`` is the place of its configuration: ``model_configs/NAME``."""
+
+    name: str
+    origin: str
+    configuration: Configuration
+    architectures: list[str]
+    found: Resolved
+    is_hybrid: bool
+    is_encoder_decoder: bool
+    seq_pooling_type: str
+    tok_pooling_type: str
+
+    @property
+    def is_pooling(self) -> bool:
+        """Whether the engine runs it as a pooling model."""
+        return self.found.runner_type == "pooling"
+
+
+def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any]:
+    """A ``config.json`` with ``--hf-overrides`` laid over it: objects member by member, the rest replaced."""
+    if not isinstance(overrides, dict) or not overrides:
+        return config
+    laid = dict(config)
+    for key, value in overrides.items():
+        below = config.get(key)
+        laid[key] = overridden(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
+    return laid
+
+
+def read_target(name: str, described: str, config: Mapping[str, Any], options: Options, files: Mapping[str, str], tables: Tables, platform: str) -> Target:
+    """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
+
+    Raises:
+        Unreadable: a file that says how it pools is no JSON.
+        Unsupported: the release has no class for it.
+    """
+    pooling = read_pooling(name, files, options, tables.series)
+    configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
+    below = f"{described}/"
+    architectures = architectures_of(configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below)))
+    asked = Asked(
+        options.values.get("runner", "auto"),
+        options.values.get("convert", "auto"),
+        options.values.get("model_impl", "auto"),
+        pooling.pools,
+        platform,
+    )
+    found = resolved(tables, configuration, architectures, asked)
+    return Target(
+        name,
+        f"model_configs/{described}",
+        configuration,
+        architectures,
+        found,
+        is_hybrid(found.model, configuration),
+        is_encoder_decoder(configuration),
+        pooling.sequence or found.model.seq_pooling_type,
+        pooling.tokens or found.model.tok_pooling_type,
+    )
+
+
+def derive_model(derived: Derived, target: Target, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
+    """The facts ``model_config.*``, but for what only other options decide."""
+    facts, configuration, model = derived.facts, target.configuration, target.found.model
+    by_class = origin_of(target, options, "architectures")
+    facts["model_config"] = True, options.places.get("model", DEFAULT)
+    facts["model_config.runner_type"] = target.found.runner_type, _runner_origin(options, by_class)
+    facts["model_config.architectures"] = target.architectures, by_class
+    has_experts, counted = experts(configuration)
+    facts["model_config.is_moe"] = has_experts, DEFAULT if counted is None else origin_of(target, options, counted)
+    facts["model_config.is_quantized"] = _quantized(target, options, series)
+    facts["model_config.is_hybrid"] = target.is_hybrid, by_class
+    facts["model_config.has_inner_state"] = model.has_inner_state, by_class
+    facts["model_config.is_attention_free"] = model.is_attention_free, by_class
+    facts["model_config.is_diffusion"] = configuration.get("canvas_length") is not None, origin_of(target, options, "canvas_length")
+    disabled = _is_true(env.get("VLLM_MLA_DISABLE"))
+    facts["model_config.use_mla"] = (
+        not disabled and use_mla(target.found, configuration),
+        "env.VLLM_MLA_DISABLE" if disabled else origin_of(target, options, "kv_lora_rank"),
+    )
+    facts["model_config.is_multimodal_model"] = model.supports_multimodal, by_class
+    facts["model_config.is_encoder_decoder"] = target.is_encoder_decoder, origin_of(target, options, "is_encoder_decoder")
+
+
+def origin_of(target: Target, options: Options, name: str) -> str:
+    """Where an attribute of the configuration stands: an override, the ``config.json``, the part of it that is the language model, or nowhere."""
+    if "hf_overrides" in options.values:
+        overrides = options.values["hf_overrides"]
+        if isinstance(overrides, dict) and name in overrides:
+            return options.place(f"hf_overrides.{name}")
+    configuration = target.configuration
+    if name in configuration.stated:
+        return f"{target.origin}/{name}"
+    text = configuration.text()
+    if text is not configuration and name in text.stated:
+        return f"{target.origin}/text_config/{name}"
+    return target.origin if name == "architectures" else DEFAULT
+
+
+def _quantized(target: Target, options: Options, series: tuple[int, int]) -> tuple[bool, str]:
+    """Whether the configuration says that the weights are quantised; from 0.33 on, its older member and its language model's part may say so."""
+    configuration = target.configuration
+    for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
+        if configuration.get(name) is not None:
+            return True, origin_of(target, options, name)
+    within = series >= (0, 33) and configuration.text().get("quantization_config") is not None
+    return within, origin_of(target, options, "quantization_config")
+
+
+def _runner_origin(options: Options, by_class: str) -> str:
+    for name in ("runner", "convert"):
+        if options.values.get(name, "auto") != "auto":
+            return options.places.get(name, DEFAULT)
+    return by_class
+
+
+def _is_true(text: str | None) -> bool:
+    """A variable that vLLM reads as a whole number; one that is none is not true."""
+    try:
+        return text is not None and int(text) != 0
+    except ValueError:
+        return False

@@ -1,0 +1,80 @@
+"""Where the command line looks for a model that a deployment does not bring: what a flag names, a folder of this machine, the hub.
+
+Owns that order. Nothing of it serves a request over HTTP.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import Misfit, RequestInvalid, at
+from policy.intake.intake import MODEL_CONFIG_NEEDED
+from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.model.hub import Hub
+
+HUB_SECONDS: Final = 10.0
+
+
+class Models:
+    """The models that can be found; each is read once."""
+
+    def __init__(self, named: Mapping[str, Path], *, hub: bool) -> None:
+        """``named`` has the file or folder of a model's configuration by the model's name.
+
+        Raises:
+            HubMisconfigured: the hub's address is none.
+        """
+        self._named = named
+        self._hub = _hub() if hub else None
+        self._found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]] | None] = {}
+
+    def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
+        """A model's ``config.json`` and its other files; ``None`` where it is nowhere.
+
+        Raises:
+            RequestInvalid: of the kind ``model-config-needed``, where it is there and cannot be read, or the hub does not give it.
+        """
+        if name not in self._found:
+            self._found[name] = self._looked_for(name)
+        return self._found[name]
+
+    def _looked_for(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
+        place = self._named.get(name, Path(name))
+        try:
+            if place.is_dir():
+                return read_folder(place)
+            if name in self._named:
+                return read_config(read_file(place)), {}
+            if self._hub is not None:
+                return self._of_hub(self._hub, name)
+        except FolderInvalid as error:
+            raise _needed(name, *error.faults) from error
+        except FileInvalid as error:
+            raise _needed(name, f"`{place}` {error}") from error
+        except OSError as error:
+            raise _needed(name, f"`{place}` cannot be read: {error.strerror}") from error
+        return None
+
+    def _of_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        from policy.intake.model.hub import HubFailed  # noqa: PLC0415  # its library is imported only where the hub is asked
+
+        try:
+            found = hub.config(name, None, COMPANIONS)
+        except HubFailed as error:
+            raise _needed(name, str(error)) from error
+        return found.config, found.files
+
+
+def _hub() -> Hub:
+    from policy.intake.model.hub import Hub  # noqa: PLC0415  # its library is imported only where the hub is asked
+
+    return Hub(HUB_SECONDS)
+
+
+def _needed(name: str, *messages: str) -> RequestInvalid:
+    return RequestInvalid([Misfit(at("/model_configs", name), message) for message in messages], MODEL_CONFIG_NEEDED)

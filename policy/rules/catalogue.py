@@ -1,0 +1,262 @@
+"""All files of a rules folder → the catalogue: the rules of every release, checked against each other.
+
+Owns what must hold between files: ids, names, ranges, places in vLLM's lists, and that something
+decides in every release. Named conditions are put in their place here, release by release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import Version
+
+from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
+from policy.facts.vocabulary import VARIABLE
+from policy.parser.fields import Reader, Span, note
+from policy.parser.yamltree import read_yaml
+from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
+from policy.rules.effects import TABLE, Layer
+from policy.rules.rule import Named, Range, Rule, read_named, read_releases, read_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policy.parser.yamltree import Node
+    from policy.rules.loader import Sources
+    from policy.rules.releases import Releases
+
+RELEASES_FILE: Final = "releases.yaml"
+CONDITIONS: Final = "conditions"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRule:
+    """A rule as one release has it, named conditions put in place."""
+
+    rule: Rule
+    range: Range
+    when: Condition | None
+    lifted: Condition | None
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """Everything that the rules folder says, checked; ``revision`` is a digest of what it was read from."""
+
+    releases: Releases
+    rules: tuple[Rule, ...]
+    conditions: dict[str, Named]
+    revision: str
+    of_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
+
+    def rules_of(self, release: str) -> tuple[ReleaseRule, ...]:
+        """The rules of a known release, in order of precedence and then of vLLM's own list."""
+        return self.of_release[release]
+
+    def in_order(self) -> list[Rule]:
+        """All rules in order of precedence, then of vLLM's own list."""
+        return sorted(self.rules, key=lambda rule: (rule.effect.rank, rule.order, rule.id))
+
+    def rule(self, rule_id: str) -> Rule | None:
+        """The rule of this id."""
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+
+def load(sources: Sources) -> Catalogue:
+    """The catalogue that the sources describe.
+
+    Raises:
+        RulesInvalid: with every fault of every file.
+    """
+    reading = _Reading()
+    for path, text in sorted(sources.rules.items()):
+        reading.file(path, text)
+    return reading.catalogue(revision_of(sources.rules))
+
+
+def revision_of(texts: Mapping[str, str]) -> str:
+    """The digest by which rules are known, of their files' texts by path."""
+    digest = hashlib.sha256()
+    for path, text in sorted(texts.items()):
+        for part in (path, text):
+            data = part.encode()
+            digest.update(len(data).to_bytes(8, "big") + data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+class _Reading:
+    """The files read so far, and every fault in them."""
+
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+        self.rules: dict[str, Rule] = {}
+        self.conditions: dict[str, Named] = {}
+        self.releases: Releases | None = None
+
+    def file(self, path: str, text: str) -> None:
+        """Read one file, by its place in the folder: releases, a named condition, or a rule."""
+        reader = Reader(path)
+        try:
+            self.read(read_yaml(text, path), reader)
+            found: Iterable[Fault] = reader.faults
+        except RulesInvalid as error:
+            found = error.faults
+        self.note(found)
+
+    def read(self, node: Node, reader: Reader) -> None:
+        path = reader.path
+        folders = path.split("/")[:-1]
+        if path == RELEASES_FILE:
+            self.releases = read_releases(node, reader)
+        elif not folders or folders[0] not in set(Layer):
+            reader.fault(node, f"a rule file stands under {listed(f'{layer}/' for layer in Layer)}; move it there")
+        elif folders[-1] == CONDITIONS:
+            self.keep(read_named(node, reader), self.conditions, reader, node)
+        else:
+            self.keep(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
+
+    def keep(self, item: Any, known: dict[str, Any], reader: Reader, node: Node) -> None:
+        if item is None:
+            return
+        earlier = known.setdefault(item.id, item)
+        if earlier is not item:
+            reader.fault(node, f"the id {quoted(item.id)} is taken by {earlier.path}; choose another")
+
+    def catalogue(self, revision: str) -> Catalogue:
+        """The catalogue of all files; every fault between files is found here.
+
+        Raises:
+            RulesInvalid: there is a fault.
+        """
+        if self.releases is None:
+            if not any(fault.path == RELEASES_FILE for fault in self.faults):
+                self.faults.append(Fault(RELEASES_FILE, 1, 1, "not there; it lists the known releases and the default one"))
+            raise RulesInvalid(self.faults)
+        catalogue = Catalogue(self.releases, tuple(self.rules.values()), self.conditions, revision)
+        for rule in catalogue.rules:
+            self.check_names(rule)
+            self.check_releases(rule, [(part.span, part) for part in rule.ranges], rule.gaps)
+        for named in self.conditions.values():
+            self.check_releases(named, list(named.ranges), ())
+        for release in self.releases.known:
+            catalogue.of_release[release] = self.release_rules(catalogue, release)
+        self.note(_twice_in_order(catalogue))
+        self.note(_without_last_word(catalogue))
+        if self.faults:
+            raise RulesInvalid(self.faults)
+        return catalogue
+
+    def release_rules(self, catalogue: Catalogue, release: str) -> tuple[ReleaseRule, ...]:
+        found = []
+        version = Version(release)
+        named = {item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in self.conditions.values()}
+        for rule in catalogue.rules:
+            part = rule.range_of(release)
+            if part is not None:
+                when, lifted = (self.in_place(rule, part.span, c, named, release) for c in (part.when, part.lifted_at_start))
+                found.append(ReleaseRule(rule, part, when, lifted))
+        return tuple(sorted(found, key=precedence))
+
+    def in_place(self, rule: Rule, span: Span, condition: Condition | None, named: Mapping[str, Condition | None], release: str) -> Condition | None:
+        if condition is None:
+            return None
+        faulty = False
+        for use in uses(condition):
+            if use.name not in named:
+                self.at(rule.path, (use.line, use.column), f"no condition is called {quoted(use.name)}{nearest(use.name, named)}")
+                faulty = True
+            elif named[use.name] is None:
+                self.at(rule.path, (use.line, use.column), f"the condition {quoted(use.name)} says nothing for {release}, which lies in `{span.text}`")
+                faulty = True
+        if faulty:
+            return condition
+        whole = resolve(condition, {name: body for name, body in named.items() if body is not None})
+        if ways(whole) > MAX_WAYS:
+            self.at(
+                rule.path,
+                rule.place,
+                f"the alternatives of the condition combine in {ways(whole)} ways, more than {MAX_WAYS}; split the rule, or use lists of values",
+            )
+        return whole
+
+    def check_names(self, rule: Rule) -> None:
+        if rule.id in {effect.name for effect in TABLE}:
+            self.at(rule.path, rule.place, f"{quoted(rule.id)} is the name of an effect; choose another id")
+        names = dict.fromkeys([*(effect.name for effect in TABLE), *self.rules])
+        for part in rule.ranges:
+            for name in (*part.needs, *part.yields_to, *part.decided_by):
+                if name not in names:
+                    self.at(rule.path, rule.place, f"{quoted(name)} is neither an effect nor a rule{nearest(name, names)}")
+
+    def check_releases(self, item: Rule | Named, spans: list[tuple[Span, Any]], gaps: Iterable[tuple[Span, str]]) -> None:
+        assert self.releases is not None
+        known = list(map(Version, self.releases.known))
+        ordered = sorted((span for span, _ in spans), key=lambda span: span.lower)
+        for span in ordered:
+            if not any(map(span.holds, known)):
+                self.at(item.path, item.place, f"no known release lies in {quoted(span.text)}; known are {self.releases.known[0]} to {self.releases.known[-1]}")
+        declared = {(gap.lower, gap.upper) for gap, _ in gaps}
+        for earlier, later in pairwise(ordered):
+            if earlier.upper is None or later.lower < earlier.upper:
+                self.at(item.path, item.place, f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; end the first where the second begins")
+            elif earlier.upper < later.lower and (earlier.upper, later.lower) not in declared:
+                gap = f">={earlier.upper},<{later.lower}"
+                self.at(
+                    item.path, item.place, f'a gap between {quoted(earlier.text)} and {quoted(later.text)}; declare it: `gaps: [{{vllm: "{gap}", why: …}}]`'
+                )
+            declared.discard((earlier.upper, later.lower))
+        for lower, upper in declared:
+            self.at(item.path, item.place, f"the gap `>={lower},<{upper}` is declared but not there; remove it")
+
+    def at(self, path: str, place: tuple[int, int], message: str) -> None:
+        self.note([Fault(path, *place, message)])
+
+    def note(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            note(self.faults, fault)
+
+
+def unused_conditions(catalogue: Catalogue) -> list[Fault]:
+    """A fault for each named condition that no rule uses."""
+    used = {use.name for rule in catalogue.rules for part in rule.ranges for c in (part.when, part.lifted_at_start) if c for use in uses(c)}
+    return [
+        Fault(named.path, *named.place, f"no rule uses the condition {quoted(named.id)}; remove the file")
+        for named in catalogue.conditions.values()
+        if named.id not in used
+    ]
+
+
+def precedence(item: ReleaseRule) -> tuple[int, int, str]:
+    """The order in which rules are listed: by precedence, then by vLLM's own list, then by id."""
+    return item.rule.effect.rank, item.rule.order, item.rule.id
+
+
+def _twice_in_order(catalogue: Catalogue) -> Iterable[Fault]:
+    for rules in catalogue.of_release.values():
+        taken: dict[tuple[int, int], Rule] = {}
+        for item in rules:
+            rule = item.rule
+            if rule.effect.ordered:
+                earlier = taken.setdefault((rule.effect.rank, rule.order), rule)
+                if earlier is not rule:
+                    yield Fault(rule.path, *rule.place, f"order {rule.order} of `{rule.effect.name}` is taken by {earlier.path}; choose another")
+
+
+def _without_last_word(catalogue: Catalogue) -> Iterable[Fault]:
+    for release, rules in catalogue.of_release.items():
+        if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _opt_in(rules):
+            yield Fault(RELEASES_FILE, 1, 1, f"nothing decides in {release} where no other rule fires; add a `default-v2` rule with `when: always`")
+
+
+def _opt_in(rules: Iterable[ReleaseRule]) -> bool:
+    """Whether the variable's rules leave nothing undecided, as in 0.20 and 0.21: true, or else not."""
+    asked: dict[Any, str] = {}
+    for item in rules:
+        if item.rule.effect.name in {"override-v2", "not-default"} and item.when is not None:
+            found = leaves(item.when)
+            if len(found) == 1 and found[0].fact == VARIABLE and not found[0].negated:
+                asked[found[0].operand] = item.rule.effect.name
+    return set(asked) >= {True, False}

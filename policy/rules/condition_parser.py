@@ -1,0 +1,169 @@
+"""A rule's ``when`` as it stands in a file → a tree: ``all``, ``any``, ``not`` and the operators.
+
+Owns the reading of the language, checked against the vocabulary; every fault goes to the reader. Negations
+are pushed down to the leaves on the way.
+
+A map is *and*; a bare value means ``is``; several operators on one fact are *and*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import listed, nearest, quoted
+from policy.facts.vocabulary import FACTS, Fact, Kind
+from policy.rules.conditions import Both, Condition, Either, Leaf, Use, leaves, uses
+from policy.rules.operators import OPERATORS, VALUES, WORDS, Operator, operators_for
+
+if TYPE_CHECKING:
+    from policy.parser.fields import Reader
+    from policy.parser.yamltree import Node
+
+MAX_LEAVES: Final = 64
+
+
+def read_condition(node: Node, reader: Reader) -> Condition | None:
+    """The tree of a ``when``, or ``None`` for the word ``always``; faults go to the reader."""
+    if node.value == "always":
+        return None
+    if not isinstance(node.value, dict):
+        reader.fault(node, f"{quoted(node.plain())} is no condition; write a map of facts, or `always`")
+        return Both(())
+    condition = _read_map(node, reader, negated=False)
+    if len(leaves(condition)) + len(uses(condition)) > MAX_LEAVES:
+        reader.fault(node, f"more than {MAX_LEAVES} comparisons in one condition; split the rule")
+        return Both(())
+    return condition
+
+
+def _read_map(node: Node, reader: Reader, *, negated: bool) -> Condition:
+    parts: list[Condition] = []
+    assert isinstance(node.value, dict)
+    if not node.value:
+        reader.fault(node, "an empty condition; write `always` where a rule needs none")
+    for key, child in node.value.items():
+        match key:
+            case "all" | "any":
+                parts.append(_read_list(key, child, reader, negated=negated))
+            case "not":
+                if isinstance(child.value, dict):
+                    parts.append(_read_map(child, reader, negated=not negated))
+                else:
+                    reader.fault(child, f"{quoted(child.plain())} under `not` is no condition; write a map of facts")
+            case "uses":
+                if isinstance(child.value, str):
+                    parts.append(Use(child.value, negated, child.line, child.column))
+                else:
+                    reader.fault(child, f"{quoted(child.plain())} is no name of a condition")
+            case _:
+                parts.extend(_read_fact(key, child, reader, negated=negated))
+    return _join(parts, either=negated)
+
+
+def _read_list(word: str, node: Node, reader: Reader, *, negated: bool) -> Condition:
+    if not isinstance(node.value, list) or not node.value:
+        reader.fault(node, f"`{word}` takes a list of conditions")
+        return Both(())
+    parts = []
+    for item in node.value:
+        if isinstance(item.value, dict):
+            parts.append(_read_map(item, reader, negated=negated))
+        else:
+            reader.fault(item, f"{quoted(item.plain())} is no condition; write a map of facts")
+    return _join(parts, either=(word == "any") != negated)
+
+
+def _join(parts: list[Condition], *, either: bool) -> Condition:
+    if len(parts) == 1:
+        return parts[0]
+    return Either(tuple(parts)) if either else Both(tuple(parts))
+
+
+def _read_fact(name: str, node: Node, reader: Reader, *, negated: bool) -> list[Condition]:
+    fact = FACTS.get(name)
+    if fact is None:
+        reader.fault(
+            node, f"unknown fact {quoted(name)}{nearest(name, [*FACTS, 'all', 'any', 'not', 'uses'])}; `GET /v1/facts` and docs/facts.md list them", key=True
+        )
+        return []
+    if not isinstance(node.value, dict):
+        leaf = _read_bare(fact, node, reader, negated=negated)
+        return [leaf] if leaf else []
+    if not node.value:
+        reader.fault(node, f"nothing is asked of `{name}`; its operators are {listed(operators_for(fact))}")
+    found = [_read_operator(fact, word, child, reader, negated=negated) for word, child in node.value.items()]
+    parts: list[Condition] = [leaf for leaf in found if leaf]
+    return [_join(parts, either=True)] if negated and len(parts) > 1 else parts
+
+
+def _read_bare(fact: Fact, node: Node, reader: Reader, *, negated: bool) -> Leaf | None:
+    word = node.value
+    if word in WORDS and isinstance(word, str):
+        if word not in operators_for(fact):
+            reader.fault(node, f"`{fact.name}` is never {quoted(word)}; its operators are {listed(operators_for(fact))}")
+            return None
+        operator = OPERATORS[word]
+        return Leaf(fact.name, operator.test, None, operator.negated != negated)
+    if fact.kind not in VALUES:
+        reader.fault(node, f"`{fact.name}` has no value to compare with {quoted(node.plain())}; its operators are {listed(operators_for(fact))}")
+        return None
+    return _with_operand(fact, OPERATORS["is"], node, reader, negated=negated)
+
+
+def _read_operator(fact: Fact, word: str, node: Node, reader: Reader, *, negated: bool) -> Leaf | None:
+    operator = OPERATORS.get(word)
+    if operator is None or word not in operators_for(fact):
+        known = operators_for(fact)
+        reader.fault(node, f"`{fact.name}` has no operator {quoted(word)}; its operators are {listed(known)}{nearest(word, known)}", key=True)
+        return None
+    if operator.takes == "nothing":
+        if node.value is not True:
+            reader.fault(node, f"`{word}` takes `true` and nothing else; write `not:` around it for the reverse")
+            return None
+        return Leaf(fact.name, operator.test, None, operator.negated != negated)
+    return _with_operand(fact, operator, node, reader, negated=negated)
+
+
+def _with_operand(fact: Fact, operator: Operator, node: Node, reader: Reader, *, negated: bool) -> Leaf | None:
+    operand: Any = node.plain()
+    if operator.takes == "values":
+        operand = _read_values(fact, node, reader)
+        if operand is None:
+            return None
+    elif not _comparable(fact, operand):
+        reader.fault(node, f"{quoted(operand)} is not legal for `{fact.name}`; legal: {_legal(fact)}{_or_words(fact)}")
+        return None
+    return Leaf(fact.name, operator.test, operand, operator.negated != negated)
+
+
+def _legal(fact: Fact) -> str:
+    """The values that a rule can compare a fact with; for ``null`` and the like it has words."""
+    return listed(["true", "false"]) if fact.kind is Kind.VARIABLE else replace(fact, nullable=False).legal
+
+
+def _or_words(fact: Fact) -> str:
+    words = [word for word in operators_for(fact) if word in WORDS]
+    return f", or the words {listed(words)}" if words else ""
+
+
+def _comparable(fact: Fact, operand: object) -> bool:
+    if fact.kind is Kind.VARIABLE:
+        return type(operand) is bool
+    return fact.admits(operand)
+
+
+def _read_values(fact: Fact, node: Node, reader: Reader) -> tuple[str, ...] | None:
+    if not isinstance(node.value, list) or not node.value:
+        reader.fault(node, f"{quoted(node.plain())} is no list of values for `{fact.name}`")
+        return None
+    values: dict[str, None] = {}
+    for item in node.value:
+        legal = type(item.value) is str and (not fact.choices or item.value in fact.choices)
+        if not legal:
+            reader.fault(item, f"{quoted(item.plain())} is not legal for `{fact.name}`; legal: {listed(fact.choices) if fact.choices else 'texts'}")
+        elif item.value in values:
+            reader.fault(item, f"{quoted(item.plain())} stands twice in one list; keep one")
+        else:
+            values[str(item.value)] = None
+    return tuple(values)

@@ -1,0 +1,168 @@
+"""What a rule asks of the facts, as a small tree whose negations stand at the leaves.
+
+Owns the tree, and what a leaf says of one value. Which trees hold for a deployment is for the engine to
+say: ``compile`` makes its definition of them, and ``trace`` explains one. ``when`` reads them.
+
+Below an absent object every leaf is false, a negated one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from policy.facts.vocabulary import FACTS, INDEX, Kind, Malformed
+from policy.rules.operators import NEGATIONS, Test
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_WAYS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One comparison of one fact; ``operand`` is a value, a sorted tuple of texts, or ``None`` for a bare word."""
+
+    fact: str
+    test: Test
+    operand: Any
+    negated: bool
+
+    @property
+    def index(self) -> int:
+        """The fact's place in a row."""
+        return INDEX[self.fact]
+
+    @property
+    def expected(self) -> Any:
+        """What the leaf asks for, as a rule file would write it."""
+        operand = list(self.operand) if isinstance(self.operand, tuple) else self.operand
+        match self.test, self.negated:
+            case Test.IS, False:
+                return operand
+            case Test.PRESENT, negated:
+                return "absent" if negated else "present"
+            case ((Test.NOT_EMPTY | Test.MALFORMED), False):
+                return str(self.test)
+            case ((Test.NOT_EMPTY | Test.MALFORMED), True):
+                return {"not": str(self.test)}
+            case test, False:
+                return {str(test): operand}
+            case test, True:
+                word = NEGATIONS.get(test)
+                return {word: operand} if word else {"not": {str(test): operand}}
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Every part holds."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """At least one part holds."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A named condition, still to be looked up for a release (see ``resolve``)."""
+
+    name: str
+    negated: bool
+    line: int
+    column: int
+
+
+Condition: TypeAlias = Leaf | Both | Either | Use
+
+
+def ways(condition: Condition) -> int:
+    """In how many ways a condition can come true; the engine fires a rule once for each that does."""
+    match condition:
+        case Both(parts):
+            return prod(map(ways, parts))
+        case Either(parts):
+            return sum(map(ways, parts))
+        case Leaf() | Use():
+            return 1
+
+
+def leaves(condition: Condition) -> tuple[Leaf, ...]:
+    """Every leaf of a tree, in the order in which it was written."""
+    match condition:
+        case Leaf():
+            return (condition,)
+        case Both(parts) | Either(parts):
+            return tuple(leaf for part in parts for leaf in leaves(part))
+        case Use():
+            return ()
+
+
+def uses(condition: Condition) -> tuple[Use, ...]:
+    """Every named condition that a tree refers to."""
+    match condition:
+        case Use():
+            return (condition,)
+        case Both(parts) | Either(parts):
+            return tuple(use for part in parts for use in uses(part))
+        case Leaf():
+            return ()
+
+
+def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
+    """The tree with every named condition put in its place.
+
+    Raises:
+        KeyError: a name that ``named`` does not hold.
+    """
+    match condition:
+        case Use(name, negated):
+            found = named[name]
+            return negate(found) if negated else found
+        case Both(parts):
+            return Both(tuple(resolve(part, named) for part in parts))
+        case Either(parts):
+            return Either(tuple(resolve(part, named) for part in parts))
+        case Leaf():
+            return condition
+
+
+def negate(condition: Condition) -> Condition:
+    """De Morgan to the leaves; each keeps its guard, so that it stays false below an absent object."""
+    match condition:
+        case Leaf() | Use():
+            return replace(condition, negated=not condition.negated)
+        case Both(parts):
+            return Either(tuple(negate(part) for part in parts))
+        case Either(parts):
+            return Both(tuple(negate(part) for part in parts))
+
+
+def holds(leaf: Leaf, value: Any) -> bool:
+    """Whether a question is answered with yes by a value, the objects above it being there."""
+    match leaf.test:
+        case Test.IS:
+            answer = type(value) is type(leaf.operand) and value == leaf.operand
+        case Test.IN:
+            answer = value in leaf.operand
+        case Test.HAS_ANY_OF:
+            answer = any(item in leaf.operand for item in value or ())
+        case Test.HAS_OTHER_THAN:
+            answer = any(item not in leaf.operand for item in value or ())
+        case Test.FIRST_IS_IN:
+            answer = bool(value) and value[0] in leaf.operand
+        case Test.NOT_EMPTY:
+            answer = bool(value)
+        case Test.AT_LEAST:
+            answer = value >= leaf.operand
+        case Test.PRESENT:
+            answer = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
+        case Test.MALFORMED:
+            answer = isinstance(value, Malformed)
+    return bool(answer != leaf.negated)

@@ -1,0 +1,95 @@
+"""What the project says of itself: the vocabulary, the catalogue, the releases, as plain documents.
+
+Owns the shapes behind ``GET /v1/facts``, ``/v1/rules``, ``/v1/releases`` and ``/v1/policy``, which the
+command line and the generated documentation show as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policy.facts.vocabulary import VOCABULARY, Kind, ancestors
+from policy.rules.conditions import leaves
+from policy.rules.effects import Layer
+
+if TYPE_CHECKING:
+    from policy.rules.catalogue import Catalogue
+    from policy.rules.rule import Rule
+
+
+def facts_document(catalogue: Catalogue) -> dict[str, Any]:
+    """The vocabulary: each fact's name, type, legal values, default, meaning and the releases that read it."""
+    readers = read_by(catalogue)
+    return {
+        "facts": [
+            {
+                "name": fact.name,
+                "type": str(fact.kind),
+                "legal": fact.legal,
+                "choices": list(fact.choices),
+                "nullable": fact.nullable or fact.kind in {Kind.PRESENCE, Kind.VARIABLE},
+                "default": fact.default,
+                "meaning": fact.meaning,
+                "read_by": readers.get(fact.name, []),
+            }
+            for fact in VOCABULARY
+        ]
+    }
+
+
+def read_by(catalogue: Catalogue) -> dict[str, list[str]]:
+    """For each fact the known releases in which some rule's condition looks at it."""
+    found: dict[str, list[str]] = {}
+    for release in catalogue.releases.known:
+        names: set[str] = set()
+        for item in catalogue.rules_of(release):
+            for condition in (item.when, item.lifted):
+                for leaf in leaves(condition) if condition else ():
+                    names.update((leaf.fact, *ancestors(leaf.fact)))
+        for name in names:
+            found.setdefault(name, []).append(release)
+    return found
+
+
+def rule_document(rule: Rule, release: str | None = None) -> dict[str, Any]:
+    """A rule as its file has it, with its layer and place; with a release, only the range that holds for it."""
+    document = {"id": rule.id, "layer": str(rule.layer), "file": rule.path, **rule.document}
+    if release is not None:
+        part = rule.range_of(release)
+        document["releases"] = [body for body, item in zip(rule.document["releases"], rule.ranges, strict=True) if item is part]
+    return document
+
+
+def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str, Any]:
+    """The catalogue in order of precedence, or the rules of one release; named conditions beside them."""
+    rules = catalogue.in_order() if release is None else [item.rule for item in catalogue.rules_of(release)]
+    return {
+        "revision": catalogue.revision,
+        "rules": [rule_document(rule, release) for rule in rules],
+        "conditions": [{"id": named.id, "file": named.path, **named.document} for named in catalogue.conditions.values()],
+    }
+
+
+def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
+    """The releases whose decisions were checked against vLLM itself, and the one that decides by default."""
+    known = [{"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known]
+    return {"releases": known, "default": default}
+
+
+def policy_document(catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What is loaded: the revision, how many rules of which layer and effect, from where and since when (RFC 3339), and why newer ones are not."""
+    layers: dict[str, Any] = {}
+    for layer in Layer:
+        effects: dict[str, int] = {}
+        for rule in catalogue.rules:
+            if rule.layer is layer:
+                effects[rule.effect.name] = effects.get(rule.effect.name, 0) + 1
+        layers[str(layer)] = {"rules": sum(effects.values()), "effects": effects}
+    return {
+        "revision": catalogue.revision,
+        "layers": layers,
+        "counts": {"rules": len(catalogue.rules), "conditions": len(catalogue.conditions), "releases": len(catalogue.releases.known)},
+        "source": source,
+        "loaded_at": loaded_at,
+        "last_reload_error": last_reload_error,
+    }

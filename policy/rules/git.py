@@ -1,0 +1,190 @@
+"""Rules as they stand in a git revision, or in a folder → the texts of their files.
+
+Owns the reading of a repository's objects; nothing is checked out, and no program is run. A tree that is not whole is
+refused, as a folder is.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeVar
+
+from dulwich.errors import NotGitRepository
+from dulwich.objects import S_ISGITLINK, Blob, Commit, ObjectID, ShaFile, Tag, Tree
+from dulwich.objectspec import parse_commit, parse_object
+from dulwich.repo import Repo
+
+from policy.errors import Fault, PolicyError, RulesInvalid, quoted
+from policy.parser.files import kind_of
+from policy.parser.yamltree import MAX_BYTES
+from policy.rules.loader import MAX_DEPTH, MAX_NAMES, OTHER_SUFFIX, SUFFIX, Sources, SourcesReader, is_printable, printable, read_folder
+
+Kind = TypeVar("Kind", bound=ShaFile)
+LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
+"""How the name of a link ends that may stand for a folder or for a rule; others, as of a README, are left out."""
+
+
+class NoRevision(PolicyError):
+    """What was named is neither a folder nor a revision."""
+
+
+class ObjectUnreadable(PolicyError):
+    """An object of a repository is missing, damaged or of another kind than expected."""
+
+
+def read_revision(name: str, folder: Path) -> Sources:
+    """The rules that ``name`` calls: a folder, or a revision of the repository in which ``folder`` lies, read there.
+
+    Raises:
+        NoRevision: there is neither; or the folder lies in no repository, or is not in the revision.
+        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is not whole.
+    """
+    try:
+        is_folder = Path(name).is_dir()
+    except OSError:  # reading it says why
+        is_folder = True
+    if is_folder:
+        return read_folder(Path(name))
+    try:
+        with Repo.discover(str(folder.resolve())) as repository:
+            within = folder.resolve().relative_to(Path(repository.path).resolve()).as_posix()
+            return read_commit(repository, name, "" if within == "." else f"{within}/")
+    except (NotGitRepository, ValueError, RuntimeError, OSError) as error:  # a link that leads to itself is a RuntimeError
+        raise NoRevision(f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be") from error
+
+
+def read_commit(repository: Repo, name: str, within: str) -> Sources:
+    """The rules of a revision, from the folder ``within``, which ends in a slash, or is nothing for all of it.
+
+    Raises:
+        NoRevision: there is none of that name, or the folder is not in it.
+        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is not whole.
+    """
+    commit = _commit(repository, name)
+    try:
+        tree = _tree_at(repository, commit, PurePosixPath(within).parts)
+    except ObjectUnreadable as error:
+        raise RulesInvalid([Fault(within.rstrip("/"), 1, 1, str(error))]) from error
+    if tree is None:
+        raise NoRevision(f"{quoted(name)} has no rules in this folder")
+    walk = _Walk(repository)
+    walk.tree(tree, "", 0)
+    sources = walk.reader.result()
+    if not sources.rules and not sources.cases:
+        raise NoRevision(f"{quoted(name)} has no rules in this folder")
+    return sources
+
+
+def _commit(repository: Repo, name: str) -> Commit:
+    try:
+        found = parse_object(repository, name.encode())
+        commit = parse_commit(repository, found) if isinstance(found, Commit | Tag) else None
+    except Exception:  # noqa: BLE001  # a name may be written in many wrong ways, an object damaged in as many, and dulwich raises whatever comes
+        commit = None
+    if commit is None:
+        raise NoRevision(f"{quoted(name)} is neither a folder nor a revision of {repository.path}; name a branch, a tag or a commit")
+    return commit
+
+
+def _tree_at(repository: Repo, commit: Commit, parts: tuple[str, ...]) -> Tree | None:
+    """The folder of a commit, or nothing where there is none.
+
+    Raises:
+        ObjectUnreadable: it is something else than a folder, or cannot be read.
+    """
+    tree = read_object(repository, commit.tree, Tree)
+    for part in parts:
+        name = part.encode("utf-8", "surrogateescape")
+        if name not in tree:
+            return None
+        mode, sha = tree[name]
+        if not stat.S_ISDIR(mode):
+            raise ObjectUnreadable(f"expected a folder, got {_kind_of(mode)} at {quoted(part)}; name the folder itself")
+        tree = read_object(repository, sha, Tree)
+    return tree
+
+
+class _Walk:
+    """The files of a tree and of those in it, and every fault."""
+
+    def __init__(self, repository: Repo) -> None:
+        self.reader = SourcesReader()
+        self._repository = repository
+        self._names = 0
+
+    def tree(self, tree: Tree, above: str, depth: int) -> None:
+        """Read what a tree has; ``above`` is its path, which ends in a slash or is empty."""
+        for entry in tree.iteritems(name_order=True):
+            name = above + entry.path.decode("utf-8", "surrogateescape")
+            self._names += 1
+            if self._names > MAX_NAMES:
+                self.reader.fault("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere")
+                return
+            if not entry.path.startswith(b"."):
+                try:
+                    self._entry(name, entry.mode, entry.sha, depth)
+                except ObjectUnreadable as error:
+                    self.reader.fault(name, str(error))
+
+    def _entry(self, name: str, mode: int, sha: ObjectID, depth: int) -> None:
+        suffix = PurePosixPath(name).suffix
+        if S_ISGITLINK(mode):
+            self.reader.fault(name, "a submodule, whose files are in another repository; commit the files here, or remove it")
+        elif stat.S_ISLNK(mode):
+            if suffix in LINK_SUFFIXES:
+                self.reader.fault(name, "a symbolic link, which is not followed in a git tree; commit the files in its place, or remove it")
+        elif stat.S_ISDIR(mode):
+            self._folder(name, suffix, sha, depth)
+        elif suffix not in {SUFFIX, OTHER_SUFFIX}:
+            return
+        elif not is_printable(name):
+            self.reader.fault(name, "the name is not printable UTF-8; rename it")
+        elif suffix == OTHER_SUFFIX:
+            self.reader.fault(name, f"rule files end in `{SUFFIX}`; rename it")
+        else:
+            self._file(name, sha)
+
+    def _folder(self, name: str, suffix: str, sha: ObjectID, depth: int) -> None:
+        if suffix in {SUFFIX, OTHER_SUFFIX}:
+            self.reader.fault(name, "expected a file, got a folder; rename or remove it")
+        elif depth == MAX_DEPTH:
+            self.reader.fault(name, f"folders are nested more than {MAX_DEPTH} deep; move it up")
+        else:
+            self.tree(read_object(self._repository, sha, Tree), f"{name}/", depth + 1)
+
+    def _file(self, name: str, sha: ObjectID) -> None:
+        if self.reader.has_room(name, 0):
+            data = read_object(self._repository, sha, Blob).data
+            if self.reader.has_room(name, len(data)):
+                self.reader.add(name, data)
+
+
+def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
+    """An object, read entirely.
+
+    Raises:
+        ObjectUnreadable: it is not there, damaged, or of another kind.
+    """
+    brief = sha.decode("ascii", "replace")[:12]
+    remedy = f", or split a rule file of more than {MAX_BYTES:,} bytes, which is not fetched from a remote" if kind is Blob else ""
+    try:
+        found = repository.object_store[sha]
+        if isinstance(found, Commit):
+            _ = found.parents  # read now; a check would refuse what old commits are allowed, such as an author without an address
+        else:
+            found.check()
+    except KeyError as error:
+        raise ObjectUnreadable(f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision{remedy}") from error
+    except Exception as error:  # a damaged object raises whatever zlib and dulwich do
+        raise ObjectUnreadable(f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again") from error
+    if not isinstance(found, kind):
+        raise ObjectUnreadable(f"the object {brief} is not what its entry says; run `git fsck`, and fetch again")
+    return found
+
+
+def _kind_of(mode: int) -> str:
+    """What an entry's mode says it is, with its article."""
+    if S_ISGITLINK(mode):
+        return "a submodule"
+    return "a file" if stat.S_ISREG(mode) else kind_of(mode)

@@ -1,0 +1,233 @@
+"""JSON Schemas made from the vocabulary and the rule language: of a request's facts and of the rule files.
+
+Owns the schemas that editors complete from and the OpenAPI document shows. They say what can be said
+of a file or a body by itself; the readers (``facts``, ``rule``, ``cases``) say the rest, with better words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from policy.facts.facts import TREE, Member
+from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, Kind
+from policy.rules.effects import EFFECTS, TABLE, Layer, Runner, Says
+from policy.rules.operators import OPERATORS, VALUES, operators_for
+from policy.rules.rule import HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+RANGE: Final = {
+    "type": "string",
+    "pattern": r"^>=[0-9.]+(,\s*<[0-9.]+)?$|^<[0-9.]+,\s*>=[0-9.]+$",
+    "description": "releases, such as `>=0.22,<0.24`, or `>=0.22` for an open end",
+}
+NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"}
+LINK: Final = {"type": "string", "pattern": "^https://"}
+WORDS: Final = {"type": "string", "minLength": 1}
+
+
+def facts_schema() -> dict[str, Any]:
+    """A request's ``facts``: upstream's names, nested."""
+    return {"description": "What the rules read, under vLLM's own names; what is not said has its default", **_object(TREE)}
+
+
+def _object(member: Member) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object" if member is TREE else ["object", "null"]}
+    if member.members:
+        schema["properties"] = {name: _member(child) for name, child in member.members.items()}
+    if not member.is_open:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def _member(member: Member) -> dict[str, Any]:
+    fact = member.fact
+    if fact is None:
+        return _object(member)
+    if fact.kind is Kind.PRESENCE:
+        return {"description": f"{fact.meaning}; other members are vLLM's own and ignored", **_object(member)}
+    default = None if fact.kind is Kind.VARIABLE else fact.default
+    return {"description": fact.meaning, "default": default, **value_schema(fact)}
+
+
+def value_schema(fact: Fact) -> dict[str, Any]:
+    """The legal values of a fact that is no object."""
+    match fact.kind:
+        case Kind.BOOLEAN:
+            return {"type": "boolean"}
+        case Kind.INTEGER:
+            return {"type": "integer", "minimum": fact.least, "maximum": MAX_INTEGER}
+        case Kind.CHOICE:
+            return {"enum": [*fact.choices, *([None] if fact.nullable else [])]}
+        case Kind.VARIABLE:
+            return {"type": ["string", "boolean", "null"], "maxLength": MAX_TEXT}
+        case Kind.TEXT:
+            kinds, rest = "string", {"maxLength": MAX_TEXT}
+        case Kind.TEXTS:
+            kinds, rest = "array", {"items": {"type": "string", "maxLength": MAX_TEXT}, "maxItems": MAX_ITEMS}  # type: ignore[dict-item]  # schemas nest
+        case _:
+            kinds, rest = "array", {"maxItems": MAX_ITEMS}
+    return {"type": [kinds, "null"] if fact.nullable else kinds, **rest}
+
+
+def rule_schema() -> dict[str, Any]:
+    """A rule file of either layer."""
+    words = {str(says): {**WORDS, "description": f"the words of a rule whose effect says a {says}; `{{fact}}` stands for a value"} for says in Says}
+    names = sorted({effect.name for effect in TABLE})
+    several = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+    scope: dict[str, Any] = {
+        "needs": {**several, "description": "effects or rules of which one must have fired"},
+        "yields_to": {**several, "description": "effects or rules none of which may have fired"},
+        "decided_by": {**several, "description": "effects or rules of which one must have decided"},
+        "runner": {"enum": [str(runner) for runner in Runner], "description": "only with this runner chosen"},
+        "lifted_at_start": {"$ref": "#/$defs/condition", "description": "when the reason is gone by the time at which vLLM would refuse"},
+    }
+    common = {**words, **scope, "when": {"$ref": "#/$defs/when"}}
+    return {
+        "$schema": DIALECT,
+        "title": "A rule of the runner policy",
+        "type": "object",
+        "required": list(RULE_REQUIRED),
+        "additionalProperties": False,
+        "properties": {
+            "id": {**NAME, "description": "the file's name without `.yaml`"},
+            "title": {"type": "string", "minLength": 1},
+            "effect": {"enum": names, "description": "; ".join(f"{effect.name} ({effect.layer}): {effect.meaning}" for effect in TABLE)},
+            "order": {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_ORDER, "description": "the place in vLLM's own list"},
+            "why": {"type": "string", "minLength": 1},
+            "remedy": {"type": "string", "minLength": 1},
+            "references": {"type": "array", "items": LINK, "minItems": 1},
+            **{name: {"type": "string", "description": f"house rules only: {name.replace('_', ' ')}"} for name in HOUSE_REQUIRED},
+            "gaps": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["vllm", "why"],
+                    "additionalProperties": False,
+                    "properties": {"vllm": RANGE, "why": {"type": "string"}},
+                },
+            },
+            **common,
+            "releases": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "object", "required": ["vllm"], "additionalProperties": False, "properties": {"vllm": RANGE, **common}},
+            },
+        },
+        "allOf": [_words_of_effect(name) for name in names] + [_scope_of_effect(name, legal) for name, legal in SCOPE_EFFECTS.items()],
+        "$defs": definitions(),
+    }
+
+
+def _words_of_effect(name: str) -> dict[str, Any]:
+    says = {str(EFFECTS[layer, name].says) for layer in Layer if (layer, name) in EFFECTS}
+    other = [str(word) for word in Says if str(word) not in says]
+    return {"if": {"properties": {"effect": {"const": name}}}, "then": {"properties": dict.fromkeys(other, False)}}
+
+
+def _scope_of_effect(field: str, legal: tuple[str, ...]) -> dict[str, Any]:
+    return {"if": {"required": [field]}, "then": {"properties": {"effect": {"enum": list(legal)}}}}
+
+
+def condition_file_schema() -> dict[str, Any]:
+    """A file of a named condition."""
+    part = {"type": "object", "required": ["vllm", "when"], "additionalProperties": False, "properties": {"vllm": RANGE, "when": {"$ref": "#/$defs/condition"}}}
+    return {
+        "$schema": DIALECT,
+        "title": "A condition that several rules use",
+        "type": "object",
+        "required": ["id", "why", "releases"],
+        "additionalProperties": False,
+        "properties": {"id": NAME, "why": {"type": "string", "minLength": 1}, "releases": {"type": "array", "minItems": 1, "items": part}},
+        "$defs": definitions(),
+    }
+
+
+def cases_schema() -> dict[str, Any]:
+    """A file of cases."""
+    case = {
+        "type": "object",
+        "required": ["name", "vllm", "given", "fires"],
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "vllm": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "known releases in which the claim holds"},
+            "given": facts_schema(),
+            "fires": {"type": "boolean", "description": "whether the rule stands in the decision"},
+            "says": {"type": "string", "description": "the rule's words, values filled in"},
+            "starts": {"type": "boolean", "description": "whether vLLM starts"},
+        },
+    }
+    survivor = {
+        "type": "object",
+        "required": ["vllm", "change", "why"],
+        "additionalProperties": False,
+        "properties": {
+            "item": {**NAME, "description": "the named condition that is changed; by itself the rule"},
+            "vllm": {"type": "string", "description": "the range that is changed, as the rule writes it"},
+            "change": {"type": "string", "description": "the change, as `rules test --mutate` words it"},
+            "why": {"type": "string", "minLength": 1, "description": "why no case can notice it"},
+        },
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "The cases of a rule",
+        "type": "object",
+        "required": ["rule", "cases"],
+        "additionalProperties": False,
+        "properties": {
+            "rule": NAME,
+            "cases": {"type": "array", "minItems": 1, "items": case},
+            "survivors": {"type": "array", "minItems": 1, "items": survivor},
+        },
+    }
+
+
+def releases_schema() -> dict[str, Any]:
+    """The file of known releases."""
+    release = {"type": "string", "pattern": r"^\d+\.\d+\.\d+$"}
+    return {
+        "$schema": DIALECT,
+        "title": "The known vLLM releases",
+        "type": "object",
+        "required": ["known", "default"],
+        "additionalProperties": False,
+        "properties": {"known": {"type": "array", "items": release, "minItems": 1}, "default": release},
+    }
+
+
+def definitions() -> dict[str, Any]:
+    """The rule language: ``when``, conditions, and what each fact can be asked."""
+    many = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/condition"}}
+    return {
+        "when": {"oneOf": [{"const": "always"}, {"$ref": "#/$defs/condition"}]},
+        "condition": {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": False,
+            "description": "a map is and; a bare value means `is`",
+            "properties": {
+                "all": {**many, "description": "every one holds"},
+                "any": {**many, "description": "at least one holds"},
+                "not": {"$ref": "#/$defs/condition", "description": "the reverse; still false below an absent object"},
+                "uses": {**NAME, "description": "a named condition"},
+                **{fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **question_schema(fact)} for fact in VOCABULARY},
+            },
+        },
+    }
+
+
+def question_schema(fact: Fact) -> dict[str, Any]:
+    """What a rule may ask of a fact: a bare value, a bare word, or a map of operators."""
+    bare: list[dict[str, Any]] = []
+    value: dict[str, Any] = {"type": "boolean"} if fact.kind is Kind.VARIABLE else value_schema(replace(fact, nullable=False))
+    known = operators_for(fact)
+    if fact.kind in VALUES:
+        bare.append(value)
+    words = [word for word in known if OPERATORS[word].takes == "nothing"]
+    if words:
+        bare.append({"enum": words})
+    item = {"enum": list(fact.choices)} if fact.choices else {"type": "string"}
+    takes = {"value": value, "values": {"type": "array", "items": item, "minItems": 1, "uniqueItems": True}, "number": value, "nothing": {"const": True}}
+    operators = {word: {"description": OPERATORS[word].meaning, **takes[OPERATORS[word].takes]} for word in known}
+    return {"anyOf": [*bare, {"type": "object", "minProperties": 1, "additionalProperties": False, "properties": operators}]}

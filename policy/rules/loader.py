@@ -1,0 +1,226 @@
+"""The rules folder → the texts of its files, by their paths inside it.
+
+Owns the only reading of rule files from disk, and where the folder is looked for. A folder that is not whole is
+refused: a file that is not read is a rule that does not decide, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from errno import ELOOP
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import Fault, RulesInvalid
+from policy.parser.files import kind_of, read_at_most
+from policy.parser.yamltree import MAX_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEST_SUFFIX: Final = "_test.yaml"
+SUFFIX: Final = ".yaml"
+OTHER_SUFFIX: Final = ".yml"
+MAX_FILES: Final = 2000
+MAX_DEPTH: Final = 8
+"""Folders inside each other."""
+MAX_NAMES: Final = 10_000
+"""Files and folders, those that are not read too: links can lead to many."""
+MAX_TOTAL: Final = 16 << 20
+"""Bytes of all files of a folder together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The texts of a rules folder: ``rules`` decide, ``cases`` stand beside them and test them."""
+
+    rules: dict[str, str] = field(default_factory=dict)
+    cases: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, text: str) -> None:
+        """Keep a file's text by its path inside the folder."""
+        (self.cases if name.endswith(TEST_SUFFIX) else self.rules)[name] = text
+
+
+class SourcesReader:
+    """The files of a folder or a revision as they are read: their texts within the bounds, and every fault."""
+
+    def __init__(self) -> None:
+        self.sources = Sources()
+        self.faults: list[Fault] = []
+        self._total = 0
+        self._is_full = False
+
+    def fault(self, name: str, message: str) -> None:
+        """Add a fault of a file or folder."""
+        self.faults.append(Fault(printable(name), 1, 1, message))
+
+    def has_room(self, name: str, size: int) -> bool:
+        """Whether a file of this many bytes is within the bounds; a fault is added where it is not."""
+        if size > MAX_BYTES:
+            self.fault(name, f"{size} bytes, more than the {MAX_BYTES} of a rule file; split it")
+            return False
+        self._is_full |= self._total + size > MAX_TOTAL or len(self.sources.rules) + len(self.sources.cases) > 2 * MAX_FILES
+        return not self._is_full
+
+    def add(self, name: str, data: bytes) -> None:
+        """Keep a file's text; a fault is added where it is not UTF-8."""
+        self._total += len(data)
+        try:
+            self.sources.add(name, data.decode())
+        except UnicodeDecodeError as error:
+            self.fault(name, f"cannot be read: {error}")
+
+    def result(self) -> Sources:
+        """Everything that was read.
+
+        Raises:
+            RulesInvalid: there is a fault, or the files are too many or too large together.
+        """
+        if max(len(self.sources.rules), len(self.sources.cases)) > MAX_FILES:
+            self.fault("", f"more than {MAX_FILES} rule files")
+        elif self._is_full:
+            self.fault("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")
+        if self.faults:
+            raise RulesInvalid(self.faults)
+        return self.sources
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name in the folder and what stands there: the file's state, or why there is none."""
+
+    name: str
+    path: Path
+    found: os.stat_result | OSError
+
+
+def printable(name: str) -> str:
+    """A path that can be written: bytes that are not UTF-8, and control characters, are escaped."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def is_printable(name: str) -> bool:
+    """Whether a path can be written as it is."""
+    return printable(name) == name
+
+
+def default_folder() -> Path:
+    """``rules/`` where one works, else the rules that came with the package."""
+    here = Path("rules")
+    if (here / "releases.yaml").is_file():
+        return here
+    package = Path(__file__).resolve().parents[1]
+    shipped = package / "shipped_rules"
+    return shipped if shipped.is_dir() else package.parent / "rules"
+
+
+def entries(folder: Path) -> Iterator[Entry]:
+    """Everything below a folder that is not hidden, links followed; an entry for a folder that cannot be listed has the error.
+
+    Kubernetes makes of a folder in a ConfigMap a link into a hidden one.
+    """
+    yield from _entries(folder, "", ())
+
+
+def _entries(folder: Path, name: str, above: tuple[tuple[int, int], ...]) -> Iterator[Entry]:
+    try:
+        here, inside = _listed(folder, above)
+    except OSError as error:
+        yield Entry(name.removesuffix("/"), folder, error)
+        return
+    for path in inside:
+        try:
+            state = path.stat()
+        except OSError as error:
+            yield Entry(f"{name}{path.name}", path, error)
+            continue
+        yield Entry(f"{name}{path.name}", path, state)
+        if stat.S_ISDIR(state.st_mode):
+            yield from _entries(path, f"{name}{path.name}/", (*above, here))
+
+
+def _listed(folder: Path, above: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], list[Path]]:
+    """A folder's device and inode, and what it has that is not hidden.
+
+    Raises:
+        OSError: it cannot be listed, is one of those ``above``, or there are too many above.
+    """
+    found = folder.stat()
+    here = found.st_dev, found.st_ino
+    if here in above or len(above) > MAX_DEPTH:
+        raise OSError(ELOOP, os.strerror(ELOOP))
+    return here, sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def read_folder(folder: Path) -> Sources:
+    """The YAML files under ``folder``; hidden ones and those with other endings are left out.
+
+    Paths, those of faults too, are seen from the folder.
+
+    Raises:
+        RulesInvalid: the folder is not there, not whole or too large, or a file cannot be read as UTF-8.
+    """
+    reader = SourcesReader()
+    for number, entry in enumerate(entries(folder)):
+        if number == MAX_NAMES:
+            reader.fault("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere")
+            break
+        _read(entry, reader)
+    return reader.result()
+
+
+def _read(entry: Entry, reader: SourcesReader) -> None:
+    if isinstance(entry.found, OSError):
+        reader.fault(entry.name, _why(entry, entry.found))
+        return
+    mode, suffix = entry.found.st_mode, PurePosixPath(entry.name).suffix
+    if suffix not in {SUFFIX, OTHER_SUFFIX}:
+        return
+    if not is_printable(entry.name):
+        reader.fault(entry.name, "the name is not printable UTF-8; rename it")
+    elif not stat.S_ISREG(mode):
+        reader.fault(entry.name, f"expected a file, got {kind_of(mode)}; rename or remove it")
+    elif suffix == OTHER_SUFFIX:
+        reader.fault(entry.name, f"rule files end in `{SUFFIX}`; rename it")
+    elif reader.has_room(entry.name, entry.found.st_size):
+        try:
+            reader.add(entry.name, _bytes_of(entry.path))
+        except OSError as error:
+            reader.fault(entry.name, _why(entry, error))
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The bytes of a regular file, no more than the bound and one: it may have grown, or be another by now."""
+    data = read_at_most(path, MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(f"more than the {MAX_BYTES} bytes of a rule file; split it")
+    return data
+
+
+def _why(entry: Entry, error: OSError) -> str:
+    """Why an entry cannot be read, and what to do."""
+    said = error.strerror or str(error)
+    if not entry.name and isinstance(error, FileNotFoundError | NotADirectoryError):
+        return "no such folder; name one with `--rules` or RUNNER_POLICY_RULES"
+    if isinstance(error, FileNotFoundError) and entry.path.is_symlink():
+        return f"a symbolic link to `{printable(str(entry.path.readlink()))}`, which is not there; restore that, or remove the link"
+    if isinstance(error, PermissionError):
+        return f"cannot be read: {said}; give the service the right to read it"
+    if error.errno == ELOOP:
+        return f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the folder up"
+    return f"cannot be read: {said}"
+
+
+def fingerprint(folder: Path) -> tuple[object, ...]:
+    """What changes when a file of the folder does, wherever links lead; it costs a look at each name, and reads nothing."""
+    found: list[object] = []
+    for number, entry in enumerate(entries(folder)):
+        if number == MAX_NAMES:
+            break
+        state = entry.found
+        found.append((entry.name, state.errno) if isinstance(state, OSError) else (entry.name, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+    return tuple(found)

@@ -1,0 +1,106 @@
+"""The vLLM releases that the rules know, and which of them decides for a version that somebody names.
+
+Owns reading ``releases.yaml`` and the way from any PEP 440 version to a known release.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import Struct
+from packaging.version import InvalidVersion as Unparsable
+from packaging.version import Version
+
+from policy.errors import PolicyError, listed, quoted
+
+MAX_VERSION = 64
+
+
+class UnknownRelease(PolicyError):
+    """No known release can decide for this version; the message says which could."""
+
+
+class NoVersion(PolicyError):
+    """The text is no PEP 440 version."""
+
+
+class Resolution(Struct, frozen=True, gc=False):
+    """Which known release decides: ``verified`` where it is the very one that was asked for, ``defaulted`` where nobody asked."""
+
+    decided_as: str
+    verified: bool
+    defaulted: bool
+
+
+def is_final(release: str) -> bool:
+    """Whether a text is a final release as vLLM writes one: ``0.23.0``, and no pre-release, post-release or other spelling."""
+    try:
+        version = Version(release)
+    except ValueError:  # no version, or a number of more digits than are read
+        return False
+    return str(version) == release == version.base_version and len(version.release) == len(("major", "minor", "patch"))
+
+
+@lru_cache(maxsize=256)
+def series(release: str | Version) -> tuple[int, int]:
+    """The minor series of a version, such as ``(0, 23)``."""
+    version = release if isinstance(release, Version) else Version(release)
+    return version.major, version.minor
+
+
+class Releases:
+    """The known releases in ascending order, and the default one."""
+
+    def __init__(self, known: tuple[str, ...], default: str) -> None:
+        self.known = known
+        self.default = default
+        self._versions = tuple(Version(release) for release in known)
+        self.resolve = lru_cache(maxsize=256)(self._resolve)
+
+    def with_default(self, version: str) -> Releases:
+        """The same releases with another default.
+
+        Raises:
+            NoVersion, UnknownRelease: ``version`` is none of them.
+        """
+        return Releases(self.known, self.resolve(version).decided_as)
+
+    def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
+        """The release that decides for ``version``, a PEP 440 text with or without ``v``; ``None`` asks for the default.
+
+        By its release segment: the newest known patch of its minor series that is not above it, else
+        the series' first. With ``nearest``, versions outside the known series are decided by the closest.
+
+        Raises:
+            NoVersion: ``version`` is no PEP 440 version.
+            UnknownRelease: it lies outside the known series and ``nearest`` was not asked for.
+        """
+        if version is None:
+            return Resolution(self.default, verified=True, defaulted=True)
+        asked = _parse(version)
+        segment = Version(asked.base_version)
+        patches = [known for known in self._versions if series(known) == series(segment)]
+        if asked.epoch or not patches:
+            if not nearest or asked.epoch:
+                raise UnknownRelease(self._advice(version))
+            below = [known for known in self._versions if known <= segment]
+            decided = below[-1] if below else self._versions[0]
+        else:
+            decided = max((known for known in patches if known <= segment), default=patches[0])
+        verified = Version(asked.public) == decided
+        return Resolution(self.known[self._versions.index(decided)], verified, defaulted=False)
+
+    def _advice(self, version: str) -> str:
+        return (
+            f"{quoted(version)} is no release that the rules know; known are {self.known[0]} to {self.known[-1]}; "
+            'name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+        )
+
+
+def _parse(version: str) -> Version:
+    if len(version) <= MAX_VERSION:
+        try:
+            return Version(version)
+        except Unparsable:
+            pass
+    raise NoVersion(f"{quoted(version)} is no version; write it as {listed(['0.23.0'])} or {listed(['v0.23.0'])}")

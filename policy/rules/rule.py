@@ -1,0 +1,283 @@
+"""One rule file, one condition file, ``releases.yaml``: their shapes and their reading.
+
+Owns what a single file says, checked as far as one file can be. What must hold between files is
+``catalogue``'s business, what the effects mean ``precedence``'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import Version
+
+from policy.errors import listed, nearest, quoted
+from policy.parser.fields import NAME, Reader, Span
+from policy.rules.condition_parser import read_condition
+from policy.rules.conditions import Condition, uses
+from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Says, effects_of
+from policy.rules.releases import Releases, is_final
+from policy.rules.template import Words, read_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.parser.yamltree import Node
+
+MAX_ORDER: Final = 10_000
+MAX_RELEASES: Final = 256
+SAYS: Final = tuple(str(says) for says in Says)
+SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
+    "needs": ("refuse-v1", "refuse-v2", "advise"),
+    "yields_to": ("default-v1", "refuse-v1", "refuse-v2", "advise"),
+    "runner": ("advise",),
+    "decided_by": ("advise",),
+    "lifted_at_start": ("exclude-v2", "exclude-v1"),
+}
+LISTING: Final = ("refuse-v1", "refuse-v2", "advise")
+RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
+RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
+RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
+HOUSE_REQUIRED: Final = ("owner", "review_by", "waits_for")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a rule says for one range of releases; ``when`` is ``None`` where it always holds.
+
+    ``needs`` and ``yields_to`` name effects or rules: one of ``needs`` must have fired, none of
+    ``yields_to`` may have. ``runner`` and ``decided_by`` bind an advisory to the decision, and
+    ``lifted_at_start`` says when a reason is gone by the time at which vLLM would refuse to start.
+    """
+
+    span: Span
+    words: Words
+    when: Condition | None
+    needs: tuple[str, ...] = ()
+    yields_to: tuple[str, ...] = ()
+    runner: Runner | None = None
+    decided_by: tuple[str, ...] = ()
+    lifted_at_start: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One restriction with its history; ``order`` is its place in vLLM's own list, ``document`` the file as it was read."""
+
+    id: str
+    layer: Layer
+    effect: Effect
+    title: str
+    why: str
+    remedy: str | None
+    references: tuple[str, ...]
+    order: int
+    ranges: tuple[Range, ...]
+    path: str
+    place: tuple[int, int]
+    document: dict[str, Any] = field(compare=False)
+    owner: str | None = None
+    review_by: date | None = None
+    waits_for: str | None = None
+    gaps: tuple[tuple[Span, str], ...] = ()
+
+    def is_overdue(self, today: date) -> bool:
+        """Whether the rule should have been reviewed before ``today``."""
+        return self.review_by is not None and self.review_by < today
+
+    def range_of(self, release: str) -> Range | None:
+        """The range that holds for a release."""
+        version = Version(release)
+        return next((part for part in self.ranges if part.span.holds(version)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A condition that several rules use, with its history."""
+
+    id: str
+    why: str
+    ranges: tuple[tuple[Span, Condition], ...]
+    path: str
+    place: tuple[int, int]
+    document: dict[str, Any] = field(compare=False)
+
+
+def read_releases(node: Node, reader: Reader) -> Releases | None:
+    """The known releases and the default one; ``None`` after a fault."""
+    fields = reader.fields(node, "list of releases", ("known", "default"))
+    known: list[str] = []
+    for item in reader.items(fields.get("known"), "releases", MAX_RELEASES):
+        if not isinstance(item.value, str) or not is_final(item.value):
+            reader.fault(item, f'{quoted(item.plain())} is no final release; write it as `"0.23.0"`')
+        elif known and Version(known[-1]) >= Version(item.value):
+            reader.fault(item, f"{quoted(item.plain())} does not come after {quoted(known[-1])}; list releases in ascending order")
+        else:
+            known.append(item.value)
+    default = fields.get("default")
+    if default is not None and default.value not in known:
+        reader.fault(default, f"the default {quoted(default.plain())} is none of the known releases")
+    return Releases(tuple(known), str(default.value)) if known and default and not reader.faults else None
+
+
+def _read_id(fields: Mapping[str, Node], reader: Reader) -> str | None:
+    node = fields.get("id")
+    name = reader.text(node)
+    stem = reader.path.rpartition("/")[2].removesuffix(".yaml")
+    if node is None or name is None:
+        return None
+    if not NAME.fullmatch(name):
+        reader.fault(node, f"{quoted(name)} is no id; use lower-case words with hyphens")
+    elif name != stem:
+        reader.fault(node, f"the id {quoted(name)} is not the file's name; call the file `{name}.yaml`, or write `id: {stem}`")
+    return name
+
+
+def read_named(node: Node, reader: Reader) -> Named | None:
+    """A named condition; ``None`` after a fault."""
+    fields = reader.fields(node, "condition", ("id", "why", "releases"))
+    name, why = _read_id(fields, reader), reader.text(fields.get("why"))
+    ranges: list[tuple[Span, Condition]] = []
+    for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES):
+        parts = reader.fields(item, "range of releases", ("vllm", "when"))
+        span = reader.span(parts.get("vllm"))
+        when = read_condition(parts["when"], reader) if "when" in parts else None
+        if "when" in parts and when is None:
+            reader.fault(parts["when"], "a named condition that always holds says nothing; remove it")
+        for use in uses(when) if when else ():
+            reader.fault(parts["when"], f"a named condition cannot use another ({quoted(use.name)}); write it out")
+        if span and when:
+            ranges.append((span, when))
+    return Named(name, why, tuple(ranges), reader.path, (node.line, node.column), node.plain()) if name and why and ranges else None
+
+
+def read_rule(node: Node, reader: Reader, layer: Layer) -> Rule | None:
+    """A rule of the layer whose folder the file stands in; ``None`` after a fault."""
+    required = RULE_REQUIRED + (HOUSE_REQUIRED if layer is Layer.HOUSE else ())
+    fields = reader.fields(node, f"{layer} rule", required, RULE_OPTIONAL)
+    effect = _read_effect(fields, reader, layer)
+    order = _read_order(fields, reader, effect, node)
+    name = _read_id(fields, reader)
+    texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "owner", "waits_for")}
+    references = reader.texts(fields.get("references"), "links")
+    for link in references:
+        if not link.startswith("https://"):
+            reader.fault(fields["references"], f"{quoted(link)} is no `https://` link")
+    review_by = _read_date(fields.get("review_by"), reader)
+    ranges = [part for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES) if (part := _read_range(item, fields, reader, effect))]
+    gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
+    if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
+        return None
+    return Rule(
+        id=name,
+        layer=layer,
+        effect=effect,
+        title=texts["title"],
+        why=texts["why"],
+        remedy=texts["remedy"],
+        references=references,
+        order=order,
+        ranges=tuple(ranges),
+        path=reader.path,
+        place=(node.line, node.column),
+        document=node.plain(),
+        owner=texts["owner"],
+        review_by=review_by,
+        waits_for=texts["waits_for"],
+        gaps=tuple(gaps),
+    )
+
+
+def _read_effect(fields: Mapping[str, Node], reader: Reader, layer: Layer) -> Effect | None:
+    node = fields.get("effect")
+    if node is None:
+        return None
+    effect = EFFECTS.get((layer, str(node.value)))
+    if effect is None:
+        known = effects_of(layer)
+        reader.fault(node, f"{quoted(node.plain())} is no effect of the {layer} layer; legal: {listed(known)}{nearest(str(node.value), known)}")
+    return effect
+
+
+def _read_order(fields: Mapping[str, Node], reader: Reader, effect: Effect | None, rule: Node) -> int:
+    node = fields.get("order")
+    if node is None:
+        if effect is not None and effect.ordered:
+            reader.fault(rule, f"a rule with the effect `{effect.name}` has a place in vLLM's own list; add `order: NUMBER`")
+        return 0
+    if type(node.value) is not int or not 0 <= node.value < MAX_ORDER:
+        reader.fault(node, f"{quoted(node.plain())} is no place in a list; write a whole number from 0 to {MAX_ORDER - 1}")
+        return 0
+    return node.value
+
+
+def _read_date(node: Node | None, reader: Reader) -> date | None:
+    if node is None:
+        return None
+    try:
+        if isinstance(node.value, str) and len(node.value) == len("2027-01-31"):
+            return date.fromisoformat(node.value)
+    except ValueError:
+        pass
+    reader.fault(node, f"{quoted(node.plain())} is no date; write it as `2027-01-31`")
+    return None
+
+
+def _read_gap(node: Node, reader: Reader) -> tuple[Span, str] | None:
+    fields = reader.fields(node, "gap", ("vllm", "why"))
+    span, why = reader.span(fields.get("vllm")), reader.text(fields.get("why"))
+    return (span, why) if span and why else None
+
+
+def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Effect | None) -> Range | None:
+    """A range of a rule: what it does not say for itself, the rule says for all of its ranges."""
+    own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
+    fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
+    span = reader.span(own.get("vllm"))
+    if effect is not None:
+        _check_fields(node, fields, reader, effect)
+    words = [reader.once(fields[name], read_words) for name in SAYS if name in fields]
+    if effect is not None and effect.name not in LISTING:
+        for shown in words:
+            for name in shown.lists if shown else ():
+                reader.fault(
+                    fields.get(effect.says, node),
+                    f"`{{{name}}}` stands in the words of {listed(LISTING)} only; the list is not made yet",
+                )
+    when, lifted = (reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "lifted_at_start"))
+    if "lifted_at_start" in fields and lifted is None:
+        reader.fault(fields["lifted_at_start"], "a reason that is always gone at start is none; write a condition")
+    runner = _read_runner(fields.get("runner"), reader)
+    scope = {name: reader.once(fields[name], _read_names) if name in fields else () for name in ("needs", "yields_to", "decided_by")}
+    if span is None or effect is None or len(words) != 1 or words[0] is None:
+        return None
+    if effect.name.startswith("refuse"):
+        runner = effect.runner
+    return Range(span=span, words=words[0], when=when, runner=runner, lifted_at_start=lifted, **scope)
+
+
+def _check_fields(node: Node, fields: Mapping[str, Node], reader: Reader, effect: Effect) -> None:
+    """What a rule of this effect must and must not say."""
+    for name in (str(effect.says), "when"):
+        if name not in fields:
+            reader.fault(node, f"the range has no `{name}`, which the effect `{effect.name}` needs; add it here or to the rule")
+    for name in SAYS:
+        if name in fields and name != effect.says:
+            reader.fault(fields[name], f"a rule with the effect `{effect.name}` says its words in `{effect.says}`, not in `{name}`", key=True)
+    for name, legal in SCOPE_EFFECTS.items():
+        if name in fields and effect.name not in legal:
+            reader.fault(fields[name], f"`{name}` goes with the effects {listed(legal)} only", key=True)
+
+
+def _read_names(node: Node, reader: Reader) -> tuple[str, ...]:
+    return reader.texts(node, "effects or rules")
+
+
+def _read_runner(node: Node | None, reader: Reader) -> Runner | None:
+    if node is None:
+        return None
+    if not isinstance(node.value, str) or node.value not in set(Runner):
+        reader.fault(node, f"{quoted(node.plain())} is no model runner; legal: {listed(Runner)}")
+        return None
+    return Runner(node.value)

@@ -1,0 +1,89 @@
+"""The words of a rule: a text in which ``{fact}`` stands for the fact's value.
+
+Owns reading such a text and filling it in. Two lists can stand in a text as well: ``{unsupported_features}``
+and ``{v1_unsupported_features}``, what the fired ``exclude-v2`` and ``exclude-v1`` rules say, with commas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Formatter
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import nearest, quoted
+from policy.facts.facts import as_sent
+from policy.facts.vocabulary import FACTS, INDEX, Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policy.parser.fields import Reader
+    from policy.parser.yamltree import Node
+
+UNSUPPORTED: Final = "unsupported_features"
+V1_UNSUPPORTED: Final = "v1_unsupported_features"
+LISTS: Final = (UNSUPPORTED, V1_UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A text and the facts or lists that stand in it; ``parts`` alternate text and name."""
+
+    text: str
+    parts: tuple[tuple[str, str | None], ...]
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The facts that the text shows."""
+        return tuple(name for _, name in self.parts if name in FACTS)
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The lists that the text shows."""
+        return tuple(name for _, name in self.parts if name in LISTS)
+
+    @property
+    def fixed(self) -> str | None:
+        """The text itself where nothing stands in it."""
+        return "".join(text for text, _ in self.parts) if all(name is None for _, name in self.parts) else None
+
+    def filled(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
+        """The text with every value in its place."""
+        out = []
+        for text, name in self.parts:
+            out.append(text)
+            if name is not None:
+                out.append(", ".join(lists[name]) if name in LISTS else spoken(row[INDEX[name]]))
+        return "".join(out)
+
+
+def spoken(value: object) -> str:
+    """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas; a malformed variable as Python's words for it."""
+    if isinstance(value, Malformed):
+        return value.error
+    if isinstance(value, tuple):
+        return ", ".join(map(str, as_sent(value)))
+    return str(value)
+
+
+def read_words(node: Node | None, reader: Reader) -> Words | None:
+    """The words at a node; unknown names and stray braces are faults."""
+    if node is None:
+        return None
+    if not isinstance(node.value, str) or not node.value.strip():
+        reader.fault(node, f"{quoted(node.plain())} is no text; put it in quotes")
+        return None
+    try:
+        parsed = list(Formatter().parse(node.value))
+    except ValueError:
+        reader.fault(node, "a brace stands alone; write `{fact}` for a value, `{{` for a brace")
+        return None
+    parts: list[tuple[str, str | None]] = []
+    for text, name, form, conversion in parsed:
+        if name is not None and (name not in FACTS and name not in LISTS):
+            reader.fault(node, f"{quoted('{' + name + '}')} is no fact{nearest(name, [*FACTS, *LISTS])}")
+        elif form or conversion:
+            reader.fault(node, f"a value stands in a text as it is; write `{{{name}}}`")
+        else:
+            parts.append((text, name))
+    return Words(node.value, tuple(parts))

@@ -1,0 +1,1 @@
+"""What reads vLLM's own releases; no request comes here."""

@@ -1,0 +1,410 @@
+"""The flags of `vllm serve`: their spellings, what each takes and what is legal, read from the release's own sources.
+
+Owns the way from `make_arg_parser` and the dataclasses behind it to one row a flag. It follows `_compute_kwargs` of
+`vllm/engine/arg_utils.py`, which turns a field's type into what its flag takes; releases 0.20 to 0.33 were read. What a row means is said in
+`policy.intake.command.arguments`.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policy.vllm.tablegen.modules import Definition, Module, World
+from policy.vllm.tablegen.values import Name, Unreadable, value
+
+PARSERS = ("vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+"""Where `make_arg_parser` is: the newest place first."""
+
+ENGINE = "vllm.engine.arg_utils"
+PARSER_CLASS = "vllm.utils.argparse_utils"
+PLAIN = {"int": "int", "float": "float", "str": "text", "json.loads": "json", "parse_reasoning_parser": "text-none-unsets"}
+WRAPPERS = ("Annotated", "SkipValidation", "Optional", "Union")
+DEPTH = 2
+"""How deep the members of an object are told: `compilation_config.pass_config.enable_sp` is two deep."""
+
+Kwargs = dict[str, Any]
+INVERSES = {"--enable-": "--disable-", "--disable-": "--enable-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One alternative of a field's type: `name` is the builtin, `Literal`, `None`, or `other`."""
+
+    name: str
+    arguments: tuple[object, ...] = ()
+    definition: Definition | None = None
+
+
+def arguments(world: World) -> dict[str, object]:
+    """The flags of a release by the name under which it keeps them."""
+    reader = _Reader(world)
+    parser = next((module for name in PARSERS if (module := world.module(name)) is not None), None)
+    if parser is None:
+        return {}
+    reader.function(parser, "make_arg_parser", None)
+    frontend = world.find(parser, "FrontendArgs")
+    if isinstance(frontend, Definition):
+        reader.frontend(frontend)
+    engine = world.module(ENGINE)
+    if engine is not None:
+        reader.function(engine, "add_cli_args", "EngineArgs")
+        reader.function(engine, "add_cli_args", "AsyncEngineArgs")
+    return reader.rows
+
+
+class _Reader:
+    """One pass over the functions that add flags; `rows` is what they added."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rows: dict[str, object] = {}
+        self.fields: dict[tuple[str, str], dict[str, Kwargs]] = {}
+        engine, parser = world.module(ENGINE), world.module(PARSER_CLASS)
+        compute = engine.bound.get("_compute_kwargs") if engine else None
+        text = ast.unparse(compute) if isinstance(compute, ast.stmt) else ""
+        self.human = _human(compute)
+        self.optional_valued = "'const'" in text
+        self.null_choice = "append(None)" in text
+        self.dict_subclasses = "is_dict_subclass" in text
+        made = (
+            next((node for node in ast.walk(engine.tree) if isinstance(node, ast.FunctionDef) and node.name == "create_speculative_config"), None)
+            if engine
+            else None
+        )
+        self.dashed_keys = made is not None and ".replace('-', '_')" in ast.unparse(made)
+        self.inverses = INVERSES if parser is not None and "EnableDisableAction" in parser.bound else {}
+
+    # functions
+
+    def function(self, module: Module, name: str, owner: str | None) -> None:
+        """Add what a module's function, or a class's method, adds."""
+        body = module.tree.body
+        if owner is not None:
+            body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner), [])
+        found = next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+        if found is not None:
+            self.run(module, found.body, {})
+
+    def frontend(self, found: Definition) -> None:
+        """Add a flag for each field of the frontend's dataclass, as its own methods change them."""
+        classes = list(self.lineage(found))
+        kwargs = {name: given for klass in reversed(classes) for name, given in self.kwargs(klass).items()}
+        for klass in reversed(classes):
+            assert isinstance(klass.node, ast.ClassDef)
+            for node in klass.node.body:
+                if isinstance(node, ast.FunctionDef) and node.name == "_customize_cli_kwargs":
+                    self.run(klass.module, node.body, {"frontend_kwargs": kwargs})
+        for name, given in kwargs.items():
+            self.add([f"--{name.replace('_', '-')}"], given)
+
+    def run(self, module: Module, body: list[ast.stmt], local: dict[str, Any]) -> None:
+        """Follow the few kinds of statements in which flags are added and changed."""
+        for statement in body:
+            match statement:
+                case ast.If(body=inner):
+                    self.run(module, inner, local)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)])):
+                    if asked != "cls":
+                        local[name] = self.of_class(module, asked)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as source):
+                    local[name] = self.pick(module, source, local)
+                case ast.Assign(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str(key)))], value=given):
+                    self.pick(module, target, local).update(self.keyword(module, key, given))
+                case ast.AugAssign(target=ast.Subscript(value=target, slice=ast.Constant(value="choices"))):
+                    self.pick(module, target, local).pop("choices", None)
+                case ast.Delete(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str(key)))]):
+                    self.pick(module, target, local).pop(key, None)
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Subscript(value=target), attr="remove"), args=[gone])):
+                    kwargs = self.pick(module, target, local)
+                    word = value(self.world, module, gone)
+                    kwargs["choices"] = [choice for choice in kwargs["choices"] if choice != word]
+                case ast.Expr(value=ast.Call(func=ast.Attribute(attr="add_argument"), args=[*words], keywords=keywords)):
+                    flags = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+                    if flags and flags[0].startswith("-"):
+                        self.add(flags, self.called(module, keywords, local))
+
+    def called(self, module: Module, keywords: list[ast.keyword], local: Mapping[str, Any]) -> Kwargs:
+        """The keywords of one call, those spread into it first."""
+        found: Kwargs = {}
+        for keyword in keywords:
+            if keyword.arg is not None:
+                found.update(self.keyword(module, keyword.arg, keyword.value))
+                continue
+            spread = keyword.value
+            if isinstance(spread, ast.Dict):
+                spread = next(inner for key, inner in zip(spread.keys, spread.values, strict=True) if key is None)
+            found.update(self.pick(module, spread, local))
+        return found
+
+    def pick(self, module: Module, node: ast.expr, local: Mapping[str, Any]) -> Kwargs:
+        """What `name`, `name["field"]` or `get_kwargs(Class)["field"]` stands for."""
+        match node:
+            case ast.Name(id=name):
+                return dict_of(local.get(name))
+            case ast.Subscript(value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]), slice=ast.Constant(value=str(key))):
+                return dict_of(self.of_class(module, asked).get(key))
+            case ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
+                return dict_of(self.pick(module, inner, local).get(key))
+        return {}
+
+    def keyword(self, module: Module, key: str, node: ast.expr) -> Kwargs:
+        """One keyword in the words of the rows; those that change nothing in what a flag takes are left out."""
+        match key, node:
+            case "type", ast.Call(func=ast.Name(id="optional_type"), args=[inner]):
+                return {"type": PLAIN[ast.unparse(inner)], "optional": True}
+            case "type", ast.Lambda(body=ast.Call(func=ast.Attribute(attr="replace"))):
+                return {"type": "dashed"}
+            case "type", ast.Lambda():
+                return {"type": "devices"}
+            case "type", _:
+                return {"type": PLAIN[ast.unparse(node)], "optional": False}
+            case "action", ast.Constant(value=str(action)):
+                return {"action": action}
+            case "action", ast.Attribute(attr="BooleanOptionalAction"):
+                return {"action": "pair"}
+            case "nargs" | "dest", ast.Constant(value=found):
+                return {key: found}
+            case "choices", _:
+                try:
+                    choices = value(self.world, module, node)
+                except Unreadable:
+                    return {}
+                return {"choices": sorted(map(str, choices))} if isinstance(choices, tuple | list) else {}
+        return {}
+
+    def add(self, flags: list[str], kwargs: Kwargs) -> None:
+        """Put one flag into the rows."""
+        dest = kwargs.get("dest") or next((flag for flag in flags if flag.startswith("--")), flags[0]).lstrip("-").replace("-", "_")
+        row: dict[str, object] = {"flags": flags}
+        match kwargs.get("action"):
+            case "pair":
+                off = [f"--no-{flag[2:]}" for flag in flags if flag.startswith("--")]
+                off += [inverse + flag.removeprefix(prefix) for flag in flags for prefix, inverse in self.inverses.items() if flag.startswith(prefix)]
+                row |= {"kind": "bool", "off": off}
+            case "store_true":
+                row["kind"] = "bool"
+            case action:
+                row["kind"] = kwargs.get("type", "text")
+                row |= {key: kwargs[key] for key in ("nargs", "choices", "optional", "members") if kwargs.get(key)}
+                if dest == "speculative_config" and self.dashed_keys:
+                    row["dashes"] = True
+                if action == "append":
+                    row["repeats"] = True
+        assert dest not in self.rows, dest  # INVARIANT: two flags of one name would hide each other
+        self.rows[dest] = row
+
+    # types
+
+    def of_class(self, module: Module, name: str) -> dict[str, Kwargs]:
+        found = self.world.find(module, name)
+        if not isinstance(found, Definition):
+            return {}
+        key = (found.module.name, found.name)
+        if key not in self.fields:
+            self.fields[key] = {field: given for klass in reversed(list(self.lineage(found))) for field, given in self.kwargs(klass).items()}
+        return {field: dict(given) for field, given in self.fields[key].items()}
+
+    def lineage(self, found: Definition) -> Iterator[Definition]:
+        """A class and those that it inherits fields from, itself first."""
+        yield found
+        assert isinstance(found.node, ast.ClassDef)
+        for base in found.node.bases:
+            above = self.world.find(found.module, base.id) if isinstance(base, ast.Name) else None
+            if isinstance(above, Definition) and isinstance(above.node, ast.ClassDef):
+                yield from self.lineage(above)
+
+    def annotated(self, klass: Definition) -> Iterator[tuple[str, ast.AnnAssign]]:
+        """The fields that a dataclass's own body has."""
+        assert isinstance(klass.node, ast.ClassDef)
+        for node in klass.node.body:
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                    if not ast.unparse(annotation).startswith(("ClassVar", "InitVar")):
+                        yield name, node
+
+    def kwargs(self, klass: Definition) -> dict[str, Kwargs]:
+        """What the flag of each field takes."""
+        return {name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.annotated(klass)}
+
+    def field(self, name: str, hints: list[Hint]) -> Kwargs:
+        """What the flag of a field of this name and type takes, by the order of `_compute_kwargs`."""
+        names = {hint.name for hint in hints}
+        by_name = {hint.name: hint for hint in hints}
+        foreign = "other" in names
+        kwargs: Kwargs = {}
+        if "dataclass" in names:
+            found = by_name["dataclass"].definition
+            assert found is not None
+            kwargs = {"type": "object", "members": self.members(found, DEPTH)}
+        elif names == {"bool", "str", "None"} and self.optional_valued:
+            kwargs = {"type": "text", "nargs": "?"}
+        elif "bool" in names:
+            return {"action": "pair"}
+        elif "Literal" in names:
+            kwargs = _choices(by_name["Literal"].arguments, closed="str" not in names)
+        elif kind := next((kind for kind in ("tuple", "list", "set") if kind in names), None):
+            kwargs = self.collection(kind, by_name[kind].arguments)
+        elif "int" in names:
+            kwargs = {"type": "human-or-auto" if name == "max_model_len" else "human" if name in self.human else "int"}
+        elif "float" in names:
+            kwargs = {"type": "float"}
+        elif "dict" in names:
+            kwargs = {"type": "json-or-text" if "str" in names or foreign else "json"}
+        elif "IntEnum" in names:
+            kwargs = {"type": "int", "choices": list(by_name["IntEnum"].arguments)}
+        else:
+            kwargs = {"type": "text"}
+        if "None" in names:
+            kwargs["optional"] = True
+            if self.null_choice and kwargs.get("choices"):
+                kwargs["choices"] = [*kwargs["choices"], None]
+        return kwargs
+
+    def collection(self, kind: str, arguments: tuple[object, ...]) -> Kwargs:
+        """A list takes one word or more, a tuple of known length as many as it has."""
+        elements = [item for item in arguments if isinstance(item, list)]
+        open_end = len(elements) < len(arguments)
+        nargs: object = "+" if kind != "tuple" or open_end else len(elements)
+        hints = elements[0] if elements else [Hint("str")]
+        if len(hints) == 1 and hints[0].name == "Literal":
+            return {**_choices(hints[0].arguments, closed=True), "nargs": nargs}
+        element = hints[0].name if len(hints) == 1 else "str"
+        return {"type": PLAIN.get(element, "text"), "nargs": nargs}
+
+    def members(self, klass: Definition, depth: int) -> dict[str, object] | None:
+        """What an object's members may be: a kind, the legal words, members in their turn, or None for what is not told. None for an open object."""
+        found: dict[str, object] = {}
+        for part in reversed(list(self.lineage(klass))):
+            assert isinstance(part.node, ast.ClassDef)
+            marked = _validators(part.node)
+            if None in marked or not any(_mark(mark) == "config" for mark in part.node.decorator_list):
+                return None
+            for name, node in self.annotated(part):
+                if node.value is not None and "init=False" in ast.unparse(node.value):
+                    found.pop(name, None)
+                    continue
+                mode = marked.get(name)
+                hints = self.hints(part.module, node.annotation)
+                nested = any(hint.name == "dataclass" for hint in hints)
+                unchecked = (mode in {"before", "plain"} and not nested) or "SkipValidation" in ast.unparse(node.annotation)
+                found[name] = None if unchecked else self.member([*hints, *([Hint("None")] if mode == "wrap" else [])], depth)
+        return dict(sorted(found.items()))
+
+    def member(self, hints: list[Hint], depth: int) -> object:
+        named = [hint for hint in hints if hint.name != "None"]
+        null = "?" if len(named) < len(hints) else ""
+        if len(named) != 1:
+            return None
+        match named[0]:
+            case Hint(name="dataclass", definition=Definition() as inner) if depth > 1:
+                return self.members(inner, depth - 1)
+            case Hint(name="bool" | "int" | "float" as name):
+                return name + null
+            case Hint(name="Literal", arguments=words) if all(isinstance(word, str) for word in words):
+                return [*sorted(set(map(str, words))), *([None] if null else [])]
+        return None
+
+    def hints(self, module: Module, node: ast.expr) -> list[Hint]:
+        """The alternatives of a type, unions and aliases laid open."""
+        match node:
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                return _distinct([*self.hints(module, left), *self.hints(module, right)])
+            case ast.Constant(value=None):
+                return [Hint("None")]
+            case ast.Constant(value=str(text)):
+                return self.hints(module, ast.parse(text, mode="eval").body)
+            case ast.Subscript(value=ast.Name(id="Literal")):
+                try:
+                    words = value(self.world, module, node)
+                except Unreadable:
+                    return [Hint("other")]
+                found_words = words if isinstance(words, tuple) else (words,)
+                return [Hint("other") if any(isinstance(word, Name) for word in found_words) else Hint("Literal", found_words)]
+            case ast.Subscript(value=ast.Name(id=name), slice=inner) if name in WRAPPERS:
+                parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                parts = parts[:1] if name == "Annotated" else parts
+                found = [hint for part in parts for hint in self.hints(module, part)]
+                return _distinct([*found, Hint("None")] if name == "Optional" else found)
+            case ast.Subscript(value=ast.Name(id="list" | "tuple" | "set" | "dict" | "type" as name), slice=inner):
+                parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                known = tuple(None if isinstance(part, ast.Constant) and part.value is ... else self.hints(module, part) for part in parts)
+                return [Hint(name, known if name in {"list", "tuple", "set"} else ())]
+            case ast.Name(id="int" | "float" | "str" | "bool" | "dict" | "list" | "tuple" | "set" | "type" as name):
+                return [Hint(name)]
+            case ast.Name(id=name):
+                found_name = self.world.find(module, name)
+                if isinstance(found_name, Definition) and isinstance(found_name.node, ast.ClassDef):
+                    return [self.klass(found_name)]
+                if isinstance(found_name, Definition) and isinstance(found_name.node, ast.expr):
+                    return self.hints(found_name.module, found_name.node)
+        return [Hint("other")]
+
+    def klass(self, found: Definition) -> Hint:
+        assert isinstance(found.node, ast.ClassDef)
+        if any(_mark(mark) in {"config", "dataclass"} for mark in found.node.decorator_list):
+            return Hint("dataclass", definition=found)
+        if self.dict_subclasses and any(isinstance(base, ast.Name) and base.id == "dict" for base in found.node.bases):
+            return Hint("dict")
+        if any(isinstance(base, ast.Name) and base.id == "IntEnum" for base in found.node.bases):
+            members = [node.value for node in found.node.body if isinstance(node, ast.Assign)]
+            return Hint("IntEnum", tuple(member.value for member in members if isinstance(member, ast.Constant)))
+        return Hint("other", (found.module.name, found.name))
+
+
+def dict_of(found: object) -> Kwargs:
+    """A dict that is changed in place; an empty one for what the sources do not show."""
+    return found if isinstance(found, dict) else {}
+
+
+def _mark(decorator: ast.expr) -> str:
+    """A decorator's name. `config` makes an object that refuses unknown members, `dataclass` one that does not."""
+    return ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
+
+
+def _distinct(hints: list[Hint]) -> list[Hint]:
+    return [hint for index, hint in enumerate(hints) if hint not in hints[:index]]
+
+
+def _choices(words: tuple[object, ...], *, closed: bool) -> Kwargs:
+    kind = "int" if all(isinstance(word, int) and not isinstance(word, bool) for word in words) else "text"
+    return {"type": kind, **({"choices": sorted(words, key=_rank)} if closed else {})}
+
+
+def _rank(word: object) -> tuple[int, str]:
+    return (word if isinstance(word, int) else 0, str(word))
+
+
+def _human(compute: object) -> frozenset[str]:
+    """The names of the fields whose flags take `1k` and `2M`."""
+    for node in ast.walk(compute) if isinstance(compute, ast.AST) else ():
+        if isinstance(node, ast.Tuple | ast.Set):
+            words = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            if "max_num_batched_tokens" in words:
+                return frozenset(words)
+    return frozenset()
+
+
+def _validators(klass: ast.ClassDef) -> dict[str | None, str]:
+    """The mode of the validator that comes before a field's own type, by field; under None one that sees the whole object first.
+
+    A field validator of the mode `wrap` stands for one that lets null through and asks the type otherwise: there is no other in these releases.
+    """
+    found: dict[str | None, str] = {}
+    for node in klass.body:
+        for mark in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            match mark:
+                case ast.Call(
+                    func=ast.Name(id="field_validator" | "model_validator" as name),
+                    args=fields,
+                    keywords=[ast.keyword(arg="mode", value=ast.Constant(value=str(mode)))],
+                ):
+                    if name == "field_validator":
+                        found |= {
+                            field.value: mode
+                            for field in fields
+                            if isinstance(field, ast.Constant) and isinstance(field.value, str) and found.get(field.value) != "before"
+                        }
+                    elif mode != "after":
+                        found[None] = mode
+    return found

@@ -1,0 +1,355 @@
+"""What a method's branches decide, as formulas: under which tests each place that it writes to gets which value.
+
+Owns a symbolic run of statements over places named by their dotted path (`cache_config.mamba_cache_mode`). A place that nobody wrote to is a key
+of the formula, so that whoever computes it gives the values. `configs` reads constructors with `formulas`; this is for all other methods.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from policy.vllm.tablegen.classes import Klass, klass_of
+from policy.vllm.tablegen.formulas import OPERATIONS, UNREADABLE, leaves, literal, raises
+from policy.vllm.tablegen.modules import Definition
+from policy.vllm.tablegen.values import Name, Unreadable, value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.vllm.tablegen.modules import Module, World
+
+RETURNED = "return"
+"""The place of a method's own result; True where it returns nothing."""
+
+FILE = "file "
+"""What stands before the name of a file in the key that says whether the model has it."""
+
+TEXT_TESTS = {"startswith": "starts", "endswith": "ends"}
+ROOTS = {"current_platform": "platform", "self": "", "vllm_config": ""}
+"""Names that places are not told by, or told by another word."""
+
+
+class Place(str):
+    """The dotted path of an object that is no value by itself."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Branches:
+    """One run: `written` has the formula of each place written to, `local` the places and formulas that local names stand for.
+
+    `roots` names the arguments whose members are told without their name. `opaque` are local names that stay keys, whatever the method assigns.
+    `calls` runs instead of what a call of that name would do.
+    """
+
+    world: World
+    module: Module
+    roots: Mapping[str, str] = field(default_factory=lambda: ROOTS)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    opaque: frozenset[str] = frozenset()
+    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    written: dict[str, Any] = field(default_factory=dict)
+    local: dict[str, Any] = field(default_factory=dict)
+    owner: Klass | None = None
+
+    def run(self, statements: list[ast.stmt]) -> None:
+        """Follow statements until one returns or raises."""
+        for index, statement in enumerate(statements):
+            match statement:
+                case ast.If(test=test, body=then, orelse=otherwise):
+                    rest = statements[index + 1 :]
+                    if leaves(then) or leaves(otherwise):
+                        self._branch(test, then, otherwise, rest)
+                        return
+                    self._branch(test, then, otherwise, [])
+                case ast.Assign(targets=[target], value=assigned):
+                    self._assign(target, assigned)
+                case ast.AnnAssign(target=target, value=ast.expr() as assigned):
+                    self._assign(target, assigned)
+                case ast.Expr(value=ast.Call() as call):
+                    self._call(call)
+                case ast.Return(value=returned):
+                    self.written[RETURNED] = self.formula(returned) if returned is not None and not self._is_root(returned) else True
+                    return
+                case ast.Raise():
+                    return
+                case _:
+                    pass
+
+    def method(self, klass: Klass, name: str) -> None:
+        """Run a method of a class, its bases' included."""
+        self._method_of([part for part in klass.order() if isinstance(part, Klass)], name)
+
+    def formula(self, node: ast.expr) -> Any:
+        """The formula of an expression, `UNREADABLE` where it cannot be followed."""
+        try:
+            return self._formula(node)
+        except Unreadable:
+            return UNREADABLE
+
+    def _is_root(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id in self.roots
+
+    def _method_of(self, order: list[Klass], name: str) -> None:
+        for klass in order:
+            found = klass.namespace().get(name)
+            if isinstance(found, ast.FunctionDef):
+                inner = replace(self, module=klass.module, owner=klass, local={}, written=dict(self.written))
+                inner.run(found.body)
+                self.written = inner.written
+                return
+
+    def _branch(self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt]) -> None:
+        condition = self.formula(test)
+        if raises(then) or raises(otherwise):
+            self.run([*(otherwise if raises(then) else then), *rest])
+            return
+        taken, other = self._copy(), self._copy()
+        taken.run([*then, *rest])
+        other.run([*otherwise, *rest])
+        self.written = {
+            name: _chosen(condition, taken.written.get(name, unwritten(name)), other.written.get(name, unwritten(name)))
+            for name in sorted(taken.written.keys() | other.written.keys())
+        }
+        self.local = {
+            name: _chosen(condition, taken.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
+            for name in sorted(taken.local.keys() | other.local.keys())
+        }
+
+    def _copy(self) -> Branches:
+        return replace(self, written=dict(self.written), local=dict(self.local))
+
+    def _assign(self, target: ast.expr, assigned: ast.expr) -> None:
+        if isinstance(assigned, ast.Call) and isinstance(assigned.func, ast.Name) and assigned.func.id in self.calls:
+            self.written.update(self.calls[assigned.func.id])
+            return
+        if isinstance(target, ast.Name):
+            if target.id in self.roots:
+                self.written["part"] = str(self._place(assigned))
+            elif target.id not in self.opaque:
+                self._name(target.id, assigned)
+            return
+        place = self._target(target)
+        if place is not None:
+            self.written[place] = self.formula(assigned)
+
+    def _name(self, name: str, assigned: ast.expr) -> None:
+        place = self._place(assigned)
+        self.local[name] = self.formula(assigned) if place is None else place
+        if isinstance(assigned, ast.Dict):
+            self.local[name] = Place(name)
+            self._update(name, assigned)
+
+    def _call(self, call: ast.Call) -> None:
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name)) if self.owner is not None:
+                order = [part for part in self.owner.order() if isinstance(part, Klass)]
+                self._method_of(order[1:], name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Dict() as updated]):
+                self._update(self._prefix(holder), updated)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Name(id=name)]) if self.local.get(name) == Place(name):
+                for place in [place for place in self.written if place.startswith(f"{name}.")]:
+                    into = _below(self._prefix(holder), place.removeprefix(f"{name}."))
+                    self.written[into] = substituted(self.written[place], ["key", place], ["key", into])
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr=name)):
+                klass = klass_of(self.world, self.module, ast.Name(holder))
+                if isinstance(klass, Klass):
+                    self.method(klass, name)
+            case ast.Call(func=ast.Name(id=name)):
+                found = self.world.find(self.module, name)
+                if isinstance(found, Definition) and isinstance(found.node, ast.FunctionDef) and found.module is self.module:
+                    self.run(found.node.body)
+
+    def _update(self, prefix: str, updated: ast.Dict) -> None:
+        for key, item in zip(updated.keys, updated.values, strict=True):
+            if isinstance(key, ast.Constant):
+                self.written[self._known(_below(prefix, str(key.value)))] = self.formula(item)
+
+    def _prefix(self, name: str) -> str:
+        return self.roots.get(name, str(self.local.get(name, name)))
+
+    def _target(self, target: ast.expr) -> str | None:
+        """The place that an assignment writes to; members of a root are its own, whatever it has been exchanged for."""
+        match target:
+            case ast.Attribute(value=ast.Name(id=root), attr=attr) if root in self.roots:
+                return self._known(_below(self.roots[root], attr))
+            case ast.Attribute() | ast.Subscript(slice=ast.Constant(value=str())):
+                place = self._place(target)
+                return str(place) if place is not None else None
+        return None
+
+    def _place(self, node: ast.expr | None) -> Place | None:
+        """The path of an object: of attributes, constant keys, and `getattr` with a default that is no object either."""
+        match node:
+            case ast.Name(id=name) if name in self.roots:
+                return Place(_below(self.roots[name], self.written.get("part", "")))
+            case ast.Name(id=name) if name in self.local:
+                return self.local[name] if isinstance(self.local[name], Place) else None
+            case ast.Name(id=name):
+                return Place(name) if name in self.opaque or not isinstance(self.world.find(self.module, name), Definition) else None
+            case ast.Attribute(value=owner, attr=name) | ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
+                return self._member(owner, name)
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]) if not default or self._no_value(default[0]):
+                return self._member(owner, name)
+            case ast.Call(func=ast.Name(id="set") | ast.Attribute(attr="deepcopy"), args=[inner]):
+                return self._place(inner)
+        return None
+
+    def _no_value(self, default: ast.expr) -> bool:
+        return isinstance(default, ast.Name) or (isinstance(default, ast.Constant) and default.value is None) or self.formula(default) in ([], ["items"])
+
+    def _member(self, owner: ast.expr, name: str) -> Place | None:
+        place = self._place(owner)
+        return Place(self._known(_below(place, name))) if place is not None else None
+
+    def _known(self, place: str) -> str:
+        return self.aliases.get(place, place)
+
+    def _formula(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=None | bool() | int() | float() | str() as constant):
+                return constant
+            case ast.Name(id=name) if name in self.local and not isinstance(self.local[name], Place):
+                return _readable(self.local[name])
+            case ast.BoolOp(op=op, values=values):
+                return [OPERATIONS[type(op)], *(self._formula(part) for part in values)]
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ["not", self._formula(operand)]
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATIONS:
+                return [OPERATIONS[type(op)], self._formula(left), self._formula(right)]
+            case ast.BinOp(left=left, op=ast.Add() | ast.Mult() as op, right=right):
+                return [OPERATIONS[type(op)], self._formula(left), self._formula(right)]
+            case ast.IfExp(test=test, body=then, orelse=otherwise):
+                return ["if", self._formula(test), self._formula(then), self._formula(otherwise)]
+            case ast.NamedExpr(target=ast.Name(id=name), value=assigned):
+                self._name(name, assigned)
+                return self._formula(assigned)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+                return self._items(elements)
+            case ast.JoinedStr(values=values):
+                return self._text(values)
+            case ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)]):
+                inner = self._copy()
+                inner.local[name] = ["each"]
+                found = self._formula(items)
+                for test in tests:
+                    found = ["where", found, inner.formula(test)]
+                return ["for each", found, inner.formula(element)] if UNREADABLE not in found else UNREADABLE
+            case ast.Subscript(value=items, slice=ast.Constant(value=int(index))):
+                return ["at", self._formula(items), index]
+            case ast.Subscript(value=ast.Name(id=table), slice=ast.Name() as key) if self.local.get(table) == Place(table):
+                return self._looked_up(table, self._formula(key))
+            case ast.Call():
+                return self._called(node)
+        place = self._place(node)
+        if place is not None:
+            return _readable(self.written.get(place, ["key", str(place)]))
+        found = value(self.world, self.module, node)
+        if isinstance(found, Name):
+            raise Unreadable(found)
+        return literal(found)
+
+    def _called(self, node: ast.Call) -> Any:
+        match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]):
+                return self._given(node, owner, name, default)
+            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *default]):
+                return self._given(node, owner, name, default)
+            case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
+                return ["!=", self._given(node, owner, name, []), None]
+            case ast.Call(func=ast.Name(id="isinstance"), args=[owner, kinds]) if (place := self._place(owner)) is not None:
+                names = [kind.id for kind in ast.walk(kinds) if isinstance(kind, ast.Name)]
+                return ["in", ["key", f"{place}.class"], ["items", *names]]
+            case ast.Call(func=ast.Name(id="file_or_path_exists"), args=[_, ast.Constant(value=str(file)), *_]):
+                return ["key", f"{FILE}{file}"]
+            case ast.Call(func=ast.Attribute(value=ast.Set(elts=elements), attr="intersection"), args=[other]):
+                return ["or", *(["in", self._formula(element), self._formula(other)] for element in elements)]
+            case ast.Call(func=ast.Attribute(value=text, attr=name), args=[ast.Constant(value=str(part))]) if name in TEXT_TESTS:
+                return [TEXT_TESTS[name], self._formula(text), part]
+            case ast.Call(func=ast.Attribute(value=text, attr="lower"), args=[]):
+                return ["lower", self._formula(text)]
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if (place := self._member(owner, name)) is not None:
+                return ["key", str(place)]
+        return literal(value(self.world, self.module, node))
+
+    def _given(self, node: ast.Call, owner: ast.expr, name: str, default: list[ast.expr]) -> Any:
+        """A member, and its default where nobody gives one: null counts as not given."""
+        place = self._member(owner, name)
+        if place is None:
+            raise Unreadable(ast.unparse(node))
+        key = self.written.get(place, ["key", str(place)])
+        return key if not default or self._no_value(default[0]) else ["if", ["!=", key, None], key, self._formula(default[0])]
+
+    def _items(self, elements: list[ast.expr]) -> Any:
+        """A list; with other lists spread into it, the sum of its runs."""
+        runs: list[Any] = []
+        for element in elements:
+            if isinstance(element, ast.Starred):
+                runs.append(self._formula(element.value))
+            elif runs and isinstance(runs[-1], list) and runs[-1][:1] == ["items"]:
+                runs[-1].append(self._formula(element))
+            else:
+                runs.append(["items", self._formula(element)])
+        joined = runs[0] if runs else ["items"]
+        for one in runs[1:]:
+            joined = ["+", joined, one]
+        return joined
+
+    def _text(self, values: list[ast.expr]) -> Any:
+        parts = [self._formula(part.value) if isinstance(part, ast.FormattedValue) else self._formula(part) for part in values]
+        joined = parts[0] if parts else ""
+        for part in parts[1:]:
+            joined = ["+", joined, part]
+        return joined
+
+    def _looked_up(self, table: str, key: Any) -> Any:
+        found: Any = None
+        for place in reversed([place for place in self.written if place.startswith(f"{table}.")]):
+            found = ["if", ["==", key, place.removeprefix(f"{table}.")], self.written[place], found]
+        return found
+
+
+def method_of(world: World, module_name: str, klass_name: str, method: str) -> tuple[Klass, ast.FunctionDef] | None:
+    """A method and the class that has it; None where the release has none."""
+    module = world.module(module_name)
+    klass = klass_of(world, module, ast.Name(klass_name)) if module is not None else None
+    found = klass.attribute(method) if isinstance(klass, Klass) else None
+    return (found[0], copy.deepcopy(found[1])) if found is not None and isinstance(found[1], ast.FunctionDef) else None
+
+
+def _below(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix and name else prefix or name
+
+
+def unwritten(name: str) -> Any:
+    """What a place holds that nobody wrote to."""
+    return False if name == RETURNED else "" if name == "part" else ["key", name]
+
+
+def _chosen(condition: Any, then: Any, otherwise: Any) -> Any:
+    if then == otherwise and type(then) is type(otherwise):
+        return then
+    if UNREADABLE in (condition, then, otherwise):
+        return UNREADABLE
+    return ["if", condition, _as_formula(then), _as_formula(otherwise)]
+
+
+def _as_formula(found: Any) -> Any:
+    return ["key", str(found)] if isinstance(found, Place) else found
+
+
+def substituted(formula: Any, old: Any, new: Any) -> Any:
+    """A formula with another in the place of each occurrence of one."""
+    if formula == old:
+        return new
+    return [substituted(part, old, new) for part in formula] if isinstance(formula, list) else formula
+
+
+def _readable(formula: Any) -> Any:
+    if formula == UNREADABLE:
+        raise Unreadable("a place that could not be followed")
+    return formula

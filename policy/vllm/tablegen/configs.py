@@ -1,0 +1,199 @@
+"""Configuration classes: model type → the defaults and formulas that decide what `config.json` leaves out.
+
+Owns what is kept of such a class: only what facts are derived from. Classes are Transformers', or vLLM's own that replace them.
+"""
+
+import ast
+
+from policy.vllm.tablegen.classes import Klass, klass_of
+from policy.vllm.tablegen.formulas import BASES, UNREADABLE, Run, keys_of
+from policy.vllm.tablegen.modules import Module, World
+from policy.vllm.tablegen.values import Name, Unreadable, named_value, value
+
+WANTED = (
+    "block_configs", "canvas_length", "compress_rates", "compress_ratios", "hidden_size", "is_causal", "is_encoder_decoder", "kv_lora_rank", "layer_types",
+    "layers_block_type", "moe_num_experts", "n_routed_experts", "num_experts", "num_hidden_layers", "num_local_experts",
+)  # fmt: skip
+DEFAULT_ONLY = ("head_dim",)
+TEXT_PARTS = ("decoder", "decoder_config", "generator", "language_config", "llm_config", "text_config", "text_encoder", "thinker_config", "vlm_config")
+Row = dict[str, object]
+
+
+def transformers_configs(world: World) -> dict[str, Row]:
+    """Model type → row, for every model type that `AutoConfig` knows."""
+    names = named_value(world, "transformers.models.auto.configuration_auto", "CONFIG_MAPPING_NAMES")
+    places = _places(world, "transformers/models/")
+    return _rows(world, {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places} if isinstance(names, dict) else {})
+
+
+def vllm_configs(world: World) -> dict[str, Row]:
+    """Model type → row, for the model types whose configuration class vLLM brings along."""
+    names = named_value(world, "vllm.transformers_utils.config", "_CONFIG_REGISTRY")
+    places = _places(world, "vllm/transformers_utils/configs/")
+    return _rows(world, {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places} if isinstance(names, dict) else {})
+
+
+def _rows(world: World, classes: dict[str, str]) -> dict[str, Row]:
+    rows = {}
+    for model_type, module_name in classes.items():
+        module_path, _, name = module_name.partition(":")
+        module = world.module(module_path)
+        klass = klass_of(world, module, ast.Name(name)) if module is not None else None
+        if isinstance(klass, Klass):
+            rows[model_type] = _row(klass)
+    return rows
+
+
+def _places(world: World, folder: str) -> dict[str, str]:
+    """Class name → `module:Class`, over the configuration files of a folder."""
+    places: dict[str, str] = {}
+    for path in world.reading.under(folder):
+        file = path.rpartition("/")[2]
+        if not (file.startswith("configuration_") or folder.startswith("vllm/")):
+            continue
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        module = world.module(name)
+        for bound, node in module.bound.items() if module is not None else ():
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(bound, f"{name}:{bound}")
+    return places
+
+
+def _row(klass: Klass) -> Row:
+    aliases = _aliases(klass)
+    run = Run(klass, aliases)
+    maker = _maker(klass)
+    parameters = _defaults(maker) if maker is not None else {}
+    if maker is not None:
+        run.method(maker.name)
+    formulas = {name: run.attributes[name] for name in WANTED if name in run.attributes and run.attributes[name] != ["key", name]}
+    formulas |= _properties(klass, run)
+    read = {key for formula in formulas.values() for key in keys_of(formula)} | {*WANTED, *DEFAULT_ONLY}
+    defaults = {name: default for name in sorted(read) if (default := _default(klass, parameters, name)) is not None}
+    row: Row = {"class": klass.name}
+    for name, part in (
+        ("defaults", defaults),
+        ("formulas", {name: None if formula == UNREADABLE else formula for name, formula in sorted(formulas.items())}),
+        ("aliases", {alias: name for alias, name in sorted(aliases.items()) if {alias, name} & read}),
+        ("parts", _parts(klass)),
+    ):
+        if part:
+            row[name] = part
+    row |= {name: part for name, part in (("text", _text_part(klass)), ("flattens", _flattened(maker))) if part}
+    return row
+
+
+def _maker(klass: Klass) -> ast.FunctionDef | None:
+    """The method that fills the attributes: the nearest `__post_init__` or `__init__` before the base of all configurations."""
+    for part in klass.order():
+        if not isinstance(part, Klass) or part.name in BASES:
+            break
+        for name in ("__init__", "__post_init__"):
+            found = part.namespace().get(name)
+            if isinstance(found, ast.FunctionDef):
+                return found
+    return None
+
+
+def _flattened(maker: ast.FunctionDef | None) -> str | None:
+    """The part whose members a constructor makes its own, one by one."""
+    for node in ast.walk(maker) if maker is not None else ():
+        match node:
+            case ast.For(target=ast.Tuple(elts=[ast.Name(id=key), ast.Name()]), iter=ast.Call(func=ast.Attribute(value=ast.Name(id=part), attr="items"))) if (
+                part in TEXT_PARTS and any(isinstance(inner, ast.Call) and ast.unparse(inner).startswith(f"setattr(self, {key},") for inner in ast.walk(node))
+            ):
+                return part
+    return None
+
+
+def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Parameter → default, of an `__init__` that lists what it takes."""
+    positional = method.args.args[len(method.args.args) - len(method.args.defaults) :]
+    pairs = [*zip(positional, method.args.defaults, strict=True), *zip(method.args.kwonlyargs, method.args.kw_defaults, strict=True)]
+    return {argument.arg: default for argument, default in pairs if default is not None}
+
+
+def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object:
+    """What an attribute is where nothing is stated; None for absent, null and unreadable alike."""
+    found = klass.attribute(name)
+    node: ast.AST | None = parameters.get(name, found[1] if found is not None else None)
+    owner = found[0] if found is not None and name not in parameters else klass
+    if not isinstance(node, ast.expr):
+        return None
+    try:
+        default = value(owner.world, owner.module, node)
+    except Unreadable:
+        return None
+    if isinstance(default, Name) or default is False:
+        return None
+    return list(default) if isinstance(default, tuple) else default
+
+
+def _properties(klass: Klass, made: Run) -> dict[str, object]:
+    formulas: dict[str, object] = {}
+    for name in ("layers_block_type", "layer_types", "num_experts", "n_routed_experts", "num_local_experts", "is_causal"):
+        found = klass.attribute(name)
+        if found is not None and isinstance(found[1], ast.FunctionDef):
+            run = Run(klass, made.aliases, dict(made.attributes) | formulas)
+            run.body(found[1].body, found[0])
+            formulas[name] = run.returned if run.returned is not None else UNREADABLE
+    return formulas
+
+
+def _aliases(klass: Klass) -> dict[str, str]:
+    """The names of `config.json` that the class stores under another name."""
+    found = klass.attribute("attribute_map")
+    try:
+        mapping = value(found[0].world, found[0].module, found[1]) if found is not None and isinstance(found[1], ast.expr) else {}
+    except Unreadable:
+        return {}
+    return {str(alias): str(name) for alias, name in mapping.items()} if isinstance(mapping, dict) else {}
+
+
+def _parts(klass: Klass) -> dict[str, str | None]:
+    """The parts that can hold the language model → the model type of the class that is made of them; None where the part says it."""
+    parts: dict[str, str | None] = {}
+    found = klass.attribute("sub_configs")
+    if found is not None and isinstance(found[1], ast.Dict):
+        for key, node in zip(found[1].keys, found[1].values, strict=True):
+            if isinstance(key, ast.Constant) and key.value in TEXT_PARTS:
+                parts[str(key.value)] = _model_type(found[0].world, found[0].module, node)
+    for method in ("__post_init__", "__init__"):
+        made = klass.attribute(method)
+        if made is None:
+            continue
+        for statement in ast.walk(made[1]):
+            match statement:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=part)], value=assigned) if (
+                    part in TEXT_PARTS and parts.get(part) is None
+                ):
+                    parts[part] = next((kind for inner in ast.walk(assigned) if (kind := _made_type(made[0], inner)) is not None), None)
+    return dict(sorted(parts.items()))
+
+
+def _made_type(owner: Klass, node: ast.AST) -> str | None:
+    """The model type of `SomeConfig(…)` or of `CONFIG_MAPPING["…"]`."""
+    match node:
+        case ast.Subscript(value=ast.Name(id="CONFIG_MAPPING"), slice=ast.Constant(value=str(model_type))):
+            return model_type
+        case ast.Call(func=ast.Name(id=name)) if name.endswith("Config"):
+            return _model_type(owner.world, owner.module, ast.Name(name))
+    return None
+
+
+def _model_type(world: World, module: Module, node: ast.expr) -> str | None:
+    klass = klass_of(world, module, node)
+    found = klass.attribute("model_type") if isinstance(klass, Klass) else None
+    return str(found[1].value) if found is not None and isinstance(found[1], ast.Constant) and found[1].value else None
+
+
+def _text_part(klass: Klass) -> str | None:
+    """The part that a class's own `get_text_config` hands out."""
+    found = klass.attribute("get_text_config")
+    if found is None or found[0].name in BASES:
+        return None
+    for node in ast.walk(found[1]):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=part) if part in TEXT_PARTS:
+                return part
+    return None

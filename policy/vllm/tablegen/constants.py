@@ -1,0 +1,143 @@
+"""Named constants of one vLLM release that the derivation of facts reads: lists, literals, small dicts.
+
+Owns where each stands. The registry itself is for `registry`, configuration classes for `configs`.
+"""
+
+import ast
+
+from policy.vllm.tablegen.branches import Branches
+from policy.vllm.tablegen.classes import Klass, klass_of
+from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.values import Unreadable, named_value, value
+
+MODEL = "vllm.config.model"
+CONVERTORS = "vllm.transformers_utils.model_arch_config_convertor"
+CONFIG = "vllm.transformers_utils.config"
+SPECULATIVE = "vllm.config.speculative"
+Table = dict[str, object]
+
+WRITTEN_OUT = {
+    "architecture_to_model_type": (CONFIG, "_ARCHITECTURE_TO_MODEL_TYPE"),
+    "config_attribute_renames": (CONFIG, "_CONFIG_ATTRS_MAPPING"),
+    "runner_converts": (MODEL, "_RUNNER_CONVERTS"),
+    "suffix_defaults": (MODEL, "_SUFFIX_TO_DEFAULTS"),
+}
+"""Name in the table → module and name in vLLM."""
+
+WRITTEN_SETS = {
+    "eagle_model_types": (SPECULATIVE, "EagleModelTypes"),
+    "mtp_model_types": (SPECULATIVE, "MTPModelTypes"),
+    "speculative_methods": (SPECULATIVE, "SpeculativeMethod"),
+    "xpress_architectures": (SPECULATIVE, "XPRESS_ARCHITECTURES"),
+}
+"""The same for literals and sets of texts, whose order means nothing."""
+
+ASKED = {
+    "backend_asks": (
+        ("vllm.model_executor.models.registry", "_ModelRegistry", "_try_resolve_transformers"),
+        ("is_backend_compatible", "_can_set_attn_implementation"),
+    ),
+    "compress_ratios_asks": ((CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla"), ("get_compress_ratios",)),
+    "hooks_ask": (("vllm.config.vllm", "VllmConfig", "try_verify_and_update_config"), ("_normalize_arch",)),
+    "use_mla_asks": ((MODEL, "ModelConfig", "use_mla"), ("using_transformers_backend", "is_causal")),
+}
+"""Name in the table → a method, and the words of it that say what else it looks at."""
+
+
+def constants(world: World) -> Table:
+    """Name → value, for what the release has."""
+    table: Table = {name: found for name, (module, constant) in WRITTEN_OUT.items() if (found := _readable(world, module, constant)) is not None}
+    table |= {name: _unordered(found) for name, (module, constant) in WRITTEN_SETS.items() if isinstance(found := _readable(world, module, constant), tuple)}
+    table |= _expert_names(world)
+    table |= _mla(world)
+    table |= _hybrid_attention_layers(world)
+    table |= {name: asked for name, (place, words) in ASKED.items() if (asked := _asked(world, place, words))}
+    return table
+
+
+def architecture_hooks(world: World) -> Table:
+    """Architecture → the class of `MODELS_CONFIG_MAP` that adjusts the configuration."""
+    found = named_value(world, "vllm.model_executor.models.config", "MODELS_CONFIG_MAP")
+    return {str(key): str(name) for key, name in found.items()} if isinstance(found, dict) else {}
+
+
+def convertors(world: World) -> Table:
+    """Model type → the convertor class, which of the base convertor's answers it changes, and what it makes of the architectures where it does."""
+    found = named_value(world, CONVERTORS, "MODEL_ARCH_CONFIG_CONVERTORS")
+    module = world.module(CONVERTORS)
+    table: Table = {}
+    for model_type, name in found.items() if isinstance(found, dict) else ():
+        klass = klass_of(world, module, ast.Name(str(name))) if module is not None else None
+        parts = [part for part in klass.order() if isinstance(part, Klass)] if isinstance(klass, Klass) else []
+        changed = {attribute for part in parts if part.name != "ModelArchConfigConvertorBase" for attribute in part.namespace()}
+        rewritten = _rewritten(world, klass) if isinstance(klass, Klass) else None
+        table[str(model_type)] = {"class": str(name), "changes": sorted(changed)} | ({"architectures": rewritten} if rewritten is not None else {})
+    return table
+
+
+def _rewritten(world: World, klass: Klass) -> object:
+    """What the constructor writes into `architectures`, over the keys of the configuration."""
+    run = Branches(world, klass.module, {"hf_config": ""})
+    run.method(klass, "__init__")
+    return run.written.get("architectures")
+
+
+def _readable(world: World, module: str, name: str) -> object:
+    try:
+        return named_value(world, module, name)
+    except Unreadable:
+        return None
+
+
+def _unordered(found: tuple[object, ...]) -> list[str]:
+    return sorted({str(item) for item in found})
+
+
+def _method(world: World, module_name: str, klass_name: str, method: str) -> ast.FunctionDef | None:
+    module = world.module(module_name)
+    klass = klass_of(world, module, ast.Name(klass_name)) if module is not None else None
+    found = klass.attribute(method) if isinstance(klass, Klass) else None
+    return found[1] if found is not None and isinstance(found[1], ast.FunctionDef) else None
+
+
+def _expert_names(world: World) -> Table:
+    """The attributes that `get_num_experts` looks at, in its order."""
+    aliases = _readable(world, CONFIG, "CONFIG_FIELD_ALIASES")
+    if isinstance(aliases, dict):
+        return {"num_experts_names": aliases["num_experts"]}
+    method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "get_num_experts")
+    module = world.module(CONVERTORS)
+    for node in ast.walk(method) if method is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Name(id="num_expert_names")], value=names) if module is not None:
+                return {"num_experts_names": value(world, module, names)}
+    return {}
+
+
+def _mla(world: World) -> Table:
+    """The model types of `is_deepseek_mla`: first those of a model, then those below an EAGLE draft."""
+    method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla")
+    lists = [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1] if method is not None else []
+    return dict(zip(("mla_model_types", "mla_eagle_model_types"), (sorted(names) for names in lists), strict=False))
+
+
+def _hybrid_attention_layers(world: World) -> Table:
+    """The layer types that do not make a model hybrid, where all its layers are of them."""
+    method = _method(world, MODEL, "ModelConfig", "is_hybrid")
+    names = [name for node in ast.walk(method) for name in _compared(node, "layer")] if method is not None else []
+    return {"attention_only_layer_types": sorted(names)} if names else {}
+
+
+def _asked(world: World, place: tuple[str, str, str], words: tuple[str, ...]) -> list[str]:
+    method = _method(world, *place)
+    text = ast.unparse(method) if method is not None else ""
+    return sorted(word.strip("_") for word in words if word in text)
+
+
+def _compared(node: ast.AST, left: str) -> list[str]:
+    """The texts that an expression ending in a name is compared with."""
+    match node:
+        case ast.Compare(left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[ast.Eq() | ast.In()], comparators=[right]) if name == left:
+            elements = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
+            return [element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)]
+    return []

@@ -1,0 +1,267 @@
+"""What a configuration class computes when it is made, as formulas over the keys of `config.json`.
+
+Owns a symbolic run of `__post_init__` or `__init__`: assignments, branches, comprehensions. What it cannot follow it marks as unreadable.
+A formula is JSON: a constant, or a list whose first item is the operation; `policy.intake.model.formula` computes it.
+"""
+
+import ast
+from dataclasses import dataclass, field
+
+from policy.vllm.tablegen.classes import Klass
+from policy.vllm.tablegen.values import Name, Unreadable, value
+
+BASES = frozenset({"PreTrainedConfig", "PretrainedConfig"})
+UNREADABLE = ["unreadable"]
+DEEPEST = 5
+"""How many helper methods are followed into each other."""
+
+OPERATIONS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Mod: "%", ast.FloorDiv: "//",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "==", ast.IsNot: "!=", ast.In: "in", ast.NotIn: "not in", ast.And: "and", ast.Or: "or",
+}  # fmt: skip
+PLAIN_CALLS = {
+    "bool": "bool",
+    "dict": "dict",
+    "int": "int",
+    "len": "len",
+    "list": "list",
+    "set": "list",
+    "range": "range",
+    "min": "min",
+    "max": "max",
+    "remap_legacy_layer_types": "remap",
+}
+
+
+@dataclass(slots=True)
+class Run:
+    """One symbolic run: what the attributes of `self` and the local names hold so far."""
+
+    klass: Klass
+    aliases: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, object] = field(default_factory=dict)
+    names: dict[str, object] = field(default_factory=dict)
+    returned: object = None
+    depth: int = 0
+
+    def method(self, name: str, after: Klass | None = None) -> bool:
+        """Run a method of the class, or of the next class after one of its own bases; whether there was one."""
+        order = [klass for klass in self.klass.order() if isinstance(klass, Klass)]
+        rest = order[order.index(after) + 1 :] if after is not None else order
+        for klass in rest:
+            found = klass.namespace().get(name)
+            if isinstance(found, ast.FunctionDef) and klass.name not in BASES:
+                self.names = {argument.arg: ["key", argument.arg] for argument in (*found.args.args[1:], *found.args.kwonlyargs)}
+                self.body(found.body, klass)
+                return True
+        return False
+
+    def body(self, statements: list[ast.stmt], owner: Klass) -> None:
+        """Follow statements in order, until one returns or raises."""
+        for index, statement in enumerate(statements):
+            match statement:
+                case ast.Assign(targets=targets, value=assigned):
+                    result = self.formula(assigned, owner)
+                    for target in targets:
+                        self._assign(target, result)
+                case ast.AnnAssign(target=target, value=ast.expr() as assigned):
+                    self._assign(target, self.formula(assigned, owner))
+                case ast.If(test=test, body=then, orelse=otherwise):
+                    rest = statements[index + 1 :] if leaves(then) or leaves(otherwise) else []
+                    self._branch(test, then, otherwise, rest, owner)
+                    if rest:
+                        return
+                case ast.Return(value=returned):
+                    self.returned = self.formula(returned, owner) if returned is not None else None
+                    return
+                case ast.Raise():
+                    return
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name), keywords=keywords)):
+                    self._super(name, keywords, owner)
+                case ast.Expr() | ast.Pass() | ast.Assert():
+                    pass
+                case _:
+                    self._lose(statement)
+
+    def formula(self, node: ast.expr, owner: Klass) -> object:
+        """The formula of an expression, `UNREADABLE` where a part of it cannot be followed."""
+        try:
+            return self._formula(node, owner)
+        except Unreadable:
+            return UNREADABLE
+
+    def _super(self, name: str, keywords: list[ast.keyword], owner: Klass) -> None:
+        given = {keyword.arg: self.formula(keyword.value, owner) for keyword in keywords if keyword.arg is not None}
+        before = dict(self.names)
+        if not self.method(name, owner) and name == "__init__":
+            self.method("__post_init__", owner)
+        self.names = before
+        for argument, result in given.items():
+            self.attributes[self._stored(argument)] = result
+
+    def _assign(self, target: ast.expr, result: object) -> None:
+        match target:
+            case ast.Name(id=name):
+                self.names[name] = result
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                self.attributes[self._stored(attr)] = result
+            case ast.Subscript(value=ast.Name(id=name)):
+                self.names[name] = UNREADABLE
+            case ast.Tuple(elts=elements):
+                for element in elements:
+                    self._assign(element, UNREADABLE)
+
+    def _branch(self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt], owner: Klass) -> None:
+        condition = self.formula(test, owner)
+        taken, other = self._copy(), self._copy()
+        taken.body([*then, *rest], owner)
+        other.body([*otherwise, *rest], owner)
+        if raises(then) or raises(otherwise):
+            taken = other = other if raises(then) else taken
+        for mine, one, two, missing in (
+            (self.attributes, taken.attributes, other.attributes, True),
+            (self.names, taken.names, other.names, False),
+        ):
+            for name in sorted(one.keys() | two.keys()):
+                left = one.get(name, ["key", name] if missing else UNREADABLE)
+                right = two.get(name, ["key", name] if missing else UNREADABLE)
+                mine[name] = left if left == right else UNREADABLE if condition == UNREADABLE else ["if", condition, left, right]
+        if taken.returned == other.returned:
+            self.returned = taken.returned
+        else:
+            self.returned = UNREADABLE if UNREADABLE in (condition, taken.returned, other.returned) else ["if", condition, taken.returned, other.returned]
+
+    def _copy(self) -> "Run":
+        return Run(self.klass, self.aliases, dict(self.attributes), dict(self.names), depth=self.depth)
+
+    def _lose(self, statement: ast.stmt) -> None:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                self._assign(node, UNREADABLE)
+
+    def _formula(self, node: ast.expr, owner: Klass) -> object:
+        match node:
+            case ast.Constant(value=None | bool() | int() | float() | str() as constant):
+                return constant
+            case ast.Name(id=name) if name in self.names:
+                return self._known(self.names[name])
+            case ast.Name():
+                found = value(owner.world, owner.module, node)
+                if isinstance(found, Name):
+                    raise Unreadable(found)
+                return literal(found)
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                return self._read(attr)
+            case ast.BoolOp(op=op, values=values):
+                return [OPERATIONS[type(op)], *(self._formula(part, owner) for part in values)]
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ["not", self._formula(operand, owner)]
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
+                return -number
+            case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In()], comparators=[ast.Name(id="kwargs")]):
+                return ["stated", key]
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATIONS:
+                return [OPERATIONS[type(op)], self._formula(left, owner), self._formula(right, owner)]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+                return [OPERATIONS[type(op)], self._formula(left, owner), self._formula(right, owner)]
+            case ast.IfExp(test=test, body=then, orelse=otherwise):
+                return ["if", self._formula(test, owner), self._formula(then, owner), self._formula(otherwise, owner)]
+            case ast.NamedExpr(target=ast.Name(id=name), value=assigned):
+                self.names[name] = self._formula(assigned, owner)
+                return self.names[name]
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return ["items", *(self._formula(element, owner) for element in elements)]
+            case ast.Subscript(value=items, slice=ast.Slice(lower=None, upper=ast.expr() as upper, step=None)):
+                return ["first", self._formula(items, owner), self._formula(upper, owner)]
+            case ast.Dict():
+                return literal(value(owner.world, owner.module, node))
+            case ast.Subscript(value=table, slice=ast.expr() as key):
+                return ["at", self._formula(table, owner), self._formula(key, owner)]
+            case (
+                ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)])
+                | ast.SetComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)])
+            ):
+                return self._comprehension(element, name, items, tests, owner)
+            case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=part), attr=attr):
+                return ["get", ["key", self._stored(part)], attr, None]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="kwargs"), attr="pop" | "get"), args=[ast.Constant(value=str(key)), *default]):
+                return ["given", key, self._formula(default[0], owner) if default else None]
+            case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), ast.Constant(value=str(attr)), *_]):
+                return self._read(attr)
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in PLAIN_CALLS:
+                return [PLAIN_CALLS[name], *(self._formula(argument, owner) for argument in arguments)]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=arguments, keywords=[]):
+                return self._inlined(name, arguments, owner)
+            case ast.Call(func=ast.Attribute(value=holder, attr="get"), args=[ast.Constant(value=str(key)), *default]):
+                return ["get", self._formula(holder, owner), key, self._formula(default[0], owner) if default else None]
+        raise Unreadable(ast.unparse(node)[:60])
+
+    def _comprehension(self, element: ast.expr, name: str, items: ast.expr, tests: list[ast.expr], owner: Klass) -> object:
+        source = self._formula(items, owner)
+        inner = self._copy()
+        inner.names[name] = ["each"]
+        for test in tests:
+            source = ["where", source, inner._formula(test, owner)]  # noqa: SLF001 the same class
+        made = inner._formula(element, owner)  # noqa: SLF001 the same class
+        return source if made == ["each"] else ["for each", source, made]
+
+    def _inlined(self, name: str, arguments: list[ast.expr], owner: Klass) -> object:
+        """What a helper method of the class returns for its arguments."""
+        found = self.klass.attribute(name)
+        if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > DEEPEST:
+            raise Unreadable(name)
+        static = any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in found[1].decorator_list)
+        parameters = [argument.arg for argument in found[1].args.args[0 if static else 1 :]]
+        run = Run(self.klass, self.aliases, dict(self.attributes), depth=self.depth + 1)
+        run.names = dict(zip(parameters, (self._formula(argument, owner) for argument in arguments), strict=False))
+        run.body(found[1].body, found[0])
+        if run.returned is None:
+            raise Unreadable(name)
+        return self._known(run.returned)
+
+    def _stored(self, attr: str) -> str:
+        """The name under which the class keeps an attribute: its `attribute_map` holds for reading and writing."""
+        return self.aliases.get(attr, attr)
+
+    def _read(self, attr: str) -> object:
+        stored = self._stored(attr)
+        return self._known(self.attributes.get(stored, ["key", stored]))
+
+    @staticmethod
+    def _known(formula: object) -> object:
+        if formula == UNREADABLE:
+            raise Unreadable("an attribute that could not be followed")
+        return formula
+
+
+def leaves(statements: list[ast.stmt]) -> bool:
+    """Whether a branch may end the method: what follows then depends on which was taken."""
+    return any(isinstance(node, ast.Return) for statement in statements for node in ast.walk(statement))
+
+
+def raises(statements: list[ast.stmt]) -> bool:
+    """Whether a branch ends in a refusal: what is refused has no facts."""
+    return bool(statements) and isinstance(statements[-1], ast.Raise)
+
+
+def literal(found: object) -> object:
+    """A written-out value as a formula: lists are marked, so that their first item is no operation. Raises Unreadable for what JSON has not."""
+    if isinstance(found, tuple | list):
+        return ["items", *(literal(item) for item in found)]
+    if isinstance(found, dict):
+        if all(isinstance(key, str) for key in found):
+            return {str(key): literal(item) for key, item in found.items()}
+        return ["mapping", *([key, literal(item)] for key, item in found.items())]  # JSON has no other keys
+    if found is None or isinstance(found, bool | int | float | str):
+        return found
+    raise Unreadable("a value that formulas do not have")
+
+
+def keys_of(formula: object) -> set[str]:
+    """The keys of `config.json` that a formula reads."""
+    if not isinstance(formula, list):
+        return set()
+    if len(formula) == 2 and formula[0] in {"key", "stated"}:  # noqa: PLR2004 operation and key
+        return {str(formula[1])}
+    return {key for part in formula for key in keys_of(part)}

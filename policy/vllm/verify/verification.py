@@ -1,0 +1,232 @@
+"""A release of vLLM and the catalogue's upstream layer, asked the same: where they differ, with how few facts, and by which rule.
+
+Owns the comparison and the shrinking of what differs. The release's code runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.errors import PolicyError
+from policy.facts.facts import nested
+from policy.request.request import read_request
+from policy.rules.conditions import leaves
+from policy.rules.effects import Layer
+from policy.vllm.verify.drawing import aims, cases, laid, values_of, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from policy.decision.decision import Decision
+    from policy.policy import Policy
+    from policy.rules.catalogue import ReleaseRule
+    from policy.vllm.verify.drawing import Facts
+
+COMMAND: Final = (sys.executable, "-m", "policy.vllm.verify.worker")
+LONG_AGO: Final = date.min
+PATIENCE: Final = 10
+"""Seconds until a process that does not end is killed."""
+SHOWN: Final = 10
+EVERY: Final = 500
+COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
+
+
+class NotExtracted(PolicyError):
+    """The decision could not be taken out of a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Facts of which a release and the rules say different things: the fewest of their kind, and the rules that may be wrong."""
+
+    facts: dict[str, Any]
+    vllm: dict[str, Any]
+    rules_say: dict[str, Any]
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What came of a release: ``elsewhere`` are refusals that other files of vLLM make, ``beyond`` places that ask for what is no fact."""
+
+    release: str
+    cases: int
+    different: int
+    mismatches: tuple[Mismatch, ...]
+    elsewhere: tuple[str, ...]
+    beyond: tuple[str, ...]
+
+
+class Asked:
+    """A release's decision in its process, and what was found in its source."""
+
+    def __init__(self, process: subprocess.Popen[str], source: Path) -> None:
+        self._process, self._source = process, source
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        self.found: dict[str, Any] = json.loads(first) if first else {"fault": "its process ended"}
+        if "fault" in self.found:
+            raise NotExtracted(f"the decision was not found in {source}: {self.found['fault']}")
+
+    def answer(self, facts: Facts) -> dict[str, Any]:
+        """What the release says of facts, by flat names.
+
+        Raises:
+            NotExtracted: the release's code failed on them.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(whole(facts)) + "\n")
+            self._process.stdin.flush()
+            told = self._process.stdout.readline()
+        except BrokenPipeError:
+            told = ""
+        answer: dict[str, Any] = json.loads(told) if told else {"fault": "its process ended"}
+        if "fault" in answer:
+            raise NotExtracted(f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}")
+        return answer
+
+
+@contextmanager
+def asking(source: Path) -> Iterator[Asked]:
+    """The decision of a source (a wheel, an archive, a folder) in a process that ends with the block.
+
+    Raises:
+        NotExtracted: the decision is not where it was looked for.
+    """
+    process = subprocess.Popen([*COMMAND, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603  # our own module, by our own interpreter
+    try:
+        yield Asked(process, source)
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Its input ends, and so does the process; one that does not is killed."""
+    with suppress(BrokenPipeError, subprocess.TimeoutExpired):
+        process.communicate(timeout=PATIENCE)
+        return
+    process.kill()
+    process.wait()
+
+
+def verify(policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None) -> Verified:
+    """Asks ``count`` facts of a known release's source and of the catalogue's upstream layer; ``tell`` hears how many are done.
+
+    Raises:
+        NotExtracted: the decision is not where it was looked for.
+    """
+    with asking(source) as vllm:
+        return _Comparison(policy, release, vllm).verified(count, seed, tell)
+
+
+class _Comparison:
+    """A release and the rules, side by side."""
+
+    def __init__(self, policy: Policy, release: str, vllm: Asked) -> None:
+        self._policy, self._release, self._vllm = policy, release, vllm
+        self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
+        self._elsewhere = [item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)]
+        self._beyond: set[str] = set()
+
+    def _is_said(self, item: ReleaseRule) -> bool:
+        """Whether a refusal's words stand in the code that was taken."""
+        parts = [text for text, _ in item.range.words.parts if text.strip()]
+        return all(any(part.strip() in text for text in self._vllm.found["said"]) for part in parts)
+
+    def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> Verified:
+        found = self._vllm.found
+        items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
+        conditions = list(dict.fromkeys(condition for item in items for condition in (item.when, item.lifted) if condition is not None))
+        asked = [leaf for condition in conditions for leaf in leaves(condition)]
+        code = "\n".join(found["taken"].values())
+        values = values_of(asked, found["texts"], found["numbers"], code)
+        different = 0
+        mismatches: dict[Any, Mismatch] = {}
+        aimed = aims(conditions, values)
+        for number, facts in enumerate(cases(values, aimed, self._usual(), count, seed)):
+            if number % EVERY == 0:
+                tell(number)
+            mismatch = self._mismatch(facts)
+            if mismatch is not None:
+                different += 1
+                key = (mismatch.rules, *(mismatch.vllm.get(name) == mismatch.rules_say.get(name) for name in COMPARED))
+                if key not in mismatches and len(mismatches) < SHOWN:
+                    mismatches[key] = self._shrunk(facts, mismatch)
+        tell(count)
+        distinct = {json.dumps(each.facts, sort_keys=True): each for each in mismatches.values()}
+        elsewhere = tuple(item.rule.id for item in self._elsewhere)
+        return Verified(self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond)))
+
+    def _usual(self) -> list[Facts]:
+        """What the others are laid over: no model, a model that may get V2 by default, the variable set."""
+        listed = sorted(
+            text
+            for item in self._rules
+            if item.rule.effect.name == "not-default"
+            for leaf in (leaves(item.when) if item.when else ())
+            if leaf.fact.endswith("architectures")
+            for text in leaf.operand
+        )
+        model = {"model_config": True, **({"model_config.architectures": [listed[0]]} if listed else {})}
+        return [model, model | {"env.VLLM_USE_V2_MODEL_RUNNER": "1"}, model | {"env.VLLM_USE_V2_MODEL_RUNNER": "0"}, {}]
+
+    def _mismatch(self, facts: Facts) -> Mismatch | None:
+        vllm = self._vllm.answer(facts)
+        self._beyond.update(vllm.pop("beyond", ()))
+        decision = self._decision(facts)
+        said = self._said(decision)
+        known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
+        if all(_plain(name, said[name]) == _plain(name, value) for name, value in known.items()):
+            return None
+        return Mismatch(nested(whole(facts)), known, {name: said[name] for name in known}, _suspects(decision, known))
+
+    def _decision(self, facts: Facts) -> Decision:
+        asked = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
+        return self._policy.decide(read_request(asked, self._policy.releases), LONG_AGO)
+
+    def _said(self, decision: Decision) -> dict[str, Any]:
+        """What the rules say, without the refusals that are made elsewhere."""
+        elsewhere = {item.rule.id for item in self._elsewhere}
+        texts = [reason.message for reason in decision.reasons if reason.rule in elsewhere]
+        errors = [text for text in decision.startup_errors if text not in texts]
+        return {name: errors if name == "startup_errors" else getattr(decision, name) for name in COMPARED}
+
+    def _shrunk(self, facts: Facts, mismatch: Mismatch) -> Mismatch:
+        """The same mismatch with as few facts as any can be taken away."""
+        shrinking = True
+        while shrinking:
+            shrinking = False
+            for name in sorted(facts, key=lambda name: -name.count(".")):
+                fewer = laid({other: value for other, value in facts.items() if other != name}, {})
+                left = self._mismatch(fewer)
+                if left is not None:
+                    facts, mismatch, shrinking = fewer, left, True
+                    break
+        return mismatch
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Refusals count in any order: vLLM stops at the first."""
+    return sorted(value) if name == "startup_errors" else value
+
+
+def _suspects(decision: Decision, vllm: dict[str, Any]) -> tuple[str, ...]:
+    """The rules that decided, where the runner differs, and those whose words vLLM does not say."""
+    said = {*vllm.get("unsupported_features", ()), *vllm.get("v1_unsupported_features", ()), *vllm["startup_errors"]}
+    decided = [reason.rule for reason in decision.reasons if reason.decisive and decision.runner != vllm["runner"]]
+    listed = [
+        reason.rule
+        for reason in decision.reasons
+        if (reason.feature is not None and reason.feature not in said)
+        or (reason.effect.startswith(("refuse", "invalid", "reject")) and reason.message not in said)
+    ]
+    return tuple(dict.fromkeys(decided + listed))

@@ -1,0 +1,144 @@
+"""The process in which a release's decision runs: facts in, a line each; answers out.
+
+Owns how facts become configuration objects, and what is asked of the release. ``python -m policy.vllm.verify.worker SOURCE``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from policy.facts.vocabulary import FACTS, Kind
+from policy.vllm.tablegen.wheels import ArchiveSource, FolderSource, Reading, Source, WheelSource
+from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, NotThere
+from policy.vllm.verify.standins import Object
+
+MEMORY: Final = 4 << 30
+SECONDS: Final = 600
+ENUMS: Final = {"compilation_config.mode": "CompilationMode", "compilation_config.cudagraph_mode": "CUDAGraphMode"}
+SAYS: Final = "support: "
+REFUSALS: Final = (ValueError, AssertionError, NotImplementedError)
+"""How vLLM's code refuses a configuration."""
+
+
+def opened(place: Path) -> Source:
+    """A wheel, a source archive, or the folder that holds ``vllm/``."""
+    if place.is_dir():
+        return FolderSource(place)
+    return WheelSource(place) if place.suffix == ".whl" else ArchiveSource(place)
+
+
+class Configurations:
+    """Configuration objects from facts; the shape is made once, the values case by case."""
+
+    def __init__(self, release: Extraction) -> None:
+        self._release = release
+        self._leaves: list[tuple[str, str, str, Any, Any]] = []
+        self._objects: list[tuple[str, str, str, bool]] = []
+        paths = set[str]()
+        for name, fact in FACTS.items():
+            above, _, last = name.rpartition(".")
+            if name.startswith(("env.", "platform.", "plugins.")):
+                continue
+            paths |= {*_above(above), *([name] if fact.kind is Kind.PRESENCE else [])}
+            if fact.kind is not Kind.PRESENCE:
+                made = release.enumeration(ENUMS[name]).__getitem__ if name in ENUMS else _called if release.is_method(above, last) else None
+                self._leaves.append((name, above, last, fact.default, made))
+        for path in sorted(paths, key=lambda path: -path.count(".")):
+            above, _, last = path.rpartition(".")
+            self._objects.append((path, above, last, path in FACTS))
+
+    def made(self, facts: dict[str, Any]) -> Object:
+        """The configuration that has these facts, by flat names, and everything else by default."""
+        members: dict[str, dict[str, Any]] = {"": {}, **{path: {} for path, *_ in self._objects}}
+        for name, above, last, default, make in self._leaves:
+            value = facts.get(name, default)
+            members[above][last] = value if make is None else make(value)
+        for path, above, last, may_be_absent in self._objects:
+            members[above][last] = None if may_be_absent and not facts.get(path) else Object(path, members[path], self._release.member)
+        return Object("", members[""], self._release.member)
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split(".") if path else []
+    return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+
+
+def _called(value: Any) -> Any:
+    return lambda: value
+
+
+def answered(release: Extraction, configurations: Configurations, facts: dict[str, Any]) -> dict[str, Any]:
+    """What the release says of a configuration: runner, lists, refusals, and what it could not be asked."""
+    variable = facts.get(f"env.{VARIABLE}")
+    os.environ.pop(VARIABLE, None)
+    if variable is not None:
+        os.environ[VARIABLE] = variable if isinstance(variable, str) else str(int(variable))
+    for name in ("is_rocm", "is_unspecified", "is_tpu", "is_out_of_tree"):
+        release.machine.platform[name] = facts.get(f"platform.{name}", False)
+    release.machine.has_triton = facts.get("platform.has_triton", True)
+    release.machine.plugins = facts.get("plugins.logits_processors", [])
+    try:
+        asked = release.variable(VARIABLE)
+    except ValueError as error:
+        return {"runner": None, "startup_errors": [str(error)], "unsupported_features": [], "v1_unsupported_features": []}
+    try:
+        runner = getattr(configurations.made(facts), PROPERTY) if release.has_property else bool(asked)
+    except ValueError as error:
+        return {"runner": None, "startup_errors": [str(error)], **_lists(release, configurations.made(facts), [])}
+    errors, beyond = [], []
+    for name, guard in release.guards:
+        try:
+            guard(configurations.made(facts))
+        except REFUSALS as error:
+            errors.append(str(error))
+        except AttributeError as error:
+            beyond.append(f"{name}: {error}")
+    return {"runner": "v2" if runner else "v1", "startup_errors": errors, "beyond": beyond, **_lists(release, configurations.made(facts), errors)}
+
+
+def _lists(release: Extraction, config: Object, errors: list[str]) -> dict[str, list[str]]:
+    if not release.has_property:
+        return {"v1_unsupported_features": []} | ({"unsupported_features": errors[0].partition(SAYS)[2].split(", ")} if errors and SAYS in errors[0] else {})
+    lists = {"unsupported_features": getattr(config, V2_LIST)(), "v1_unsupported_features": []}
+    return lists | ({"v1_unsupported_features": getattr(config, V1_LIST)()} if release.has_v1_list else {})
+
+
+def _say(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def _fault(error: Exception) -> dict[str, str]:
+    return {"fault": str(error) if isinstance(error, NotThere) else f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    """Say what was found in the source, then answer line by line."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name in [name for name in os.environ if name.startswith("VLLM_")]:
+        del os.environ[name]  # what the user has set is none of the facts
+    try:
+        release = Extraction(Reading(opened(Path(sys.argv[1]))))
+        configurations = Configurations(release)
+        answered(release, configurations, {"model_config": True})
+    except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; whoever asked is told
+        _say(_fault(error))
+        return
+    texts, numbers = release.constants()
+    _say({"texts": sorted(texts), "numbers": sorted(numbers), "taken": release.taken(), "said": release.said, "reasons": release.reasons})
+    for line in sys.stdin:
+        try:
+            _say(answered(release, configurations, json.loads(line)))
+        except Exception as error:  # noqa: BLE001  # as above
+            _say(_fault(error))
+
+
+if __name__ == "__main__":
+    main()

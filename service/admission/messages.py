@@ -1,0 +1,140 @@
+"""Verdicts → what is said of them: warnings, why an object is denied, what the audit log is told.
+
+Owns the words and their bounds; the API server drops a warning with control characters in it and cuts one of more than 256 characters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.errors import RequestInvalid, quoted
+from policy.intake.intake import MODEL_CONFIG_NEEDED
+from policy.request.request import UNKNOWN_RELEASE
+from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, said_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policy.decision.decision import Decision
+    from policy.errors import PolicyError
+    from service.admission.engines import Engine, Options
+
+IN_A_REQUEST: Final = 'say `"beyond_verified": "nearest"` to be decided by the closest'
+IN_A_REVIEW: Final = f"annotate `{BEYOND_VERIFIED}: nearest`"
+"""The remedy for a release that is not known, as a request states it and as an object does."""
+MAX_WARNING: Final = 256
+MAX_WARNINGS: Final = 10
+MAX_PATH: Final = 96
+MAX_ERROR: Final = 512
+MAX_MESSAGE: Final = 8192
+MAX_NOTE: Final = 1024
+
+
+class Verdict(Struct, frozen=True):
+    """An engine's decision, or why there is none."""
+
+    engine: Engine
+    decision: Decision | None
+    why: str = ""
+
+
+def why_not(error: PolicyError) -> str:
+    """Why there is no decision, in one line."""
+    if not isinstance(error, RequestInvalid) or not error.faults:
+        return str(error)
+    more = f" (and {len(error.faults) - 1} more)" if len(error.faults) > 1 else ""
+    remedy = f"; write it into the annotation `{MODEL_CONFIGS}`" if error.problem == MODEL_CONFIG_NEEDED else ""
+    message = error.faults[0].message
+    if error.problem == UNKNOWN_RELEASE:
+        message = message.replace(IN_A_REQUEST, IN_A_REVIEW)
+    return f"{message}{more}{remedy}"
+
+
+def warnings_of(verdict: Verdict, options: Options) -> Iterator[tuple[int, str]]:
+    """What there is to say of an engine, each with its weight. What it is denied for, the denial says."""
+    path, decision = verdict.engine.path, verdict.decision
+    if decision is None:
+        if options.fail == "open":
+            yield 1, _line(path, f"not decided: {verdict.why}")
+        return
+    errors = decision.startup_errors
+    if errors and not options.deny:
+        yield 0, _line(path, f"vLLM will not start{_with_variable(decision)}: {errors[0]}{_more(errors)}")
+    if not errors and decision.set_env:
+        alone, decided = _runner(decision.upstream.runner), _runner(decision.runner)
+        wanted = ", ".join(f"{name}={value}" for name, value in decision.set_env.items())
+        yield 2, _line(path, f"vLLM by itself takes {alone}, the policy decided {decided}; set {wanted}")
+    said = said_on(verdict.engine.way, SET_ENV)
+    if options.set_env != "off" and said not in {None, "true", "false"}:
+        yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(said)}; write "true" or "false"')
+    for warning in decision.warnings:
+        yield 4, _line(path, warning)
+
+
+def _with_variable(decision: Decision) -> str:
+    """Where the variable that the policy asks for is what keeps vLLM from starting, a word on that."""
+    return f" on {_runner(decision.runner)}, which the policy decided" if decision.set_env else ""
+
+
+def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
+    """The weightiest warnings, as many as a client is sure to be shown, each once."""
+    lines = list(dict.fromkeys(line for _, line in sorted(weighed, key=lambda each: each[0])))
+    if len(lines) <= MAX_WARNINGS:
+        return lines
+    kept = lines[: MAX_WARNINGS - 1]
+    return [*kept, f"{len(lines) - len(kept)} more warnings are not shown; `POST /v1/decisions` with the object answers with all"]
+
+
+def denial(refused: Sequence[Verdict], held: Sequence[Verdict]) -> str:
+    """Why an object is denied: each engine with its errors, and what to do."""
+    parts = []
+    for verdict in refused:
+        assert verdict.decision is not None  # INVARIANT: only a decision says that vLLM will not start
+        errors = "; ".join(_clean(error, MAX_ERROR) for error in verdict.decision.startup_errors)
+        parts.append(f"{_place(verdict.engine.path)}vLLM will not start{_with_variable(verdict.decision)}: {errors}")
+    remedies = ["correct the arguments or variables that are named; `POST /v1/dry-run` explains"] if refused else []
+    if held:
+        parts += [f"{_place(verdict.engine.path)}not decided: {_clean(verdict.why, MAX_ERROR)}" for verdict in held]
+        remedies.append("nothing is let in here that cannot be decided; add what is missing")
+    return f"{_cut(' | '.join(parts), MAX_MESSAGE)} ({'; '.join(remedies)})"
+
+
+def annotations_of(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """What the audit log is told; the API server puts the webhook's name before each key."""
+    told = [(verdict.engine.path or "object", verdict.decision) for verdict in verdicts]
+    decisions = [(path, decision) for path, decision in told if decision is not None]
+    runners = " ".join(f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in told)
+    if not decisions:
+        return {"runner": _clean(runners, MAX_NOTE)}
+    ids = " ".join(f"{path}={decision.decision_id}" for path, decision in decisions)
+    return {"runner": _clean(runners, MAX_NOTE), "decision-id": _clean(ids, MAX_NOTE), "revision": decisions[0][1].policy.revision}
+
+
+def _runner(runner: str | None) -> str:
+    return "no runner" if runner is None else runner.upper()
+
+
+def _more(errors: Sequence[str]) -> str:
+    return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+
+
+def _line(path: str, said: str) -> str:
+    return _clean(f"{_place(path)}{said}", MAX_WARNING)
+
+
+def _place(path: str) -> str:
+    """A path before what is said of it; of a long one both ends."""
+    text = _clean(path, MAX_MESSAGE)
+    return f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: " if path else ""
+
+
+def _clean(text: str, most: int) -> str:
+    """A text as one line of at most so many characters, without control characters: the API server drops a warning that has any."""
+    words = " ".join(text[: 4 * most].split())
+    return _cut("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,1 @@
+"""The endpoints: those that decide, those that show."""

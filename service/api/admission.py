@@ -1,0 +1,58 @@
+"""``POST /v1/admission`` and ``/v1/admission/mutate``: reviews of the Kubernetes API server.
+
+Owns the way of a review through the service, and how long it may wait; what is answered is ``admission``'s. What is no review is
+answered a problem: to the API server every status but 200 is a call that failed, and its ``failurePolicy`` says what then happens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from service.api.decisions import Call, send_result
+from service.auth.access import DECIDE
+from service.documents.body import read_body, read_headers
+from service.jobs.messages import Kind
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from service.request_context import Asking
+    from service.state.state import Served
+
+VALIDATE: Final = "/v1/admission"
+MUTATE: Final = "/v1/admission/mutate"
+REVIEWS: Final = "runner_policy_admission_reviews"
+
+
+class Admission(Call):
+    """A review, validating or mutating by its path."""
+
+    any_query = True  # the API server says its `timeout` there
+
+    def __init__(self, served: Served, path: str) -> None:
+        super().__init__(served, path)
+        self.kind = Kind.MUTATE if path == MUTATE else Kind.VALIDATE
+        self.model_seconds = served.settings.admission_time
+
+    def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        """Who asks; the API server needs no token where that is said, and is never told to wait."""
+        if self.settings.admission_open:
+            return scope["client"][0] if scope["client"] else "local"
+        return self.served.access.caller(scope["client"], headers, DECIDE)
+
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
+        """Answer one review."""
+        limit = self.settings.max_review
+        wanted = read_headers(headers, limit)
+        with self.served.memory.hold() as held:
+            body = await read_body(receive, limit, held)
+            self.arrived()
+            answers = self.served.answers_for(headers)
+            found, output = await self.worked(self.kind, answers, body, wanted, asking, receive)
+            if found.review:
+                self.served.metrics.count(REVIEWS, self.kind, found.review)
+            try:
+                return await send_result(send, found, output)
+            finally:
+                if output is not None:
+                    output.unlink(missing_ok=True)

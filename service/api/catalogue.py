@@ -1,0 +1,203 @@
+"""The calls that only show: the policy, the rules, the releases, the vocabulary, and whether all is well.
+
+Owns their routes, and what unknown paths and methods are answered. What may stand in their addresses is described in ``openapi.parameters``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from policy.decision.decision import encode
+from policy.errors import Misfit, PolicyError, RequestInvalid, nearest, quoted
+from policy.request.request import INVALID, UNKNOWN_RELEASE
+from policy.rules.documents import rules_document
+from policy.rules.releases import NoVersion, UnknownRelease
+from service.auth.access import READ
+from service.documents.query import parameter
+from service.problems import Refused, headers_of, problem_of
+from service.telemetry.metrics import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+    from service.log.store import Store
+    from service.state.answers import Answers
+    from service.state.state import Served
+
+router = APIRouter()
+T = TypeVar("T")
+
+
+def _served(request: Request) -> Served:
+    served: Served = request.app.state.served
+    return served
+
+
+def _answers(request: Request) -> Answers:
+    return _served(request).answers
+
+
+def _json(body: bytes, **headers: str) -> Response:
+    return Response(body, media_type="application/json", headers=headers)
+
+
+@router.get("/v1/policy")
+async def policy(request: Request) -> Response:
+    """The loaded rules: revision, layers, counts, source, since when. `ETag` is the revision."""
+    parameter(request.query_params.multi_items())
+    answers = _answers(request)
+    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if answers.etag in known or "*" in known:
+        return Response(status_code=304, headers={"etag": answers.etag})
+    return _json(answers.policy_document(_served(request).published), etag=answers.etag)
+
+
+@router.get("/v1/rules")
+async def rules(request: Request) -> Response:
+    """The catalogue in order of precedence, or the rules of one release."""
+    answers = _answers(request)
+    vllm_version = parameter(request.query_params.multi_items(), "vllm_version")
+    if vllm_version is None:
+        return _json(answers.rules_document)
+    return _json(encode(rules_document(answers.policy.catalogue, _release(answers, vllm_version))))
+
+
+@router.get("/v1/rules/{rule_id}")
+async def rule(request: Request, rule_id: str) -> Response:
+    """One rule with its history, or as one release has it."""
+    answers = _answers(request)
+    vllm_version = parameter(request.query_params.multi_items(), "vllm_version")
+    return _json(answers.rule_document(rule_id, None if vllm_version is None else _release(answers, vllm_version)))
+
+
+@router.get("/v1/releases")
+async def releases(request: Request) -> Response:
+    """The releases whose decisions were checked against vLLM itself, and the default one."""
+    parameter(request.query_params.multi_items())
+    return _json(_answers(request).releases_document)
+
+
+@router.get("/v1/facts")
+async def facts(request: Request) -> Response:
+    """The vocabulary: every fact with its type, legal values, default, meaning and the releases that read it."""
+    parameter(request.query_params.multi_items())
+    return _json(_answers(request).facts_document)
+
+
+@router.get("/livez")
+async def livez() -> Response:
+    """The process answers."""
+    return Response("ok\n", media_type="text/plain")
+
+
+@router.get("/readyz")
+async def readyz(request: Request, verbose: str | None = None) -> Response:
+    """Rules are loaded and requests are decided; where decisions must be recorded, they can be.
+
+    `?verbose` says more, and where tokens are needed it needs one with the scope `read`.
+    """
+    served = _served(request)
+    if verbose is not None and served.access.tokens is not None:
+        served.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
+    fault = served.log_fault()
+    if fault is not None:
+        return _not_ready(Refused("log-unavailable", fault), served.state() if verbose is not None else {})
+    return _json(served.answers.ready_document if verbose is None else encode(served.state()))
+
+
+def _not_ready(error: Refused, state: dict[str, Any]) -> Response:
+    """The problem, whose own members go before those of the state."""
+    problem = problem_of(error)
+    headers = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
+    return Response(encode({**state, **msgspec.structs.asdict(problem)}), problem.status, headers)
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """The numbers of all processes of the service, for Prometheus."""
+    return Response(await asyncio.to_thread(_served(request).metrics.text), media_type=CONTENT_TYPE)
+
+
+@router.get("/v1/log")
+async def log(request: Request) -> Response:
+    """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
+    from service.log.query import Page, page, read_asked  # noqa: PLC0415  # the log's library takes a quarter of a second to import
+
+    store = _store(request)
+    asked = read_asked(request.query_params.multi_items())
+    return _json(encode(await _from_store(page, store, asked) or Page([], None)))
+
+
+@router.get("/v1/decisions/{decision_id:uuid}")
+async def logged(request: Request, decision_id: UUID) -> Response:
+    """One logged decision."""
+    from service.log.query import one  # noqa: PLC0415  # as above
+
+    parameter(request.query_params.multi_items())
+    found = await _from_store(one, _store(request), str(decision_id))
+    if found is None:
+        raise Refused("not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment")
+    return _json(encode(found))
+
+
+def _store(request: Request) -> Store:
+    store: Store | None = request.app.state.store
+    if store is None:
+        raise Refused("not-found", "decisions are not logged here; RUNNER_POLICY_LOG says where they would be")
+    return store
+
+
+async def _from_store(ask: Callable[..., T], *asked: Any) -> T | None:
+    """What the store has; ``None`` where nothing was ever written to it."""
+    from service.log.store import NotMade, StoreFailed  # noqa: PLC0415  # as above
+
+    try:
+        return await asyncio.to_thread(ask, *asked)
+    except NotMade:
+        return None
+    except StoreFailed as error:
+        raise Refused("log-unavailable", f"the decision log cannot be asked: {error}") from error
+
+
+def _release(answers: Answers, version: str) -> str:
+    """The known release that decides for a version in a query."""
+    try:
+        return answers.policy.releases.resolve(version).decided_as
+    except (UnknownRelease, NoVersion) as error:
+        kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
+        raise RequestInvalid([Misfit("", f"vllm_version: {error}")], kind) from error
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answer every error as a problem."""
+
+    async def refused(_: Request, error: Exception) -> Response:
+        assert isinstance(error, PolicyError)
+        return _problem(error)
+
+    async def not_routed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        headers: dict[str, Any] = dict(error.headers or {})
+        if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
+            return _problem(Refused("method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"), headers)
+        paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
+        return _problem(Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers)
+
+    app.add_exception_handler(PolicyError, refused)
+    app.add_exception_handler(HTTPException, not_routed)
+
+
+def _problem(error: PolicyError, headers: dict[str, str] | None = None) -> Response:
+    problem = problem_of(error)
+    own = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
+    return Response(encode(problem), problem.status, own | (headers or {}))

@@ -1,0 +1,282 @@
+"""Who may ask what: bearer tokens with scopes, and how often one may ask.
+
+Owns the file of tokens, the scope of each call, and the refusals. A token is 256 random bits, of which the
+file has the SHA-256; what is compared are such digests, in constant time, and no token is ever kept, logged
+or answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import os
+import re
+import secrets
+from collections import OrderedDict
+from datetime import UTC, date, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.errors import Misfit, PolicyError, RequestInvalid, RulesInvalid, listed, nearest, quoted
+from policy.parser.fields import Reader
+from policy.parser.files import read_at_most
+from policy.parser.yamltree import MAX_BYTES, read_yaml
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from policy.parser.yamltree import Node
+    from service.telemetry.metrics import Metrics
+
+DECIDE, DRY_RUN, READ, LOG = "decide", "dry-run", "read", "log"
+SCOPES: Final = (DECIDE, DRY_RUN, READ, LOG)
+OPEN_PATHS: Final = frozenset({"/livez", "/readyz"})
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+PREFIX: Final = "rp_"
+SECRET: Final = re.compile(rf"{PREFIX}[\w-]+")
+MAX_CALLERS: Final = 10_000
+DENIED: Final = "runner_policy_access_denied"
+
+
+class Token(Struct, frozen=True):
+    """What the file says of a token: whose it is, the SHA-256 of its text, what it may ask, and the last day on which it may."""
+
+    name: str
+    digest: bytes
+    scopes: frozenset[str]
+    until: date | None = None
+
+
+class TokensInvalid(PolicyError):
+    """The file of tokens cannot be used; the message has every fault with its line."""
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return f"{PREFIX}{secrets.token_urlsafe(32)}"
+
+
+def digest_of(token: str) -> str:
+    """What the file has of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) -> str:
+    """The entry of the file of tokens for a token, as YAML.
+
+    Raises:
+        RequestInvalid: a member is not legal.
+    """
+    faults = [] if NAME.fullmatch(name) else [Misfit("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
+    faults += [Misfit("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}") for scope in scopes if scope not in SCOPES]
+    if until is not None and _day(until) is None:
+        faults.append(Misfit("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
+    if faults:
+        raise RequestInvalid(faults)
+    lines = [f"  - name: {name}", f"    sha256: {digest_of(token)}", f"    scopes: [{', '.join(scopes)}]", *([f'    until: "{until}"'] if until else [])]
+    return "\n".join(lines) + "\n"
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """The tokens of a file.
+
+    Raises:
+        TokensInvalid: it cannot be read, or something in it is wrong; every fault is named, and no digest repeated.
+    """
+    return _tokens(_text(path), path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_at_most(path, MAX_BYTES + 1).decode()  # ``read_yaml`` refuses one that has more than the bound
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        raise TokensInvalid(f"{path}: cannot be read: {said}") from error
+
+
+def _tokens(text: str, path: Path) -> tuple[Token, ...]:
+    reader = Reader(str(path))
+    try:
+        tokens = _read(read_yaml(text, str(path)), reader)
+    except RulesInvalid as error:
+        raise _invalid(error) from None
+    if reader.faults:
+        raise _invalid(RulesInvalid(reader.faults))
+    return tokens
+
+
+def _invalid(error: RulesInvalid) -> TokensInvalid:
+    """The faults; a token that somebody wrote into the file as it is stands in none of them."""
+    return TokensInvalid(SECRET.sub(f"{PREFIX}…", str(error)))
+
+
+class TokenFile:
+    """The file of tokens as the processes of one service read it, again whenever it changes.
+
+    What was good last lies in ``folder`` as well, for a process that starts while the file is broken.
+    """
+
+    def __init__(self, path: Path, folder: Path | None) -> None:
+        self.path = path
+        self._kept = folder / "tokens.yaml" if folder is not None else None
+
+    def read(self) -> tuple[Token, ...]:
+        """The tokens.
+
+        Raises:
+            TokensInvalid: the file cannot be used.
+        """
+        text = _text(self.path)
+        tokens = _tokens(text, self.path)
+        if self._kept is not None:
+            part = self._kept.with_suffix(f".{os.getpid()}")
+            part.write_text(text, "utf-8")
+            part.replace(self._kept)
+        return tokens
+
+    def first(self) -> tuple[Token, ...]:
+        """The tokens to begin with: where the file is broken those that were good last.
+
+        Raises:
+            TokensInvalid: there are none.
+        """
+        try:
+            return self.read()
+        except TokensInvalid:
+            if self._kept is None or not self._kept.exists():
+                raise
+            return read_tokens(self._kept)
+
+
+def _read(document: Node, reader: Reader) -> tuple[Token, ...]:
+    found: dict[bytes, Token] = {}
+    entries = reader.fields(document, "file of tokens", ("tokens",)).get("tokens")
+    if entries is not None and entries.value == []:
+        return ()  # the last one was taken out: nobody may ask
+    for node in reader.items(entries, "tokens"):
+        token = _token(node, reader)
+        if token is not None and token.digest in found:
+            reader.fault(node, f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own")
+        elif token is not None:
+            found[token.digest] = token
+    return tuple(found.values())
+
+
+def _token(node: Node, reader: Reader) -> Token | None:
+    """An entry; ``None`` after a fault."""
+    before = len(reader.faults)
+    fields = reader.fields(node, "token", ("name", "sha256", "scopes"), ("until",))
+    name, digest, until = (reader.text(fields.get(member)) for member in ("name", "sha256", "until"))
+    if name is not None and not NAME.fullmatch(name):
+        reader.fault(fields["name"], f"{quoted(name)} is no name; write lower-case letters, digits, `.`, `_` or `-`")
+    if digest is not None and not DIGEST.fullmatch(digest):
+        reader.fault(fields["sha256"], "no SHA-256 in 64 lower-case hexadecimal digits; the token itself never stands here")
+    scopes = reader.texts(fields.get("scopes"), "scopes", SCOPES)
+    day = _day(until)
+    if until is not None and day is None:
+        reader.fault(fields["until"], f"{quoted(until)} is no date such as `2027-01-31`")
+    if len(reader.faults) > before or name is None or digest is None:
+        return None
+    return Token(name, bytes.fromhex(digest), frozenset(scopes), day)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+class Access:
+    """Lets callers in, or not."""
+
+    def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics) -> None:
+        """Without tokens everybody may ask everything; ``rate`` is how many requests a second a caller may make, 0 for any number."""
+        self._rate = rate
+        self.tokens = tokens
+        self._metrics = metrics
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    @property
+    def tokens(self) -> tuple[Token, ...] | None:
+        """The tokens of those who may ask; ``None`` where everybody may."""
+        return self._tokens
+
+    @tokens.setter
+    def tokens(self, tokens: tuple[Token, ...] | None) -> None:
+        self._tokens = tokens
+        self.is_open = tokens is None and not self._rate
+
+    def caller(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
+        """Who asks: a token's name, or where there are no tokens the address.
+
+        Raises:
+            Refused: nobody who may.
+        """
+        name = self._named(headers, scope) if self.tokens is not None else client[0] if client else "local"
+        if self._rate:
+            self._limit(name)
+        return name
+
+    def _named(self, headers: Mapping[bytes, bytes], scope: str) -> str:
+        header = headers.get(b"authorization", b"")
+        kind, _, text = header.partition(b" ")
+        if kind.lower() != b"bearer" or not text.strip():
+            raise self._refused("no-token", "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`")
+        digest = hashlib.sha256(text.strip()).digest()
+        found = None
+        for token in self.tokens or ():
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        if found is None or (found.until is not None and datetime.now(UTC).date() > found.until):
+            raise self._refused("unknown-token", "unauthorized", "the token is not known here, or no longer good")
+        if scope not in found.scopes:
+            raise self._refused("scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`")
+        return found.name
+
+    def charge(self, name: str, decisions: int) -> float:
+        """Take more from a caller's bucket for a request that made several decisions; seconds until it is not empty any more.
+
+        The bucket may then owe some: the caller's next request is answered when it does not.
+        """
+        if not self._rate or name not in self._buckets:
+            return 0.0
+        now = monotonic()
+        left = self._left(name, now) - decisions
+        self._buckets[name] = (left, now)
+        return max(0.0, -left / self._rate)
+
+    def _left(self, name: str, now: float) -> float:
+        """What the caller's bucket holds now; it fills at the rate, and holds a second's worth."""
+        full = max(1.0, self._rate)
+        left, since = self._buckets.pop(name, (full, now))
+        return min(full, left + (now - since) * self._rate)
+
+    def _limit(self, name: str) -> None:
+        """Take one from the caller's bucket."""
+        now = monotonic()
+        left = self._left(name, now)
+        if len(self._buckets) >= MAX_CALLERS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            self._buckets[name] = (left, now)
+            wait = math.ceil((1 - left) / self._rate)
+            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} decisions a second; wait {wait} s", wait)
+        self._buckets[name] = (left - 1, now)
+
+    def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:
+        self._metrics.count(DENIED, reason)
+        return Refused(kind, detail, wait=wait)
+
+
+def scope_of(path: str) -> str | None:
+    """The scope that a call needs which only shows; ``None`` where anybody may ask."""
+    if path in OPEN_PATHS:
+        return None
+    return LOG if path == "/v1/log" or path.startswith("/v1/decisions/") else READ

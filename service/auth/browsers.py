@@ -1,0 +1,127 @@
+"""Which requests of web pages are refused where nobody needs a token.
+
+A browser on the machine or in the network of the service sends whatever a page of any site tells it to. Two checks
+keep such pages out: the `Host` that a request names has to be one of the service (a site can point its own name at the
+service's address, which is DNS rebinding), and a request that a page of another origin made is refused. Not here: the
+answer to such pages never has CORS headers, so no page can read what it may send.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from service.auth.access import DENIED, OPEN_PATHS
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import Scope
+
+    from service.settings import Settings
+    from service.telemetry.metrics import Metrics
+
+SAFE_SITES: Final = frozenset({b"same-origin", b"none"})
+"""What `Sec-Fetch-Site` says of the service's own pages, and of an address that somebody typed."""
+HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+MAX_PORT: Final = 65_535
+MAX_HOST: Final = 262
+"""Characters of the longest host name with a port."""
+REMEMBERED: Final = 256
+
+
+class HostCheck:
+    """Whether the service answers for a `Host`: its own address, `localhost`, and the names that a setting lists.
+
+    Beyond loopback any address will do, because published ports and proxies translate addresses, and no site can make
+    a browser name an address that is not the site's own.
+    """
+
+    def __init__(self, listens_on: str, names: Collection[str], *, is_local: bool) -> None:
+        self._is_local = is_local
+        self._names = frozenset({"localhost", listens_on.lower(), *names})
+        self._domains = tuple(name[1:] for name in names if name.startswith("*."))
+        self.allows = lru_cache(REMEMBERED)(self._allows)
+
+    def _allows(self, header: bytes) -> bool:
+        host = _host_of(header.decode("latin-1").lower())
+        try:
+            address = ip_address(host)
+        except ValueError:
+            name = host.removesuffix(".")
+            return name in self._names or name.endswith(self._domains)
+        return not self._is_local or address.is_loopback or host in self._names
+
+
+class BrowserGuard:
+    """Refuses what pages of other sites send; ``hosts`` is absent where clients name the service as they like."""
+
+    def __init__(self, hosts: HostCheck | None, paths: Collection[str] | None, metrics: Metrics) -> None:
+        """Only requests for ``paths`` are looked at, or all of them."""
+        self._hosts = hosts
+        self._paths = paths
+        self._metrics = metrics
+
+    def check(self, scope: Scope) -> None:
+        """The request may be answered.
+
+        Raises:
+            Refused: a page of another site made it, or may have made it.
+        """
+        if self._paths is not None and scope["path"] not in self._paths:
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        host = headers.get(b"host")  # no browser leaves it out; a client of HTTP/1.0 may
+        if self._hosts is not None and host is not None and (len(host) > MAX_HOST or not self._hosts.allows(host)):
+            self._check_host(scope, host)
+        if b"origin" in headers or b"sec-fetch-site" in headers:
+            self._check_origin(scope["method"], host, headers)
+
+    def _check_host(self, scope: Scope, host: bytes) -> None:
+        if scope["path"] in OPEN_PATHS and not scope["query_string"]:
+            return  # a probe names the pod's or the machine's address
+        self._metrics.count(DENIED, "host")
+        name = host[:MAX_HOST].decode("latin-1")
+        raise Refused("unknown-host", f"the service does not answer for the host `{name}`; list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens")
+
+    def _check_origin(self, method: str, host: bytes | None, headers: dict[bytes, bytes]) -> None:
+        """As Go's `http.CrossOriginProtection`: `Sec-Fetch-Site`, which no page can set, else `Origin` against `Host`.
+
+        A preflight gets the answer of any other OPTIONS, without CORS headers, after which the browser sends no
+        request. A link to the service may be followed: what is opened by it cannot be read by the page it stood on.
+        """
+        site = headers.get(b"sec-fetch-site")
+        is_same = site in SAFE_SITES if site is not None else _host_and_port(headers[b"origin"]) == (host or b"").lower()
+        is_link = method == "GET" and headers.get(b"sec-fetch-mode") == b"navigate"
+        if is_same or is_link or method == "OPTIONS":
+            return
+        self._metrics.count(DENIED, "origin")
+        raise Refused("cross-origin", "a page of another origin sent this; where nobody needs a token only the service's own pages may ask it")
+
+
+def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> BrowserGuard | None:
+    """The guard that the settings need; with tokens only reviews, at ``paths``, may need none.
+
+    A browser shows its user's certificate to whichever page asks, so a certificate is no reason to answer other
+    origins. It makes `Host` certain, as TLS does not begin for a name that the service's certificate lacks.
+    """
+    if settings.tokens is not None:
+        return BrowserGuard(None, paths, metrics) if settings.admission_open else None
+    is_any = "*" in settings.allowed_hosts or (not settings.is_local and not settings.allowed_hosts)
+    if is_any or settings.tls_client_ca is not None:
+        return BrowserGuard(None, None, metrics)
+    return BrowserGuard(HostCheck(settings.host, settings.allowed_hosts, is_local=settings.is_local), None, metrics)
+
+
+def _host_of(header: str) -> str:
+    """The host without its port, and without the brackets of an IPv6 address; empty where it is written in another way."""
+    found = HOST.fullmatch(header)
+    return "" if found is None or int(found["port"] or 0) > MAX_PORT else found["address"] or found["name"] or ""
+
+
+def _host_and_port(origin: bytes) -> bytes | None:
+    """The `Host` of an origin's own requests; ``None`` for `null`, the origin of pages that have none."""
+    return origin.partition(b"://")[2].lower() or None

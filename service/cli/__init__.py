@@ -1,0 +1,1 @@
+"""The whole command line: what `policy` has, and `serve`, `health`, `log` and `token`."""

@@ -1,0 +1,254 @@
+"""The commands on the decision log: follow it, ask it, take it out.
+
+Owns their options and how records are shown. They ask the store directly, so they need no service that runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path  # typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+from msgspec.structs import replace
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from policy.cli.console import FOUND, USAGE, JsonOption, err, fail, out
+from policy.errors import RequestInvalid
+from service.log.filters import DEFAULT_LIMIT, MAX_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from service.log.query import Asked
+    from service.log.record import Record, Row
+    from service.log.store import Store
+
+log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_args_is_help=True)
+
+LogOption = Annotated[str | None, typer.Option("--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]")]
+Filters: TypeAlias = dict[str, str | bool | None]
+OPTIONS: Final[dict[str, Any]] = {
+    "since": Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a date, or a time such as `2026-11-21T12:00:00Z`.")],
+    "until": Annotated[str | None, typer.Option("--until", help="Until before when.")],
+    "runner": Annotated[str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")],
+    "outcome": Annotated[str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")],
+    "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
+    "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
+    "rule": Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")],
+    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
+}
+"""The options that say which records, by the filters' names."""
+POLL: Final = 0.5
+"""Seconds between two looks for new records."""
+
+
+def filtered(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the ``OPTIONS`` in the place of its parameter ``filters``, which it is given by their names."""
+    own = signature(command, eval_str=True)
+    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=option) for name, option in OPTIONS.items()]
+    parameters: list[Parameter] = []
+    for name, parameter in own.parameters.items():
+        parameters += options if name == "filters" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
+
+    @wraps(command)
+    def filtering(**given: Any) -> None:
+        filters = {name: given.pop(name) for name in OPTIONS}
+        command(**given, filters=filters)
+
+    filtering.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
+    return filtering
+
+
+class Format(StrEnum):
+    """How records are taken out."""
+
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+
+
+@log.command()
+def tail(
+    url: LogOption = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="How many records to begin with.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until interrupted.")] = False,  # noqa: FBT002  # typer's flags
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Show the newest decisions, the newest last.
+
+    Example: `runner-policy log tail -f`
+    """
+    from service.log.tail import Following  # noqa: PLC0415  # other commands need no database
+
+    store = _store(url)
+    with _asking():
+        following = Following(store, lines)
+        for record in following.newest:
+            _show(record, as_json=as_json)
+        try:
+            while follow:
+                time.sleep(POLL)
+                for record in following.fresh():
+                    _show(record, as_json=as_json)
+        except KeyboardInterrupt:
+            raise typer.Exit from None
+
+
+@log.command()
+@filtered
+def query(
+    url: LogOption = None,
+    *,
+    filters: Filters,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many at most.")] = DEFAULT_LIMIT,
+    as_json: JsonOption = False,
+) -> None:
+    """Find decisions, the newest first.
+
+    Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
+    """
+    asked = _asked(filters)
+    store = _store(url)
+    with _asking():
+        found = _found(store, replace(asked, limit=limit))
+    if as_json or not out.is_terminal:
+        for record in found:
+            _show(record, as_json=True)
+    else:
+        table = Table("time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False)
+        for record in found:
+            table.add_row(*map(Text, _cells(record)))  # what callers wrote is no markup
+        out.print(table)
+    raise typer.Exit(0 if found else FOUND)
+
+
+@log.command()
+@filtered
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
+    url: LogOption = None,
+    form: Annotated[Format | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
+    *,
+    filters: Filters,
+) -> None:
+    """Take decisions out, the oldest first, in constant memory.
+
+    Example: `runner-policy log export november.parquet --since 30d`
+    """
+    from service.log.export import as_lines, as_parquet  # noqa: PLC0415  # as above
+    from service.log.query import stream  # noqa: PLC0415  # as above
+
+    form = form or (Format.PARQUET if file.suffix == ".parquet" else Format.JSONL)
+    asked = _asked(filters)
+    if form is Format.PARQUET and str(file) == "-":
+        fail(USAGE, "Parquet is a file; name one")
+    store = _store(url)
+    number = 0
+
+    def counted() -> Iterator[list[Row]]:
+        nonlocal number
+        with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+            task = progress.add_task("decisions", total=None)
+            for part in stream(store, asked):
+                number += len(part)
+                progress.update(task, completed=number)
+                yield part
+
+    try:
+        with _asking():
+            if str(file) == "-":
+                as_lines(counted(), sys.stdout.buffer)
+            else:
+                with file.open("wb") as target:
+                    (as_parquet if form is Format.PARQUET else as_lines)(counted(), target)
+    except BrokenPipeError:
+        raise  # whoever reads has had enough
+    except OSError as error:
+        fail(USAGE, f"{file}: {error.strerror or error}")
+    err.print(f"{number} decisions", markup=False)
+
+
+def _asked(filters: Filters) -> Asked:
+    from service.log.query import read_asked  # noqa: PLC0415  # other commands need no database
+
+    texts = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in filters.items() if value is not None]
+    try:
+        return read_asked(texts)
+    except RequestInvalid as error:
+        fail(USAGE, *(fault.message for fault in error.faults))
+
+
+def _store(url: str | None) -> Store:
+    """The log's store, which is there."""
+    from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
+
+    from service.log.store import NoStore, Store, read_url  # noqa: PLC0415  # other commands need no database
+    from service.settings import Settings  # noqa: PLC0415  # as above
+
+    try:
+        text = Settings(**({"log": url} if url else {})).log_url()  # type: ignore[arg-type]  # pydantic makes a secret of it
+        if text is None:
+            fail(USAGE, "no decision is logged: RUNNER_POLICY_LOG is `off`; name a log with --log")
+        place = read_url(text)
+    except NoStore as error:
+        fail(USAGE, f"--log: {error}")
+    except ValidationError as error:
+        fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
+    if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
+        fail(USAGE, f"{place.database}: no log is there; name it with --log")
+    return Store(place, 30.0)
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """A store that cannot be asked in the block ends the command."""
+    from service.log.store import StoreFailed  # noqa: PLC0415  # as above
+
+    try:
+        yield
+    except StoreFailed as error:
+        fail(USAGE, f"the log cannot be asked: {error}")
+
+
+def _found(store: Store, asked: Asked) -> list[Record]:
+    """As many records as are wanted, where there are so many; a page may have fewer."""
+    from service.log.query import page  # noqa: PLC0415  # as above
+
+    found = page(store, asked)
+    items = found.items
+    while len(items) < asked.limit and found.next is not None:
+        found = page(store, replace(asked, until=found.next, limit=asked.limit - len(items)))
+        items += found.items
+    return items
+
+
+def _cells(record: Record) -> list[str]:
+    result: dict[str, Any] = json.loads(bytes(record.result))
+    starts = "yes" if result["starts"] else "no"
+    return [
+        record.timestamp,
+        record.decision_id,
+        result["runner"] or "-",
+        result["outcome"] or "-",
+        starts,
+        result["release"]["decided_as"],
+        record.requested_by,
+        result["summary"],
+    ]
+
+
+def _show(record: Record, *, as_json: bool) -> None:
+    if as_json or not out.is_terminal:
+        from policy.decision.decision import encode  # noqa: PLC0415  # the command line starts without it
+
+        typer.echo(encode(record).decode())
+    else:
+        out.print("  ".join(_cells(record)), markup=False, soft_wrap=True)

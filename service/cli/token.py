@@ -1,0 +1,36 @@
+"""The command that makes tokens.
+
+Owns its options; what a token is, and the file of tokens, are ``access``'s.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from policy.cli.console import USAGE, err, fail
+from policy.errors import RequestInvalid
+
+token = typer.Typer(help="Tokens of those who may call the service.", no_args_is_help=True)
+
+
+@token.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Whose it is: it stands in the log of decisions.")],
+    scope: Annotated[list[str], typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several.")],
+    until: Annotated[str | None, typer.Option("--until", help="The last day on which it is good, such as 2027-01-31.")] = None,
+) -> None:
+    """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.
+
+    Example: `runner-policy token new argo --scope decide >> tokens.yaml`, in a file that begins with `tokens:`
+    """
+    from service.auth.access import entry_of, new_token  # noqa: PLC0415  # other commands need none
+
+    made = new_token()
+    try:
+        entry = entry_of(name, made, scope, until)
+    except RequestInvalid as error:
+        fail(USAGE, *(f"{fault.pointer}: {fault.message}" for fault in error.faults))
+    err.print(f"the token of {name}, which is not kept anywhere: {made}", markup=False, soft_wrap=True)
+    typer.echo(entry, nl=False)

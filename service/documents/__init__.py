@@ -1,0 +1,1 @@
+"""The bytes that callers send to documents: bodies, forms, queries."""

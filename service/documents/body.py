@@ -1,0 +1,178 @@
+"""The bytes of a body → a document: JSON, YAML, a stream of lines or a form, within bounds.
+
+Owns the reading of bodies: how large, how encoded, and what is wrong where one cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from policy.errors import RulesInvalid, quoted
+from policy.parser.jsontext import NotJson, read_json
+from policy.parser.yamltree import MAX_BYTES, read_documents
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.types import Message, Receive
+
+    from service.limits.slots import Holding
+
+YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
+MAX_LENGTH: Final = 20
+"""Digits of a length; 20 are enough for 64 bits."""
+NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
+
+
+PIECE: Final = 32 << 10
+"""Bytes of a stream that are split at once: they may be as many lines."""
+
+
+class Disconnected(Exception):
+    """The client went away before its body was there."""
+
+
+class Headers(Struct, frozen=True, gc=False):
+    """What the request's headers say of its body and of the answer that it wants."""
+
+    content_type: bytes
+    wants_text: bool
+    whole_type: bytes = b""
+    """The type with its parameters."""
+
+
+PLAIN: Final = Headers(b"application/json", wants_text=False)
+USUAL: Final = frozenset({b"*/*", b"application/json"})
+
+
+def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
+    """What the headers say.
+
+    Raises:
+        Refused: the announced length is over the limit, or the body is compressed.
+    """
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > MAX_LENGTH:
+        raise Refused("malformed", f"the content-length {quoted(length.decode('latin-1'))} is not a number of at most {MAX_LENGTH} digits")
+    if int(length) > limit:
+        raise Refused("too-large", f"{int(length)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
+    if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
+        raise Refused("unsupported-encoding", f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is")
+    content_type = headers.get(b"content-type", b"")
+    accept = headers.get(b"accept", b"*/*")
+    if content_type == b"application/json" and accept in USUAL:
+        return PLAIN
+    media_type = content_type.partition(b";")[0].strip().lower()
+    return Headers(media_type, accept not in USUAL and _prefers_text(accept), content_type)
+
+
+def _prefers_text(accept: bytes) -> bool:
+    """Whether ``text/plain`` is asked for and not JSON rather (RFC 9110, section 12.5.1)."""
+    weights = {b"text/plain": 0.0, b"application/json": 0.0}
+    for part in accept.lower().split(b","):
+        media, *parameters = (piece.strip() for piece in part.split(b";"))
+        if media in weights:
+            weights[media] = next((_weight(piece[2:]) for piece in parameters if piece.startswith(b"q=")), 1.0)
+    return weights[b"text/plain"] > weights[b"application/json"]
+
+
+def _weight(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+async def read_body(receive: Receive, limit: int, held: Holding, message: Message | None = None) -> bytes:
+    """The whole body, of which ``message`` is the first part where that was received already.
+
+    Raises:
+        Refused: it is longer than ``limit`` bytes, or the process holds as many bytes of bodies as it may.
+        Disconnected: the client went away.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    message = message or await receive()
+    while True:
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise too_large(limit)
+        held.add(len(chunk))
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+        message = await receive()
+
+
+def too_large(limit: int) -> Refused:
+    """The refusal of a body or line over the limit."""
+    return Refused("too-large", f"more than the {limit} bytes that are read")
+
+
+def decode(body: bytes, content_type: bytes = b"") -> Any:
+    """The document in a body: YAML where its type says so, else JSON.
+
+    Raises:
+        Refused: it is neither.
+    """
+    if content_type in YAML_TYPES:
+        return _decode_yaml(body)
+    try:
+        return read_json(body)
+    except NotJson as error:
+        hint = "; YAML is read with `content-type: application/yaml`" if str(error).startswith("not JSON") else ""
+        raise Refused("malformed", f"{error}{hint}") from error
+
+
+def _decode_yaml(body: bytes) -> Any:
+    if len(body) > MAX_BYTES:
+        raise Refused("too-large", f"more than the {MAX_BYTES} bytes that are read of a YAML body; send JSON")
+    try:
+        documents = read_documents(body.decode(), "body")
+    except UnicodeDecodeError as error:
+        raise Refused("malformed", f"not UTF-8: byte {error.start} is not part of a character") from error
+    except RulesInvalid as error:
+        fault = error.faults[0]
+        raise Refused("malformed", f"line {fault.line}, column {fault.column}: {fault.message}") from error
+    return documents[0] if len(documents) == 1 else documents
+
+
+async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
+    """The lines of a stream as they come, a list for each piece of a chunk; a line over the limit is a refusal in its place.
+
+    Memory is bounded by the limit and one chunk. Empty lines are left out.
+
+    Raises:
+        Disconnected: the client went away.
+    """
+    begun = bytearray()  # the part of a line whose end has not come; what comes is appended, so that no byte is copied for each chunk
+    skipping = False
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        more = message.get("more_body", False)
+        body = message.get("body", b"")
+        for start in range(0, len(body) or 1, PIECE):
+            pieces = body[start : start + PIECE].split(b"\n")
+            rest = pieces.pop() if more or start + PIECE < len(body) else b""
+            if pieces:
+                pieces[0] = b"" if skipping else bytes(begun) + pieces[0]
+                begun.clear()
+                skipping = False
+            whole = filter(bytes.strip, filter(None, pieces))
+            lines: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in whole]
+            if not skipping:
+                begun += rest
+            if len(begun) > limit:
+                lines.append(too_large(limit))
+                begun.clear()
+                skipping = True
+            yield lines

@@ -1,0 +1,75 @@
+"""A multipart form → a dry run's parts, as ``curl -F`` sends them.
+
+Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times, ``changes``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+
+from policy.checks.candidate import MAX_RULES
+from policy.errors import Misfit, RequestInvalid, listed, nearest, quoted
+from service.documents.body import decode
+from service.documents.dry_run_request import Candidate, read_changes
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Scope
+
+PARTS: Final = ("deployment", "rules", "remove", "changes")
+MAX_TYPE: Final = 256
+"""Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Reading its parameters takes longer than its length deserves."""
+YAML_ENDINGS: Final = (".yaml", ".yml")
+
+
+async def read_form(scope: Scope, body: bytes) -> Candidate:
+    """What a form asks.
+
+    Raises:
+        Refused: the body is no form.
+        RequestInvalid: a part is unknown, missing or there twice, or a rule file is no UTF-8.
+    """
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    content_type = dict(scope["headers"]).get(b"content-type", b"")
+    if len(content_type) > MAX_TYPE:
+        raise Refused("malformed", f"not a form: its content-type has {len(content_type)} characters, more than the {MAX_TYPE} that are read")
+    boundary = parse_options_header(content_type)[1].get(b"boundary")
+    if boundary and body.strip() and not body.rstrip().endswith(b"--" + boundary + b"--"):
+        raise Refused("malformed", "not a form: it ends before its last boundary")
+    texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}
+    faults = []
+    try:
+        async with Request(scope, receive).form(max_files=MAX_RULES + 1, max_fields=MAX_RULES + 1, max_part_size=len(body) + 1) as form:
+            for name, part in form.multi_items():
+                content = (part.filename or "", await part.read()) if isinstance(part, UploadFile) else ("", part.encode())
+                if name in texts:
+                    texts[name].append(content)
+                else:
+                    faults.append(Misfit(f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"))
+    except MultiPartException as error:
+        raise Refused("malformed", f"not a form: {error.message}") from error
+    if len(texts["deployment"]) != 1:
+        faults.append(Misfit("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
+    rules, remove = [_utf8("rules", content, faults) for content in texts["rules"]], [_utf8("remove", content, faults) for content in texts["remove"]]
+    changes = [_utf8("changes", content, faults) for content in texts["changes"]]
+    for_all = read_changes(changes[-1] if changes else None, faults)
+    if faults:
+        raise RequestInvalid(faults)
+    name, deployment = texts["deployment"][0]
+    return Candidate(decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all)
+
+
+def _utf8(part: str, content: tuple[str, bytes], faults: list[Misfit]) -> str:
+    try:
+        return content[1].decode()
+    except UnicodeDecodeError:
+        faults.append(Misfit(f"/{part}", f"{quoted(content[0] or part)} is not UTF-8"))
+        return ""

@@ -1,0 +1,104 @@
+"""What a process does by itself while it serves: takes up what changed, ends what is too slow, leaves its numbers.
+
+Owns the task of the event loop that does it. What fails in it is said, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from policy.errors import PolicyError
+from service.reload.reload import Reader
+from service.transport.connection import Certificate, Silence, state_of
+
+if TYPE_CHECKING:
+    from service.auth.access import TokenFile
+    from service.reload.reload import Published
+    from service.state.state import Served
+
+log = logging.getLogger("runner_policy")
+TICK: Final = 0.1
+"""Seconds between two looks at what is published."""
+SWEEP: Final = 1.0
+"""Seconds between two looks at everything else."""
+
+
+class Upkeep:
+    """Of one process; ``file`` is that of the tokens, where callers need one."""
+
+    def __init__(self, served: Served, file: TokenFile | None) -> None:
+        self._served = served
+        self._reader = Reader(served.settings.run) if served.settings.run is not None else None
+        self._wanted: Published | None = None
+        self._file = file
+        self._seen = state_of()
+        self._silence = Silence(served.settings.body_time)
+        self._parent = multiprocessing.parent_process()
+        self._swept = 0.0
+
+    async def run(self) -> None:
+        """Do it, until it is cancelled."""
+        self._served.metrics.loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await self._look()
+            except Exception:  # one thing that fails must not end the others
+                log.exception("upkeep failed; it goes on")
+            await asyncio.sleep(TICK)
+
+    async def _look(self) -> None:
+        due = monotonic() - self._swept >= SWEEP
+        if due:
+            self._swept = monotonic()
+            self._served.slow.sweep()
+            self._silence.sweep()
+            self._end_with_parent()
+            self._served.metrics.snapshot()
+            self._read_tokens()
+            if Certificate.serving is not None:
+                Certificate.serving.renew()
+        newest = self._reader.newest() if self._reader is not None else None
+        self._wanted = newest or self._wanted
+        if self._wanted is not None and (newest is not None or due):
+            await self._load(self._wanted)
+
+    async def _load(self, published: Published) -> None:
+        """What is published is served; where it cannot be loaded, it is tried again."""
+        served = self._served
+        if published.revision == served.answers.policy.revision:
+            served.published = published
+        else:
+            try:
+                served.swap(published, await asyncio.to_thread(served.made, published, served.answers))
+            except PolicyError as error:
+                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+                return
+        self._wanted = None
+
+    def _read_tokens(self) -> None:
+        """The tokens of a file that changed hold from now on; one that cannot be used leaves the ones before."""
+        if self._file is None or (found := state_of(self._file.path)) == self._seen:
+            return
+        self._seen = found
+        access = self._served.access
+        try:
+            tokens = self._file.read()
+        except PolicyError as error:
+            log.error("the file of tokens was refused; the ones before hold", extra={"error": str(error)})  # noqa: TRY400  # as above
+            return
+        if tokens != access.tokens:
+            access.tokens = tokens
+            log.info("tokens loaded", extra={"tokens": len(tokens)})
+
+    def _end_with_parent(self) -> None:
+        """A worker whose parent was killed would go on by itself, and nobody could end it."""
+        if self._parent is not None and not self._parent.is_alive():
+            self._parent = None
+            log.error("the parent process is gone; this worker ends")
+            os.kill(os.getpid(), signal.SIGTERM)

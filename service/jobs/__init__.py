@@ -1,0 +1,1 @@
+"""Requests that may take long, in worker processes that can be ended."""

@@ -1,0 +1,26 @@
+"""The answer to a manifest: a decision for each engine in it, or the problem with that engine."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
+from service.problems import Problem  # noqa: TC001  # as above
+
+
+class Item(Struct, frozen=True, omit_defaults=True):
+    """An engine of a manifest by its path: its decision, or the problem with it."""
+
+    path: str
+    decision: Decision | None = None
+    problem: Problem | None = None
+
+    def row(self) -> tuple[str, Decision | str]:
+        """The path, with the decision or what is wrong."""
+        return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # one of the two is there
+
+
+class Items(Struct, frozen=True):
+    """The answer to a manifest."""
+
+    items: list[Item]

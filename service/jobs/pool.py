@@ -1,0 +1,224 @@
+"""The worker processes of a serving process: each takes one request that may take long, and can be ended.
+
+Owns who gets one and for how long, and what of the hub's models comes along. What is done in a worker process is
+``work``'s business. Processes are started when they are first needed, and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+
+from msgspec.structs import replace
+
+from service.documents.body import Disconnected
+from service.jobs.worker import bound_process, run
+from service.limits.slots import Slots
+from service.problems import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from datetime import date
+
+    from starlette.types import Receive
+
+    from service.jobs.messages import Job, JobResult
+    from service.models import Models
+
+ROUNDS: Final = 4
+"""A speculators repository, its verifier, a draft: no deployment needs more rounds of models."""
+WAITING: Final = 64
+"""Requests of one caller that may wait for a worker process."""
+
+START: Final = 60.0
+"""Seconds that a worker process may take to start."""
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+class Worker:
+    """One worker process; it is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._executor: ProcessPoolExecutor | None = None
+        self._starting: asyncio.Task[int] | None = None
+
+    async def ready(self) -> None:
+        """The process is there. Who stops waiting for that leaves it starting for the next one.
+
+        Raises:
+            BrokenProcessPool: it could not be started.
+        """
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self.call(os.getpid))
+        await asyncio.shield(self._starting)
+
+    async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+        """What a function gives in the process.
+
+        Raises:
+            BrokenProcessPool: the process has ended.
+        """
+        if self._executor is None:
+            self._executor = ProcessPoolExecutor(1, get_context("spawn"), bound_process)
+        return await asyncio.wrap_future(self._executor.submit(function, *arguments))
+
+    def end(self) -> None:
+        """The process ends: at once where it is at work, else by itself."""
+        if self._executor is None:
+            return
+        if self._starting is not None and self._starting.done() and not self._starting.cancelled() and self._starting.exception() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._starting.result(), signal.SIGKILL)
+        self.close()
+
+    def close(self) -> None:
+        """The process ends by itself, after what it is at."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = self._starting = None
+
+
+class Pool:
+    """The worker processes of one serving process."""
+
+    def __init__(self, size: int, seconds: float, models: Models, folder: Path | None) -> None:
+        """At most ``size`` processes; a request has ``seconds`` in one. Large answers come by files in ``folder``."""
+        self._slots = Slots(size, WAITING, "busy")
+        self._free = [Worker() for _ in range(size)]
+        self._at_work: set[Worker] = set()
+        self._seconds = seconds
+        self._models = models
+        self._folder = folder
+        self._numbers = itertools.count()
+
+    def close(self) -> None:
+        """All processes end: those that nobody waits for by themselves, the others at once."""
+        for worker in self._at_work:
+            worker.end()
+        for worker in self._free:
+            worker.close()
+
+    def output(self) -> Path | None:
+        """The file for a large answer of a job that begins."""
+        return None if self._folder is None else self._folder / f"answer-{id(self)}-{next(self._numbers)}"
+
+    async def result(self, job: Job, rules: dict[str, str], today: date, seconds: float | None = None) -> JobResult:
+        """What came of a job, once the models that it needs were fetched, for which it waits at most ``seconds``.
+
+        Raises:
+            Refused: the caller has too many requests waiting, or this one took too long.
+        """
+        loop = asyncio.get_running_loop()
+        ends = None if seconds is None else loop.time() + seconds
+        job = replace(job, fetches=self._models.fetches)
+        for rounds_left in range(ROUNDS, -1, -1):
+            found = await self._run(job, rules, today)
+            more = await self._fetched(job, found, ends) if self._models.fetches and rounds_left else job
+            if more is job:
+                return found
+            _discard(job)
+            job = more
+        raise AssertionError("unreachable: the last round fetches nothing")
+
+    async def _fetched(self, job: Job, result: JobResult, ends: float | None) -> Job:
+        """The job with the models that it lacked, or why they cannot be had; the same job where nothing is new."""
+        refused = await self._models.fetch(result.needed, ends, job.caller)
+        known = {name: self._models.find(name) for name in (*result.needed, *result.looked_for)}
+        found = {name: files for name, files in known.items() if files is not None}
+        if not found and not refused:
+            return job
+        return replace(job, found=job.found | found, refused=job.refused | refused)
+
+    async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
+        async with self._slots.place(job.caller):
+            worker = self._free.pop()  # INVARIANT: there is one for each place
+            self._at_work.add(worker)
+            try:
+                return await self._answer(worker, job, rules, today)
+            except BaseException:
+                _discard(job)
+                raise
+            finally:
+                self._at_work.discard(worker)
+                self._free.append(worker)
+
+    async def _answer(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
+        for is_last in (False, True):
+            try:
+                await _started(worker)
+                async with asyncio.timeout(self._seconds):
+                    return await _result(worker, job, rules, today)
+            except TimeoutError as error:
+                message = f"it took more than {self._seconds:g} s; send it in parts, or without an explanation"
+                raise Refused("too-much-work", message) from error
+            except BrokenProcessPool as error:
+                worker.end()
+                _discard(job)
+                if is_last:  # once may be chance: a process that was idle for long, and ended by the system
+                    raise Refused("busy", "the process that worked on it ended, twice; send the request again") from error
+        raise AssertionError("unreachable: the last round returns or raises")
+
+
+async def _started(worker: Worker) -> None:
+    try:
+        async with asyncio.timeout(START):
+            await worker.ready()
+    except TimeoutError as error:
+        worker.end()
+        raise Refused("busy", "no process could be started to work on it; send the request again") from error
+
+
+async def _result(worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
+    """What comes of the job; the process is ended where nobody waits for it any more."""
+    try:
+        found = await worker.call(run, job, None, today)
+        if found is None:  # the process is new, or the rules are
+            found = await worker.call(run, job, rules, today)
+    except asyncio.CancelledError:
+        worker.end()
+        raise
+    assert found is not None  # INVARIANT: a process that was given the rules knows them
+    return found
+
+
+def _discard(job: Job) -> None:
+    """The file that the job may have made is gone."""
+    if job.output is not None:
+        with suppress(OSError):
+            Path(job.output).unlink(missing_ok=True)
+
+
+async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T:
+    """What comes of the work, which is ended when the client goes away.
+
+    Raises:
+        Disconnected: it has.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Disconnected
+    finally:
+        for each in (task, gone):
+            if not each.done():
+                each.cancel()
+                await asyncio.wait({each})
+
+
+async def _gone(receive: Receive) -> None:
+    """Wait until the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,359 @@
+"""What a worker process does with one request that may take long: from the bytes of its body to those of the answer.
+
+Owns the endpoints' work on whole manifests, batches, reviews, dry runs, YAML, text answers and large bodies. Such a
+process decides by the same policy as the one that serves, and knows no connection; ``pool`` starts it and may end it at
+any time. The decisions that it made come back with the answer, to be counted and logged by the process that serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+from collections import Counter
+from multiprocessing import parent_process
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from policy import render
+from policy.checks import candidate
+from policy.checks.candidate import with_models
+from policy.decision.decision import ID_START, Decision, encode
+from policy.decision.evaluation import Answer
+from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, quoted
+from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded
+from policy.policy import Policy
+from policy.request.manifest import requests_of
+from policy.request.request import Manifest, Request, read_asked, with_explanation
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
+from service.admission.handler import reviewed
+from service.admission.review import read_review
+from service.documents.body import decode
+from service.documents.dry_run_request import MEMBERS, Candidate, read_candidate
+from service.documents.form import read_form
+from service.jobs.items import Item, Items
+from service.jobs.messages import Job, JobResult, Kind
+from service.limits.budget import Budget
+from service.log.record import line
+from service.problems import Problem, Refused, problem_of
+from service.request_context import MOST, Asking
+from service.telemetry.logging import configure_worker
+from service.telemetry.metrics import DecisionCount
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date
+
+FORM: Final = b"multipart/form-data"
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+OK: Final = 200
+MEMORY: Final = 512 << 20
+"""Bytes of memory that a worker process may have for data."""
+NICE: Final = 5
+"""How much less of a busy processor a worker process asks for than the one that answers meanwhile."""
+KEPT_POLICIES: Final = 2
+"""Revisions of the rules that a worker process keeps compiled: a request in flight may have the one before the newest."""
+INLINE: Final = 256 << 10
+"""Bytes of an answer that come back through the pipe; larger ones through a file, as a pipe is read in one go."""
+MAX_FETCHES: Final = 64
+"""Models that are fetched from the hub for one request."""
+NO_MEMORY: Final = f"it takes more than the {MEMORY >> 20} MiB of memory that one request may have; send it in parts"
+
+
+class Records:
+    """The decisions of one job, as they are counted and logged."""
+
+    def __init__(self, job: Job) -> None:
+        self._asking = Asking(job.path, job.caller, job.began)
+        self._is_logged = job.settings.is_logged
+        self.lines: list[bytes] = []
+        self.counts: Counter[DecisionCount] = Counter()
+        self.ids: list[str] = []
+
+    def add(self, answer: Answer, request: Request, policy: Policy) -> None:
+        """A decision was made."""
+        ruling, final = answer.weighed.ruling, answer.weighed.final
+        release = request.release.decided_as
+        rules = policy.ruleset(release).rules
+        places = {*ruling.standing, *final.refusals, *ruling.advice}
+        ids = tuple(rules[place].rule.id for place in sorted(places))
+        self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
+        if answer.decision is not None and len(self.ids) < MOST:
+            self.ids.append(answer.decision.decision_id)
+        if self._is_logged:
+            self.lines.append(b"".join(line(self._asking.noted(answer, request, None))))
+
+
+class FoundModels:
+    """The models that came along with a job, and the names of those that did not."""
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.needed: dict[str, None] = {}
+        self.looked_for: dict[str, None] = {}
+
+    def begin(self, job: Job) -> None:
+        """Look among the models of this job from now on."""
+        self.job = job
+        self.needed, self.looked_for = {}, {}
+
+    def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
+        """A model's ``config.json`` and files, where they came along."""
+        if self.job is None or not self.job.fetches:
+            return None
+        found = self.job.found.get(name)
+        if found is None and len(self.looked_for) < MAX_FETCHES:
+            self.looked_for[name] = None
+        return found
+
+    def refusal(self, error: ModelConfigNeeded) -> RequestInvalid:
+        """What is answered where models are missing: that they are needed, or why the hub did not give them."""
+        assert self.job is not None  # INVARIANT: a decision is made for a job
+        if not self.job.fetches:
+            return error
+        refused = self.job.refused
+        unknown = [name for name in error.names if name not in refused]
+        for name in unknown[: MAX_FETCHES - len(self.needed)]:
+            self.needed[name] = None
+        if unknown:
+            return error
+        faults = [Misfit(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)]
+        return RequestInvalid(faults, MODEL_CONFIG_NEEDED)
+
+
+class Work:
+    """The jobs of one revision of the rules, in one process."""
+
+    def __init__(self, rules: dict[str, str], default_release: str | None, before: Policy | None) -> None:
+        """``before`` is a policy of this process whose compiled rules are used again where they are the same.
+
+        Raises:
+            PolicyError: the rules cannot be loaded.
+        """
+        self._rules = rules
+        self._models = FoundModels()
+        self.policy = Policy(load(Sources(rules)), default_release, self._models.find, before)
+
+    def result(self, job: Job, today: date) -> JobResult:
+        """What came of a job; a request that cannot be answered is answered with its problem."""
+        self._models.begin(job)
+        records = Records(job)
+        budget = Budget(job.settings.max_decisions, job.settings.max_answer)
+        try:
+            found = self._answer(job, records, budget, today)
+        except PolicyError as error:
+            found = _problem(error)
+        except MemoryError:
+            found = _problem(Refused("too-much-work", NO_MEMORY))
+        found.decisions = budget.spent
+        found.counts = list(records.counts.items())
+        found.ids = records.ids
+        found.needed, found.looked_for = list(self._models.needed), list(self._models.looked_for)
+        if job.output is not None and len(found.body) + sum(map(len, records.lines)) > INLINE:
+            _spool(found, records.lines, Path(job.output))
+        else:
+            found.lines = records.lines
+        return found
+
+    def _answer(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+        match job.kind:
+            case Kind.BATCH:
+                return self._batch(job, records, budget, today)
+            case Kind.DRY_RUN:
+                return self._dry_run(job, records, budget, today)
+            case Kind.VALIDATE | Kind.MUTATE:
+                return self._review(job, records, budget, today)
+        answer = self._decide(decode(job.body, job.content_type), records, budget, today)
+        return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
+
+    def _batch(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+        """The answers to many requests; an item's fault, or what the budget has no room for, spoils only that item."""
+        pieces = []
+        for number, item in enumerate(_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
+            try:
+                piece = encode(self._decide(item, records, budget, today, f"/items/{number}"))
+                budget.answer(len(piece))
+            except PolicyError as error:
+                piece = encode(problem_of(error))
+            pieces.append(piece)
+        return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
+
+    def _dry_run(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+        """The explained decision; with candidate rules the job of the process that tries them."""
+        asked, pointer = _asked_of_dry_run(job)
+        noted = records if job.settings.logs_dry_runs else None
+        current = self._decide(asked.document, noted, budget, today, pointer, explain=True)
+        if not asked.rules and not asked.remove:
+            return JobResult(OK, TEXT, _text(current)) if job.wants_text else JobResult(OK, JSON, encode(current))
+        if isinstance(current, Items):
+            place = f"{pointer}/manifest" if "manifest" in asked.document else pointer
+            message = "candidate rules are tried on one deployment; send `facts` or a `deployment`"
+            raise RequestInvalid([Misfit(place, message)])
+        request = {**self._whole(asked.document, job), "explain": True}
+        tried = candidate.Job(
+            self._rules,
+            asked.rules,
+            asked.remove,
+            request,
+            self.policy.releases.default,
+            today,
+            job.settings.candidate_seconds,
+            asked.for_all,
+            current,
+            job.wants_text,
+        )
+        return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(tried))
+
+    def _whole(self, document: Any, job: Job) -> Any:
+        """A request's document with the models that the hub gave for it."""
+        asked = read_asked(document, self.policy.releases) if job.fetches else None
+        if not isinstance(asked, Request) or asked.deployment is None:
+            return document
+        return with_models(document, self.policy.taken_in(asked).found)
+
+    def _review(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+        """The answer to an admission review; what is decided in one of a dry run is recorded nowhere."""
+        review = read_review(decode(job.body, job.content_type))
+        noted = None if review.dry_run else records
+
+        def decide(request: Request, *, tried: bool = False) -> Decision:
+            return self._one(request, None if tried else noted, budget, today)
+
+        is_mutating = job.kind is Kind.MUTATE
+        found = reviewed(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
+        return JobResult(OK, JSON, encode(found.response), review=found.result)
+
+    def _decide(
+        self,
+        document: Any,
+        records: Records | None,
+        budget: Budget,
+        today: date,
+        pointer: str = "",
+        *,
+        explain: bool = False,
+    ) -> Decision | Items:
+        """The answer to a request's document: a decision, or one for each engine of a manifest."""
+        asked = read_asked(document, self.policy.releases, pointer)
+        if explain:
+            asked = with_explanation(asked)
+        return self._items(asked, records, budget, today) if isinstance(asked, Manifest) else self._one(asked, records, budget, today)
+
+    def _items(self, asked: Manifest, records: Records | None, budget: Budget, today: date) -> Items:
+        items = []
+        for path, request in requests_of(asked, self.policy.releases):
+            try:
+                if isinstance(request, RequestInvalid):
+                    raise request
+                items.append(Item(path, self._one(request, records, budget, today)))
+            except PolicyError as error:
+                items.append(Item(path, problem=problem_of(error)))
+        return Items(items)
+
+    def _one(self, request: Request, records: Records | None, budget: Budget, today: date) -> Decision:
+        budget.decide(explained=request.explain)
+        try:
+            decision, weighed = self.policy.decided(request, today)
+        except ModelConfigNeeded as error:
+            raise self._models.refusal(error) from error
+        if records is not None:
+            answer = Answer(ID_START + decision.decision_id.encode(), weighed, decision)
+            records.add(answer, request, self.policy)
+        return decision
+
+
+def _asked_of_dry_run(job: Job) -> tuple[Candidate, str]:
+    """What a dry run asks, and the place of its request in the body."""
+    if job.content_type.partition(b";")[0].strip().lower() == FORM:
+        return asyncio.run(read_form({"type": "http", "headers": [(b"content-type", job.content_type)]}, job.body)), ""
+    document = decode(job.body, job.content_type)
+    if type(document) is dict and not document.keys().isdisjoint(MEMBERS):
+        return read_candidate(document), "/request"
+    return Candidate(document), ""
+
+
+def _items(document: Any, most: int) -> list[Any]:
+    """The items of a batch's document.
+
+    Raises:
+        RequestInvalid: it is no batch, or a larger one than is taken.
+    """
+    if type(document) is not dict:
+        raise RequestInvalid([Misfit("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
+    unknown = [key for key in document if key != "items"][:MAX_FAULTS]
+    faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in unknown]
+    items = document.get("items")
+    if type(items) is not list:
+        faults.append(Misfit("/items", f"{quoted(items)} is no list of requests"))
+    elif len(items) > most:
+        faults.append(Misfit("/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"))
+    if faults or type(items) is not list:
+        raise RequestInvalid(faults)
+    return items
+
+
+def _text(answer: Decision | Items) -> bytes:
+    """An answer for a terminal."""
+    picture = render.decision(answer) if isinstance(answer, Decision) else render.containers([item.row() for item in answer.items])
+    return render.as_text(picture).encode()
+
+
+def _problem(error: PolicyError) -> JobResult:
+    found: Problem = problem_of(error)
+    return JobResult(found.status, b"", encode(found))
+
+
+def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
+    """The answer and the lines go to a file; where that cannot be written they come back as they are."""
+    found.lines = lines
+    try:
+        with path.open("xb") as file:
+            file.write(found.body)
+            file.writelines(lines)
+    except OSError:
+        path.unlink(missing_ok=True)
+        return
+    found.spooled, found.body = len(found.body), b""
+    found.spooled_lines, found.lines = list(map(len, lines)), []
+
+
+_works: Final[dict[str, Work]] = {}
+"""The revisions of the rules that this process can decide by, the newest last."""
+
+
+def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None:
+    """What came of a job; ``None`` where its revision is not known here, and no ``rules`` came along to load it from.
+
+    Raises:
+        PolicyError: the rules cannot be loaded.
+    """
+    work = _works.get(job.revision)
+    if work is None:
+        if rules is None:
+            return None
+        before = next(reversed(_works.values())).policy if _works else None
+        work = _works[job.revision] = Work(rules, job.settings.default_release, before)
+        while len(_works) > KEPT_POLICIES:
+            del _works[next(iter(_works))]
+    return work.result(job, today)
+
+
+def bound_process() -> None:
+    """This process has bounded memory, is less important than the one that serves, logs as it does, and ends with it."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    configure_worker()
+    Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # nobody waits for what the other thread is at

@@ -1,0 +1,1 @@
+"""What bounds one request, and what callers share."""

@@ -1,0 +1,258 @@
+"""The decision log as the service writes it: off the request's path, in batches, and never in its way.
+
+Owns what waits to be kept: decisions that were noted, and batches that the keeper, a process of its own, has not
+said are safe. A keeper that ends is replaced, and given those again; a row that was there before counts once.
+All of it is part of the event loop, so there is nothing to lock and no thread that takes the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from service.log.record import line
+from service.log.worker import Counts, Settled
+from service.problems import LogUnavailable
+
+if TYPE_CHECKING:
+    from service.log.record import Noted
+    from service.log.worker import Kept
+
+LINGER: Final = 0.02
+"""Seconds that a decision waits for others to be sent with, where nobody waits for it."""
+SWEEP: Final = 1.0
+"""Seconds between two looks for those who have waited too long."""
+TURNS: Final = 2
+"""How many times the store's patience somebody waits: once for the store, and as long again for all else."""
+AGAIN: Final = 1.0
+"""Seconds between two starts of a keeper."""
+SIZE: Final = 64 << 20
+"""Bytes of batches that may wait to be safe."""
+COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
+ADDED_UP: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
+TOO_MANY: Final = "too many decisions wait to be recorded"
+
+log = logging.getLogger("runner_policy")
+
+
+class _Sent(Struct):
+    """A batch that the keeper has, how many decisions are in it, who waits for it, and since when."""
+
+    data: bytes
+    number: int
+    waiting: list[asyncio.Future[None]]
+    since: float
+
+
+class Log(asyncio.Protocol):
+    """The decision log of one process; to be made and used in its event loop."""
+
+    def __init__(self, kept: Kept, bound: int) -> None:
+        """``bound`` is how many decisions may wait to be safe."""
+        self._kept, self._bound = kept, bound
+        self.overflowed = 0
+        """Decisions that are lost because too many waited."""
+        self.waiting = 0
+        """Decisions that are not known to be safe."""
+        self._counts = self._before = Counts()
+        self._noted: list[Noted | bytes] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._sent: dict[int, _Sent] = {}
+        self._size = 0
+        self._sweeping = False
+        self._number = 0
+        self._loop = asyncio.get_running_loop()
+        self._flushing: asyncio.Handle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._heard = b""
+        self._closing = False
+        self._settled = asyncio.Event()
+        self._decode = msgspec.json.Decoder(Settled).decode
+        self._beginning = self._loop.create_task(self._begin())
+
+    @property
+    def counts(self) -> Counts:
+        """What became of the decisions so far."""
+        before, counts = self._before, self._counts
+        added = {name: getattr(before, name) + getattr(counts, name) for name in ADDED_UP}
+        return msgspec.structs.replace(counts, last_lost_file=counts.last_lost_file or before.last_lost_file, **added)
+
+    @property
+    def can_record(self) -> bool:
+        """Whether the keeper has said that the store or the disk takes records, and nothing else since."""
+        return self._counts.can_record
+
+    def state(self) -> dict[str, Any]:
+        """All that there is to say of it."""
+        return {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
+
+    def note(self, noted: Noted | bytes) -> None:
+        """The decision will be kept, unless it is dropped, which is counted."""
+        if self.waiting >= self._bound:
+            self.overflowed += 1
+            return
+        self.waiting += 1
+        self._noted.append(noted)
+        if self._flushing is None:
+            self._flushing = self._loop.call_later(LINGER, self._flush)
+
+    def recorded(self, noted: Noted | bytes) -> asyncio.Future[None]:
+        """The decision is in the store or on the local disk when the future is done; it raises ``LogUnavailable`` where it is not."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        if self.waiting >= self._bound:
+            self.overflowed += 1
+            future.set_exception(LogUnavailable(TOO_MANY))
+            return future
+        self.waiting += 1
+        self._noted.append(noted)
+        self._waiters.append(future)
+        if len(self._waiters) == 1:
+            self._loop.call_soon(self._flush)  # with all that this turn of the loop still decides
+        return future
+
+    async def room(self) -> None:
+        """At most half of the decisions that may wait do, or the store's patience has passed."""
+        ends = self._loop.time() + self._kept.patience
+        while 2 * self.waiting > self._bound and self._loop.time() < ends:
+            self._flush()
+            await asyncio.sleep(LINGER)
+
+    async def close(self, seconds: float) -> None:
+        """Everything that was noted is safe, or ``seconds`` have passed."""
+        ends = self._loop.time() + seconds
+        self._flush()
+        self._settled.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._sent:
+                    await self._settled.wait()
+                    self._settled.clear()
+        if self._sent:
+            log.error("the service ends and the log did not say that all decisions are safe", extra={"decisions": self.waiting})
+        self._closing = True
+        self._beginning.cancel()
+        if self._transport is not None:
+            self._transport.close()
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, max(0.1, ends - self._loop.time()))
+
+    def _flush(self) -> None:
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        if not self._noted:
+            return
+        self._number += 1
+        pieces = [b"[%d," % self._number]
+        for noted in self._noted:  # one after the other costs a third of each by itself
+            pieces.append(b",")
+            pieces += line(noted)
+        pieces[1] = b"["
+        pieces.append(b"]]\n")
+        data = b"".join(pieces)
+        number, waiters = len(self._noted), self._waiters
+        self._noted, self._waiters = [], []
+        if self._size + len(data) > SIZE:
+            self.overflowed += number
+            self.waiting -= number
+            _tell(waiters, TOO_MANY)
+            return
+        self._size += len(data)
+        self._sent[self._number] = _Sent(data, number, waiters, self._loop.time())
+        if waiters and not self._sweeping:
+            self._sweeping = True
+            self._loop.call_later(SWEEP, self._sweep)
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def _sweep(self) -> None:
+        """Whoever has waited too long waits no longer; the decision may be safe after all."""
+        late = self._loop.time() - TURNS * self._kept.patience - SWEEP
+        for batch in self._sent.values():
+            if batch.since < late:
+                _tell(batch.waiting, "the log does not answer")
+        self._sweeping = any(batch.waiting for batch in self._sent.values())
+        if self._sweeping:
+            self._loop.call_later(SWEEP, self._sweep)
+
+    async def _begin(self) -> None:
+        """A keeper that has what the one before did not say is safe."""
+        if self._process is not None:
+            self._process.poll()
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen([*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: ASYNC220, S603  # it only starts it; our own module, by our own interpreter
+            self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
+        except OSError as error:
+            ours.close()
+            self._away(f"no process keeps the log: {error}")
+            return
+        finally:
+            theirs.close()
+        self._transport.write(msgspec.json.encode(self._kept) + b"\n")
+        for batch in self._sent.values():
+            self._transport.write(batch.data)
+
+    def data_received(self, data: bytes) -> None:
+        """Settle what the keeper says is safe."""
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        for told in lines:
+            said = self._decode(told)
+            self._told(said.counts)
+            for number in said.batches:
+                batch = self._sent.pop(number, None)
+                if batch is not None:
+                    self._size -= len(batch.data)
+                    self.waiting -= batch.number
+                    _tell(batch.waiting, said.error)
+        self._settled.set()
+
+    def _told(self, counts: Counts) -> None:
+        before, self._counts = self._counts, counts
+        if before.store_up and not counts.store_up:
+            log.error("the decision log's store is away; decisions are put on the disk", extra={"error": counts.last_error})
+        elif counts.store_up and not before.store_up:
+            log.info("the decision log's store takes decisions again")
+        if counts.lost > before.lost and before.lost == 0:
+            log.error("decisions are lost: neither the log's store nor the disk takes them", extra={"error": counts.last_error})
+        if counts.lost_files > before.lost_files:
+            records = counts.lost_file_records - before.lost_file_records
+            log.error("a file of the decision log was lost; a new one is begun", extra={"error": counts.last_lost_file, "records": records})
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        """Another keeper is needed."""
+        self._transport, self._heard = None, b""
+        self._before = self.counts
+        if not self._closing:
+            log.error("the process that keeps the decision log ended; another is started")
+        self._away("the process that keeps the log ended")
+
+    def _away(self, said: str) -> None:
+        self._counts = Counts(store_up=False, last_error=said)
+        if not self._closing:
+            self._loop.call_later(AGAIN, self._begin_again)
+
+    def _begin_again(self) -> None:
+        if not self._closing:
+            self._beginning = self._loop.create_task(self._begin())
+
+
+def _tell(waiting: list[asyncio.Future[None]], error: str | None) -> None:
+    """Whoever waits hears that the decision is safe, or why not."""
+    for future in waiting:
+        if not future.done():
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(LogUnavailable(f"the decision could not be recorded: {error}"))

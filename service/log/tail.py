@@ -1,0 +1,65 @@
+"""New records as they come, for ``log tail``.
+
+Owns which ones are new. Several processes write, so a record may come after one that was made later; it is still
+shown where it comes within some seconds. What was spilled and is taken in after that is not.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
+
+from service.log.query import LOOKED_AT, MOST, Asked, page
+from service.log.record import first_id, made_at, record
+from service.log.store import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from service.log.record import Record
+    from service.log.store import Store
+
+LATE: Final = timedelta(seconds=10)
+"""How much older than the newest one a record may be as it comes."""
+
+
+class Following:
+    """The newest records of a store, and from then on those that come."""
+
+    def __init__(self, store: Store, number: int) -> None:
+        """There are ``number`` records in ``newest``, the newest last, or as many as there are.
+
+        Raises:
+            StoreFailed: the store cannot be asked.
+        """
+        self._store = store
+        newest = page(store, Asked(limit=max(1, number))).items
+        self._since: str | None = None
+        self._seen: set[str] = set()
+        if newest:
+            self._since = first_id(made_at(newest[0].decision_id) - LATE)
+            self._seen = {found for found in self._ids() if found <= newest[0].decision_id}
+        self.newest = newest[:number][::-1]
+
+    def fresh(self) -> Iterator[Record]:
+        """What has come since it was asked before, the newest last.
+
+        Raises:
+            StoreFailed: the store cannot be asked.
+        """
+        ids = self._ids()
+        new = [found for found in ids if found not in self._seen]
+        for start in range(0, len(new), MOST):
+            query = select(TABLE).where(TABLE.c.decision_id.in_(new[start : start + MOST]))
+            yield from map(record, self._store.rows(query.order_by(TABLE.c.decision_id)))
+        self._seen = set(ids)
+        if ids:
+            self._since = ids[-1] if len(ids) == LOOKED_AT else first_id(made_at(ids[-1]) - LATE)
+
+    def _ids(self) -> list[str]:
+        query = select(TABLE.c.decision_id)
+        if self._since is not None:
+            query = query.where(TABLE.c.decision_id >= self._since)
+        return self._store.values(query.order_by(TABLE.c.decision_id).limit(LOOKED_AT))

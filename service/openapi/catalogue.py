@@ -1,0 +1,83 @@
+"""The calls that only show: what FastAPI knows of them, with parameters, answers and problems.
+
+Owns what the document says of them beyond their routes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from policy.decision.decision import encode
+from service.auth.access import OPEN_PATHS, READ, scope_of
+from service.openapi import parameters
+from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
+from service.openapi.responses import ASKS_WHO, FULL, LARGE, problems, security
+from service.openapi.schemas import ref
+
+if TYPE_CHECKING:
+    from service.state.state import Served
+
+JSON, TEXT = "application/json", "text/plain"
+TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
+QUERY: Final = ("invalid-request",)
+"""A parameter that is not known, or stands twice."""
+IN_RELEASE: Final = (*QUERY, "unknown-release")
+IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
+
+
+class Shown(Struct, frozen=True):
+    """What the document says of a call: its name, its answer as bytes, and what problems it can have."""
+
+    name: str
+    body: bytes
+    kinds: tuple[str, ...] = ()
+    schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
+    media_type: str = JSON
+
+
+def showing(calls: dict[str, Any], served: Served) -> dict[str, Any]:
+    """FastAPI's calls by path, completed."""
+    shown = _shown(served)
+    return {path: {"get": _call(path, item["get"], shown[path], served)} for path, item in calls.items()}
+
+
+def _shown(served: Served) -> dict[str, Shown]:
+    answers = served.answers
+    record = encode(record_example(answers))
+    text = {"type": "string"}
+    state = {"type": "object", "required": ["status", "revision"], "properties": {"status": {"const": "ready"}, "revision": text}}
+    return {
+        "/v1/policy": Shown("policy", answers.policy_document(served.published), QUERY),
+        "/v1/rules": Shown("rules", answers.rules_document, IN_RELEASE),
+        "/v1/rules/{rule_id}": Shown("rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *IN_RELEASE)),
+        "/v1/releases": Shown("releases", answers.releases_document, QUERY),
+        "/v1/facts": Shown("facts", answers.facts_document, QUERY),
+        "/v1/log": Shown("log", b'{"items":[%b],"next":null}' % record, IN_LOG, ref("Page")),
+        "/v1/decisions/{decision_id}": Shown("decision", record, IN_LOG, ref("Record")),
+        "/metrics": Shown("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
+        "/livez": Shown("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
+        "/readyz": Shown("readyz", answers.ready_document, ("log-unavailable",), state),
+    }
+
+
+def _call(path: str, call: dict[str, Any], shown: Shown, served: Served) -> dict[str, Any]:
+    needed = READ if path == "/readyz" else scope_of(path)
+    content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
+    also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL,)))
+    responses: dict[str, Any] = {"200": {"description": "as shown", "content": content}, **problems(*also)}
+    if path == "/v1/policy":
+        responses["200"]["headers"] = TAG
+        responses["304"] = {"description": "the revision in `If-None-Match` is the loaded one", "headers": TAG}
+    found = {**call, "operationId": shown.name, **security(served, needed, always=path != "/readyz"), "responses": responses}
+    found.pop("parameters", None)
+    return {**found, "parameters": legal} if (legal := parameters.of(path, served.answers.policy.releases)) else found
+
+
+def _shortened(document: Any) -> Any:
+    """One item of each list: the effects of rules have to be together."""
+    if not isinstance(document, dict):
+        return document
+    return {key: value[:1] if isinstance(value, list) and key != "effects" else value for key, value in document.items()}

@@ -1,0 +1,1 @@
+"""Where rules come from while the service runs, and who signed them."""

@@ -1,0 +1,255 @@
+"""Rules from a git remote: a branch, fetched every now and then, taken only where its commit is signed, if that is asked for.
+
+A commit is taken only where it descends from the one whose rules were accepted last, so that nobody brings old rules back.
+
+Owns the copy of the branch and the questions to the remote. Nothing is checked out, and no program is run but
+``ssh`` where the remote's address asks for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections import deque
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+from dulwich.client import default_urllib3_manager, get_transport_and_path
+from dulwich.errors import NotGitRepository
+from dulwich.file import FileLocked
+from dulwich.objects import Commit, ObjectID
+from dulwich.refs import Ref
+from dulwich.repo import Repo
+from urllib3 import PoolManager, Retry
+
+from policy.errors import quoted
+from policy.parser.yamltree import MAX_BYTES
+from policy.rules.git import NoRevision, ObjectUnreadable, read_commit, read_object
+from service.reload.reload import OriginFailed
+from service.reload.signatures import NotSigned, verify
+from service.settings import state_folder
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from policy.rules.loader import Sources
+    from service.settings import Settings
+
+log = logging.getLogger("runner_policy")
+PATIENCE: Final = 10.0
+"""Seconds that a remote may take to connect or to say more."""
+SSH: Final = f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} -o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
+"""How ``ssh`` is called where GIT_SSH_COMMAND does not say it: it asks nobody anything, and does not wait for ever."""
+SMALL_FILES: Final = b"blob:limit=%d" % (MAX_BYTES + 1)
+"""What is asked of a remote that can leave files out: none that is too large for a rule."""
+FIRST: Final = 1
+"""How many commits are fetched where none was accepted before."""
+WHOLE: Final = 0x7FFFFFFF
+"""The depth by which git fetches a history without an end, what was left out before included."""
+
+
+class RolledBack(OriginFailed):
+    """The branch is at a commit that does not descend from the accepted one."""
+
+
+class Remote:
+    """A branch of a remote as the origin of rules."""
+
+    def __init__(self, settings: Settings) -> None:
+        assert settings.rules_git is not None
+        self._url = settings.rules_git
+        self._branch, self._every = settings.rules_git_branch, settings.rules_git_every
+        self._path = settings.rules_git_path.removeprefix(".").strip("/")
+        self._signers = settings.rules_git_signers
+        self._allow_rollback = settings.rules_git_allow_rollback
+        self._folder = state_folder() / f"rules-{_digest(shown(self._url))}.git"
+        self._ref = Ref(f"refs/heads/{_digest(self._branch)}".encode())  # below refs/heads, so that a fetch says that it is there
+        self._commit: ObjectID | None = None
+        self._accepted: ObjectID | None = None
+        self._refused: tuple[ObjectID, ObjectID] | None = None
+
+    @property
+    def name(self) -> str:
+        """The remote without what may be secret in its address, its branch and the commit."""
+        commit = f" at {self._commit.decode()[:12]}" if self._commit is not None else ""
+        return f"{shown(self._url)} {self._branch}:{self._path}{commit}"
+
+    def read(self) -> Sources:
+        """The rules of the branch's newest commit.
+
+        Where the remote is away when the first are needed, or has been rolled back since, they are those that passed last.
+
+        Raises:
+            OriginFailed: they cannot be had, or the commit is not signed as it has to be, or does not descend from the accepted one.
+            RulesInvalid: a file of it cannot be read.
+        """
+        with closing(self._repository()) as repository:
+            accepted = self._accepted or self._kept(repository)
+            try:
+                commit = self._newest(repository, accepted)
+            except OriginFailed as error:
+                if self._commit is not None or accepted is None or accepted not in repository.object_store:
+                    raise
+                what = "the branch was rolled back" if isinstance(error, RolledBack) else "the remote is away"
+                log.warning("%s; its rules of last time are taken", what, extra={"error": str(error)})
+                commit = accepted
+            brief = commit.decode()[:12]
+            found = self._commit_of(repository, commit)
+            if self._signers is not None:
+                try:
+                    verify(found, self._signers)
+                except NotSigned as error:
+                    raise OriginFailed(f"the commit {brief} is not taken: {error}") from error
+            try:
+                sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
+            except NoRevision as error:
+                raise OriginFailed(f"the commit {brief} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH") from error
+        self._commit = commit
+        return sources
+
+    def accepted(self) -> None:
+        """The rules that were read last are those to begin with where the remote is away, and later ones descend from their commit."""
+        assert self._commit is not None
+        self._accepted = self._commit
+        try:
+            with closing(self._repository()) as repository:
+                repository.refs[self._ref] = self._commit
+        except (OriginFailed, OSError, FileLocked) as error:
+            log.error("the accepted commit could not be kept; a restart does not know it", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+
+    def changes(self, stop: threading.Event) -> Iterator[None]:
+        """One item every now and then, until ``stop``."""
+        while not stop.wait(self._every):
+            yield
+
+    def _repository(self) -> Repo:
+        try:
+            return Repo(str(self._folder))
+        except NotGitRepository:
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                return Repo.init_bare(str(self._folder))
+            except OSError as error:
+                raise OriginFailed(f"{self._folder}: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            raise OriginFailed(f"{self._folder} cannot be read: {error}; remove it, and it is made anew") from error
+
+    def _kept(self, repository: Repo) -> ObjectID | None:
+        """The commit of this branch that an earlier process accepted."""
+        kept = repository.refs.read_ref(self._ref)
+        return ObjectID(kept) if kept is not None else None
+
+    def _commit_of(self, repository: Repo, commit: ObjectID) -> Commit:
+        try:
+            return read_object(repository, commit, Commit)
+        except ObjectUnreadable as error:
+            raise OriginFailed(f"the branch {quoted(self._branch)} is at no commit that can be read: {error}") from error
+
+    def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
+        """The newest commit of the branch, whose objects are here now.
+
+        Raises:
+            RolledBack: it does not descend from the accepted one, and that is not allowed.
+            OriginFailed: it cannot be had.
+        """
+        if accepted is None:
+            return self._fetched(repository, FIRST)
+        commit = self._fetched(repository)
+        if (commit, accepted) == self._refused:
+            does_descend: bool | None = False
+        else:
+            does_descend = descends(repository, commit, accepted)
+            if does_descend is None:
+                commit = self._fetched(repository, WHOLE)
+                does_descend = descends(repository, commit, accepted)
+        if does_descend:
+            return commit
+        self._refused = commit, accepted
+        briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
+        if not self._allow_rollback:
+            raise RolledBack(
+                f"the commit {briefs['commit']} is not taken: it does not descend from {briefs['accepted']}, whose rules were accepted; "
+                f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
+            )
+        if commit != self._commit:
+            log.warning("a commit that does not descend from the accepted one is taken, as rollbacks are allowed", extra=briefs)
+        return commit
+
+    def _fetched(self, repository: Repo, depth: int | None = None) -> ObjectID:
+        """The newest commit of the branch, whose objects are here now, and its history to a depth, by default as far as it is not here."""
+        wanted = f"refs/heads/{self._branch}".encode()
+        found: list[ObjectID] = []
+
+        def wants(refs: Any, depth: int | None = None) -> list[ObjectID]:
+            if wanted not in refs:
+                raise OriginFailed(f"the remote has no branch {quoted(self._branch)}")
+            found.append(refs[wanted])
+            return [refs[wanted]] if depth == WHOLE or refs[wanted] not in repository.object_store else []
+
+        pool = default_urllib3_manager(None, base_url=self._url, timeout=PATIENCE)
+        assert isinstance(pool, PoolManager)
+        try:
+            pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)  # the next look is soon enough
+            # A thin pack may build upon files that were left out before.
+            client, path = get_transport_and_path(self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH))
+            client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
+        except OriginFailed:
+            raise
+        except Exception as error:  # noqa: BLE001  # a remote may say anything, and dulwich raises as much
+            said = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
+            raise OriginFailed(f"{said}; see RUNNER_POLICY_RULES_GIT") from None
+        finally:
+            pool.clear()
+        return found[0]
+
+
+def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None:
+    """Whether a commit is another one or descends from it; ``None`` where the history that is here ends before that can be seen.
+
+    Only parents count: dulwich's own ``can_fast_forward`` goes by the commits' times too, and is wrong where a clock was.
+    """
+    seen: set[ObjectID] = set()
+    ahead = deque([commit])
+    is_cut = False
+    while ahead:
+        sha = ahead.popleft()
+        if sha == from_:
+            return True
+        if sha in seen:
+            continue
+        seen.add(sha)
+        try:
+            ahead.extend(read_object(repository, sha, Commit).parents)
+        except ObjectUnreadable:
+            is_cut = True
+    return None if is_cut else False
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def shown(url: str) -> str:
+    """An address without what may be secret in it."""
+    parts = urlsplit(url)
+    if not parts.scheme or not parts.netloc:
+        return url.partition("?")[0]
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text in which the address stands as it is shown, and no user or password of it."""
+    parts = urlsplit(url)
+    user, _, _ = parts.netloc.rpartition("@") if parts.scheme else ("", "", "")
+    secrets = {user, *user.split(":", 1), parts.query}
+    text = text.replace(url, shown(url))
+    for secret in sorted((each for part in secrets for each in {part, unquote(part)} if len(each) > SHORT), key=len, reverse=True):
+        text = text.replace(secret, "…")
+    return text
+
+
+SHORT: Final = 3
+"""Characters of what is nobody's secret, such as `git`."""

@@ -1,0 +1,271 @@
+"""Rules that change while the service runs: looked for, checked aside, and published to every process.
+
+Owns where rules come from (a folder, a git remote), and the file by which the processes of one service learn
+of them. Rules that fail their check are told of, and never published.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from policy.checks.cases import read_cases
+from policy.checks.check import Checker
+from policy.errors import PolicyError, RulesInvalid
+from policy.rules.catalogue import load, revision_of
+from policy.rules.loader import Sources, fingerprint, read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+log = logging.getLogger("runner_policy")
+FILE: Final = "rules.json"
+CHECK_TIME: Final = 60.0
+"""Seconds that a check may take."""
+SETTLE: Final = 100
+"""Milliseconds without a change, after which a folder is read: files are written one by one."""
+WAIT: Final = 500
+"""Milliseconds between two looks whether the service ends, or the folder's path leads elsewhere."""
+LOOK_OVER: Final = 2.0
+"""Seconds between two looks at every file: a change of which no event tells, and what could not be read and is back."""
+MAX_FAULTS: Final = 50
+SHOWN: Final = 20
+"""Faults that a line of the log has at most."""
+
+
+class Published(Struct, frozen=True):
+    """Rules that passed their check, and what came of the last try.
+
+    ``rules`` are the texts by their paths, ``source`` says where they lie, ``loaded_at`` since when they are
+    in force; ``tried_at`` and ``faults`` are of the last try, which was good where there are none.
+    """
+
+    revision: str
+    rules: dict[str, str]
+    source: str
+    loaded_at: str
+    tried_at: str
+    faults: list[str] = []
+    accepted: int = 0
+    rejected: int = 0
+
+    @property
+    def successful(self) -> bool:
+        """Whether the last try was good."""
+        return not self.faults
+
+    def last(self) -> dict[str, Any]:
+        """What there is to say of it."""
+        said: dict[str, Any] = {"source": self.source, "loaded_at": self.loaded_at, "last_tried_at": self.tried_at}
+        return said | {"last_error": self.faults or None}
+
+
+class OriginFailed(PolicyError):
+    """The rules cannot be had from where they are to come from."""
+
+
+class Origin(Protocol):
+    """Where rules come from."""
+
+    @property
+    def name(self) -> str:
+        """Where that is, without secrets."""
+
+    def read(self) -> Sources:
+        """The rules as they are now.
+
+        Raises:
+            PolicyError: they cannot be had.
+        """
+
+    def accepted(self) -> None:
+        """The rules that were read last have passed."""
+
+    def changes(self, stop: threading.Event) -> Iterator[None]:
+        """One item whenever the rules may have changed, until ``stop``."""
+
+
+class Folder:
+    """Rules in a folder, watched; a change of symbolic links, in it, as Kubernetes makes them, or to it, is one too."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._has_failed = False
+
+    @property
+    def name(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def read(self) -> Sources:
+        """The rules as they are now.
+
+        Raises:
+            RulesInvalid: they cannot be read.
+        """
+        self._has_failed = True
+        sources = read_folder(self._folder)
+        self._has_failed = False
+        return sources
+
+    def accepted(self) -> None:
+        """Nothing is to be done."""
+
+    def changes(self, stop: threading.Event) -> Iterator[None]:
+        """One item whenever something in the folder changed, until ``stop``, and one whenever the watch begins.
+
+        Where links lead out of the folder, and on file systems of other machines, no event tells of a change. So the folder is looked
+        over as well, and read once it is the same in two looks.
+        """
+        from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
+
+        while not stop.is_set():
+            place = self._place()
+            read: tuple[object, ...] | None = None
+            found: tuple[object, ...] | None = None
+            looked = 0.0
+            try:
+                for changed in watch(
+                    self._folder, watch_filter=None, debounce=SETTLE * 5, step=SETTLE, rust_timeout=WAIT, yield_on_timeout=True, stop_event=stop
+                ):
+                    is_due = bool(changed) or read is None
+                    if is_due or monotonic() - looked >= LOOK_OVER:
+                        looked, last, found = monotonic(), found, fingerprint(self._folder)
+                        if is_due or self._has_failed or (found == last and found != read):
+                            read = found
+                            yield
+                    if self._place() != place:  # what is watched is no longer what the path leads to
+                        break
+            except (OSError, RuntimeError):  # the folder is gone, or its file system cannot be watched
+                stop.wait(WAIT / 1000)
+                yield
+
+    def _place(self) -> tuple[int, int] | None:
+        try:
+            found = self._folder.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def first(origin: Origin) -> tuple[Published, Sources]:
+    """The rules to begin with; every rule has its cases, which are not run.
+
+    Raises:
+        PolicyError: they cannot be had, or have a fault.
+    """
+    sources = origin.read()
+    read_cases(sources.cases, load(sources))
+    now = _now()
+    return Published(revision_of(sources.rules), sources.rules, origin.name, now, now), sources
+
+
+class Reload:
+    """Looks for changed rules in a thread, and publishes those that pass."""
+
+    def __init__(self, origin: Origin, folder: Path, published: Published, sources: Sources, default_release: str | None) -> None:
+        """``folder`` is the one that all processes of the service share."""
+        self.published: Published
+        self._origin, self._folder, self._default_release = origin, folder, default_release
+        self._last, self._faults = sources, list[str]()
+        self._checker = Checker()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
+        self._publish(published)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        with self._checker:
+            self._look_at_changes()
+
+    def _look_at_changes(self) -> None:
+        for _ in self._origin.changes(self._stop):
+            if self._stop.is_set():
+                return
+            try:
+                self.look()
+            except Exception as error:  # whatever it is, the next look may be better
+                log.exception("rules could not be looked at")
+                self._last = Sources()
+                with suppress(OSError):
+                    self._rejected([f"{type(error).__name__}: {error}"])
+
+    def look(self) -> None:
+        """Read the rules, and where they are others than at the last look, check them and publish what came of it."""
+        try:
+            sources = self._origin.read()
+            began = monotonic()
+            if sources != self._last:
+                self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
+                self._last = sources
+        except RulesInvalid as error:
+            self._rejected([str(fault) for fault in error.faults])
+        except PolicyError as error:
+            self._rejected([str(error)])
+        else:
+            if self._faults:
+                self._rejected(self._faults)
+            elif sources is self._last or not self.published.successful:  # checked just now, or back after a fault
+                self._accepted(sources, monotonic() - began)
+
+    def _accepted(self, sources: Sources, seconds: float) -> None:
+        revision, now = revision_of(sources.rules), _now()
+        loaded_at = self.published.loaded_at if revision == self.published.revision else now
+        accepted, rejected = self.published.accepted + 1, self.published.rejected
+        self._publish(Published(revision, sources.rules, self._origin.name, loaded_at, now, [], accepted, rejected))
+        self._origin.accepted()
+        log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(seconds, 3)})
+
+    def _rejected(self, faults: list[str]) -> None:
+        """What is wrong is told; the same as at the last try is no news, and counts once."""
+        before, faults = self.published, faults[:MAX_FAULTS]
+        news = faults != before.faults
+        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + news))
+        if news:
+            log.error("rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]})
+
+    def _publish(self, published: Published) -> None:
+        if not self._stop.is_set():
+            path = self._folder / FILE
+            path.with_suffix(".tmp").write_bytes(msgspec.json.encode(published))
+            path.with_suffix(".tmp").replace(path)
+            self.published = published
+
+
+class Reader:
+    """What is published, as a process that serves looks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._seen = (0, 0)
+
+    def newest(self) -> Published | None:
+        """What was published since the last look, or ``None``."""
+        with suppress(OSError, msgspec.DecodeError):
+            stat = self._path.stat()
+            seen = (stat.st_mtime_ns, stat.st_ino)  # two in short order have the same time
+            if seen != self._seen:
+                found = msgspec.json.decode(self._path.read_bytes(), type=Published)
+                self._seen = seen
+                return found
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

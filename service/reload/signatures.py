@@ -1,0 +1,105 @@
+"""Whether a commit was signed by somebody who may: ``ssh-keygen``'s allowed signers, each by itself.
+
+Owns the reading of that file. A line whose days are over, or which is for something else than git, lets nobody in,
+and takes nothing from the others.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from sshsig.allowed_signers import AllowedSigner
+from sshsig.ssh_public_key import PublicKey
+from sshsig.sshsig import InvalidSignature, check_signature
+
+from policy.errors import PolicyError
+from policy.parser.files import read_at_most
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dulwich.objects import Commit
+
+MAX_BYTES: Final = 1 << 20
+"""Bytes of a file of signers."""
+NAMESPACE: Final = "git"
+FORMS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+
+
+class NotSigned(PolicyError):
+    """A commit is not signed as it has to be."""
+
+
+class SignersInvalid(PolicyError):
+    """The file of allowed signers cannot be used."""
+
+
+def verify(commit: Commit, file: Path) -> None:
+    """The commit is signed by somebody of the file.
+
+    Raises:
+        NotSigned: it is not, or that cannot be seen.
+    """
+    try:
+        payload, signature, _ = commit.extract_signature()
+        key = check_signature(payload, signature, NAMESPACE) if signature is not None else None
+        allowed = read_signers(file)
+    except (InvalidSignature, NotImplementedError) as error:
+        raise NotSigned(f"its signature is no good: {str(error) or type(error).__name__}") from error
+    except SignersInvalid as error:
+        raise NotSigned(str(error)) from error
+    except Exception as error:  # what cannot be read is not signed
+        raise NotSigned(f"its signature cannot be read: {error}") from error
+    if key is None:
+        raise NotSigned("it is not signed")
+    if key not in allowed:
+        raise NotSigned("who signed it is no allowed signer")
+
+
+def read_signers(file: Path) -> list[PublicKey]:
+    """The keys by which commits may be signed today.
+
+    Raises:
+        SignersInvalid: a line cannot be read.
+    """
+    try:
+        data = read_at_most(file, MAX_BYTES + 1)
+        lines = data.decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SignersInvalid(f"{file} cannot be read") from error
+    if len(data) > MAX_BYTES:
+        raise SignersInvalid(f"{file} has more than the {MAX_BYTES:,} bytes that are read")
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            signer = AllowedSigner.parse(line.strip())
+            if _may_sign(signer):
+                found.append(PublicKey.from_openssh_str(f"{signer.key_type} {signer.base64_key}"))
+        except NotImplementedError:  # of a kind that is not read here: nobody's signature is its
+            continue
+        except ValueError as error:
+            raise SignersInvalid(f"{file}:{number}: no allowed signer: {error}") from error
+    return found
+
+
+def _may_sign(signer: AllowedSigner) -> bool:
+    options = {name.lower(): text for name, text in (signer.options or {}).items()}
+    now = datetime.now(UTC)
+    return (
+        "cert-authority" not in options
+        and NAMESPACE in options.get("namespaces", NAMESPACE).split(",")
+        and ("valid-after" not in options or _moment(options["valid-after"]) <= now)
+        and ("valid-before" not in options or now < _moment(options["valid-before"]))
+    )
+
+
+def _moment(text: str) -> datetime:
+    """A moment as ``ssh-keygen`` writes it: of this machine's time without a ``Z``."""
+    plain = text.removesuffix("Z")
+    if len(plain) not in FORMS:
+        raise ValueError(f"`{text}` is no moment such as `20270131`")
+    found = datetime.strptime(plain, FORMS[len(plain)])  # noqa: DTZ007  # the zone is set below
+    return found.replace(tzinfo=UTC) if text != plain else found.astimezone()

@@ -1,0 +1,295 @@
+"""The service started: settings and rules checked first, all that is wrong said at once, then the processes.
+
+Owns the start and the end of the server. With one worker it is this process; with several this one keeps them:
+uvicorn replaces a worker that dies. What looks for changed rules is a thread of this process either way.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.config
+import os
+import resource
+import signal
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+import uvicorn
+from pydantic import SecretStr, ValidationError
+from uvicorn.config import STARTUP_FAILURE
+
+from policy.cli.console import INVALID, USAGE, err
+from policy.errors import EngineFailed, PolicyError, RulesInvalid
+from policy.rules.releases import NoVersion, UnknownRelease
+from service.app import create_app
+from service.auth.access import TokensInvalid, read_tokens
+from service.auth.proxies import behind
+from service.reload.reload import Folder, OriginFailed, Reload, first
+from service.run_folder import run_folder
+from service.settings import Settings
+from service.telemetry.logging import configuration
+from service.transport.connection import Connection, load, tls_context
+from service.transport.sockets import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from policy.rules.loader import Sources
+    from service.reload.reload import Origin, Published
+
+log = logging.getLogger("runner_policy")
+FAILED: Final = 1
+"""The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
+KEEP_ALIVE: Final = 75
+"""Seconds for which a connection is kept on which nothing is asked: longer than clients and proxies usually keep it, so that they let go of it first.
+
+uvicorn's own 5 are as long as httpx's, and a request meets a closed connection now and then.
+"""
+SPARE_FILES: Final = 256
+"""Open files that a process may have beside its connections."""
+STUCK: Final = 15
+"""Seconds without a sign of life after which a worker is replaced: starting several on a busy machine takes some.
+
+A worker that dies while it is asked for one is missed as late, and so is a signal to end: uvicorn waits for the answer.
+"""
+
+
+def run(flags: dict[str, Any]) -> None:
+    """Serve with these settings, by their names, until told to end; what keeps it from starting is said, and the command ends."""
+    settings, faults = _settings(flags)
+    faults += _unfit(settings, {fault.partition(":")[0] for fault in faults})
+    if faults:
+        for fault in faults:
+            err.print(fault, markup=False)
+        raise typer.Exit(USAGE)
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, _hung_up)
+    origin = _origin(settings)
+    with run_folder() as folder:
+        settings = settings.model_copy(update={"run": folder})
+        published, sources, application = _checked(settings, origin)
+        origin.accepted()
+        for name, value in settings.model_dump().items():
+            if value is not None:
+                os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
+        reload = Reload(origin, folder, published, sources, settings.default_release)
+        logging.config.dictConfig(configuration(settings.log_format))
+        _allow_files(settings.max_connections)
+        if settings.admission_open and settings.tokens is not None:
+            log.warning("admission reviews need no token (RUNNER_POLICY_ADMISSION_OPEN): whoever reaches the port may send them, as often as they like")
+        if settings.reload:
+            reload.start()
+        try:
+            _serve(settings, behind(settings.trusted_proxies, application) if settings.workers == 1 else "service.app:create_server_app")
+        finally:
+            reload.stop()
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the number of files that a process may have open to what its connections need; warn where the system allows fewer.
+
+    ``connections`` are those that are counted. Others wait to be accepted or turned away, so more than that are allowed.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * connections + SPARE_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    needed = connections + SPARE_FILES
+    if most < needed:
+        log.warning(
+            "too few open files are allowed for the connections; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd, "
+            "`--ulimit nofile=` of Docker), or lower RUNNER_POLICY_MAX_CONNECTIONS",
+            extra={"max_connections": connections, "files_needed": needed, "files_allowed": most},
+        )
+
+
+def _serve(settings: Settings, target: Any) -> None:
+    has_tls = settings.tls_cert is not None
+    config = uvicorn.Config(
+        target,
+        factory=settings.workers > 1,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        loop="service.transport.sockets:Loop",
+        http=Connection,
+        interface="asgi3",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # uvicorn trusts 127.0.0.1 by default; `service.auth.proxies` trusts whom the settings name
+        log_config=configuration(settings.log_format),
+        limit_concurrency=settings.max_connections,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn gives it to asyncio, which takes fractions
+        timeout_worker_healthcheck=STUCK,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        ssl_ca_certs=settings.tls_client_ca,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca is not None else ssl.CERT_NONE,
+        ssl_context_factory=tls_context if has_tls else None,
+    )
+    try:
+        if settings.workers > 1:
+            Supervisor(config, [config.bind_socket()]).run()
+        else:
+            uvicorn.Server(config).run()
+    except KeyboardInterrupt:
+        pass  # uvicorn has ended as at SIGTERM
+    except SystemExit as error:
+        if error.code == STARTUP_FAILURE:  # it has said why; 3 would be the rules
+            raise typer.Exit(FAILED) from error
+        raise
+
+
+def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
+    """The settings, and what is wrong with those that do not fit, a line each; in their place stand the defaults."""
+    try:
+        return Settings(**flags), []
+    except ValidationError as error:
+        wrong = {str(fault["loc"][0]): fault for fault in error.errors()}
+    said = []
+    for name, fault in wrong.items():
+        beside = "" if name == "log" else f", not `{fault['input']}`"
+        shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else _flag(name)
+        said.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{beside}")
+    defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in wrong}
+    return Settings(**{**flags, **defaults}), said
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
+    """What is wrong with settings that fit by themselves, a line each; ``wrong`` has the flags and variables that do not."""
+
+    def stated(name: str) -> bool:
+        return wrong.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
+
+    if not settings.is_local and settings.tokens is None and settings.tls_client_ca is None and not settings.open and stated("open") and stated("tokens"):
+        yield (
+            f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
+            "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --open"
+        )
+    yield from _unfit_files(settings)
+    url = settings.log_url()
+    if url is not None:
+        from service.log.store import NoStore, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+
+        try:
+            read_url(url)
+        except NoStore as error:
+            yield f"--log: {error}"
+    elif settings.log_required:
+        yield "RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"
+    if settings.hub:
+        from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
+
+        try:
+            Hub(settings.hub_time)
+        except PolicyError as error:
+            yield f"--hub: {error}"
+    port = settings.port if stated("port") else 0
+    taken = _taken(settings.host, port)
+    if taken:
+        yield f"{settings.host}:{port} cannot be listened on: {taken}; choose another with --host or --port"
+
+
+def _unfit_files(settings: Settings) -> Iterator[str]:
+    """What is wrong with files that settings name."""
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        yield "--tls-cert and --tls-key belong together; give both"
+    if settings.tls_client_ca is not None and settings.tls_cert is None:
+        yield "--tls-client-ca needs --tls-cert and --tls-key"
+    unreadable = set()
+    for name in ("tls_cert", "tls_key", "tls_client_ca"):
+        path: Path | None = getattr(settings, name)
+        if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
+            unreadable.add(name)
+            yield f"{_flag(name)}: {path} cannot be read"
+    if settings.tls_cert is not None and settings.tls_key is not None and unreadable.isdisjoint({"tls_cert", "tls_key"}):
+        try:
+            load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings.tls_cert, settings.tls_key, None)
+        except (ssl.SSLError, OSError) as error:
+            yield f"--tls-cert: {settings.tls_cert} with {settings.tls_key} is no certificate with its key: {error}"
+    if settings.tls_client_ca is not None and "tls_client_ca" not in unreadable:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(settings.tls_client_ca)
+        except (ssl.SSLError, OSError) as error:
+            yield f"--tls-client-ca: {settings.tls_client_ca} has no certificates: {error}"
+    if settings.tokens is not None:
+        try:
+            read_tokens(settings.tokens)
+        except TokensInvalid as error:
+            yield f"--tokens: {error}"
+    if settings.rules_git_signers is not None:
+        from service.reload.signatures import SignersInvalid, read_signers  # noqa: PLC0415  # only where commits are to be signed
+
+        try:
+            read_signers(settings.rules_git_signers)
+        except SignersInvalid as error:
+            yield f"RUNNER_POLICY_RULES_GIT_SIGNERS: {error}"
+
+
+def _origin(settings: Settings) -> Origin:
+    if settings.rules_git is None:
+        return Folder(settings.rules)
+    from service.reload.git import Remote  # noqa: PLC0415  # git is of no use to others
+
+    return Remote(settings)
+
+
+def _checked(settings: Settings, origin: Origin) -> tuple[Published, Sources, Any]:
+    """The rules and the application; what is wrong with either is said, and the command ends."""
+    try:
+        published, sources = first(origin)
+        return published, sources, create_app(settings, published)
+    except RulesInvalid as error:
+        err.print(str(error.under(settings.rules) if settings.rules_git is None else error), markup=False)
+        raise typer.Exit(INVALID) from error
+    except EngineFailed as error:
+        err.print(str(error), markup=False)
+        raise typer.Exit(INVALID) from error
+    except PolicyError as error:
+        kinds = {"--default-release": UnknownRelease | NoVersion, "--rules-git": OriginFailed}
+        flag = next((flag for flag, kind in kinds.items() if isinstance(error, kind)), "serve")
+        err.print(f"{flag}: {error}", markup=False)
+        raise typer.Exit(USAGE) from error
+
+
+def _written(value: Any) -> str:
+    """A setting as its environment variable has it."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def _taken(host: str, port: int) -> str:
+    """Why the address cannot be listened on just now, or nothing."""
+    try:
+        place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(place[0], place[1]) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place[4])
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _hung_up(*_: object) -> None:
+    """End as at SIGTERM; where there are several workers uvicorn has a meaning of its own for it."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end(*_: object) -> None:
+    """End with 0: uvicorn has served what was under way and raises the signal again."""
+    raise SystemExit(0)

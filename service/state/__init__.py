@@ -1,0 +1,1 @@
+"""What is served: the loaded revision, its answers, what is recorded of each."""

@@ -1,0 +1,160 @@
+"""Documents → answers, as bytes: what the event loop answers by itself.
+
+Owns the loaded policy with what is published of it, which requests are small enough to be decided here (``work`` has
+the others), and the bounded memory of answers to repeated documents. That memory is keyed by the bytes of the document and is empty again on a new day, because
+warnings of overdue house rules depend on the date; a policy brings its own.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from time import time
+from typing import TYPE_CHECKING, Final
+
+from uuid_utils import uuid7
+
+from policy.decision.decision import ID_END, ID_START, encode
+from policy.decision.evaluation import Answer
+from policy.engine.cache import Recent
+from policy.errors import PolicyError, nearest, quoted
+from policy.fastpath.request_decoder import read_usual
+from policy.intake.intake import ModelConfigNeeded
+from policy.request.request import Manifest, Request, read_asked
+from policy.rules.documents import facts_document, policy_document, releases_document, rule_document, rules_document
+from service.documents.body import decode
+from service.problems import Refused, problem_of
+
+if TYPE_CHECKING:
+    from policy.policy import Policy
+    from service.models import Models
+    from service.recorder import Recorder
+    from service.reload.reload import Published
+    from service.request_context import Asking
+    from service.settings import Settings
+    from service.telemetry.metrics import Decided
+
+DAY: Final = 86_400  # seconds
+KEPT_SIZE: Final = 8192
+MAX_INLINE: Final = 16 << 10
+"""Bytes of a body that is decided in the event loop, where it asks for one decision on stated facts."""
+MAX_INLINE_DEPLOYMENT: Final = 4 << 10
+"""The same of one on a deployment. The worst texts of 16 KiB that were found took 55 ms here, on a busy machine; what is larger than either bound,
+or asks for more, goes to a worker process."""
+
+
+def today() -> date:
+    """The date in UTC, by which house rules are overdue."""
+    return datetime.fromtimestamp(time(), UTC).date()
+
+
+class Answers:
+    """What a loaded policy answers."""
+
+    def __init__(self, policy: Policy, published: Published, settings: Settings, models: Models, recorder: Recorder) -> None:
+        """The policy is that of the published rules."""
+        self.policy = policy
+        self.recorder = recorder
+        self.models = models
+        self.texts = published.rules
+        self.settings = settings
+        catalogue = policy.catalogue
+        self.etag = f'"{policy.revision}"'
+        self.releases_document = encode(releases_document(catalogue, policy.releases.default))
+        self.facts_document = encode(facts_document(catalogue))
+        self.rules_document = encode(rules_document(catalogue))
+        self.ready_document = encode({"status": "ready", "revision": policy.revision})
+        self._kept: Recent[bytes, tuple[bytes, Answer, Request, Decided]] = Recent(settings.kept_answers)
+        self._day, self._midnight = date.min, 0.0
+
+    def policy_document(self, published: Published) -> bytes:
+        """The loaded policy, and what came of the last try to load another."""
+        failed = {"at": published.tried_at, "errors": published.faults} if published.faults else None
+        return encode(policy_document(self.policy.catalogue, published.source, published.loaded_at, failed))
+
+    def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
+        """A rule with its history, or as one release has it.
+
+        Raises:
+            Refused: there is no such rule, or not in this release.
+        """
+        catalogue = self.policy.catalogue
+        found = catalogue.rule(rule_id)
+        if found is None:
+            raise Refused("not-found", f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
+        if release is not None and found.range_of(release) is None:
+            raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
+        return encode(rule_document(found, release))
+
+    def kept(self, body: bytes, asking: Asking) -> bytes | None:
+        """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
+        self._today()
+        kept = self._kept.get(body)
+        if kept is None:
+            return None
+        rest, answer, asked, counted = kept
+        json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
+        counted.number += 1
+        if not self.recorder.silent:
+            self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking, body)
+        return json
+
+    def decision(self, body: bytes, asking: Asking) -> bytes | None:
+        """The answer to a JSON body; ``None`` where that may take long, for a worker process.
+
+        Raises:
+            PolicyError: the body cannot be read or decided.
+        """
+        asked = self._asked(body)
+        if asked is None:
+            return None
+        try:
+            answer = self.policy.answer(asked, self._today())
+        except ModelConfigNeeded:
+            if self.models.fetches:
+                return None
+            raise
+        counted = self.recorder.note(answer, asked, self.policy, asking, body)
+        json = answer.json
+        passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
+        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.comes_again(body):
+            self._kept.keep(body, (json[ID_END:], answer, asked, counted))
+        return json
+
+    def _today(self) -> date:
+        """The date; where it is a new one, the answers that were kept are let go."""
+        now = time()
+        if now >= self._midnight:
+            self._midnight = (now // DAY + 1) * DAY  # first, so that a midnight just now is seen by the next call
+            self._day = today()
+            self._kept.clear()
+        return self._day
+
+    def _asked(self, body: bytes) -> Request | None:
+        """What a JSON body asks; ``None`` where that is for a worker process.
+
+        Raises:
+            PolicyError: the body cannot be read, or what it asks does not fit.
+        """
+        if len(body) > MAX_INLINE:
+            return None
+        releases = self.policy.releases
+        asked = read_usual(body, releases) or read_asked(decode(body), releases)
+        if isinstance(asked, Manifest):
+            return None
+        if asked.deployment is not None and (asked.explain or len(body) > MAX_INLINE_DEPLOYMENT):
+            return None
+        return asked
+
+    def line(self, body: bytes | PolicyError, asking: Asking) -> bytes | None:
+        """The decision on a stream's line or its problem, ending in a newline; ``None`` where that is for a worker process."""
+        try:
+            if isinstance(body, PolicyError):
+                raise body
+            asked = self._asked(body)
+            if asked is None or (asked.deployment is not None and self.models.fetches):
+                return None
+            answer = self.policy.answer(asked, self._today())
+            self.recorder.note(answer, asked, self.policy, asking, body)
+            return answer.json + b"\n"
+        except PolicyError as error:
+            return encode(problem_of(error)) + b"\n"

@@ -1,0 +1,167 @@
+"""What is served just now: the answers of the loaded revision, and what came of the last try to load another.
+
+Owns what a process shares among its requests, and the swap of one revision for the next. A request takes its
+answers once, so it is decided by one revision entirely.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from policy.policy import Policy
+from policy.rules.catalogue import load
+from policy.rules.loader import Sources
+from service.admission.engines import Options
+from service.jobs.messages import JobSettings
+from service.jobs.pool import Pool
+from service.limits.slots import Bound, Memory
+from service.problems import Refused
+from service.state.answers import Answers, today
+from service.transport.body_timeout import Slowness
+from service.transport.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from starlette.types import Scope
+
+    from service.auth.access import Access
+    from service.models import Models
+    from service.recorder import Recorder
+    from service.reload.reload import Published
+    from service.request_context import Asking
+    from service.settings import Settings
+    from service.telemetry.metrics import Metrics, Sample
+
+requests = logging.getLogger("runner_policy.requests")
+log = logging.getLogger("runner_policy")
+
+
+class Served:
+    """One process's service without HTTP."""
+
+    def __init__(self, settings: Settings, published: Published, models: Models, recorder: Recorder, access: Access, version: str) -> None:
+        """The published rules are loaded.
+
+        Raises:
+            RulesInvalid, EngineFailed: they cannot be.
+            UnknownRelease, NoVersion: the default release of the settings is none of theirs.
+        """
+        self.settings = settings
+        self.access = access
+        self.recorder = recorder
+        self.metrics: Metrics = recorder.metrics
+        self.slow = Slowness(settings.body_time)
+        self.version = version
+        self._models = models
+        self.tells = settings.access_log
+        self.memory = Memory(settings.max_bodies)
+        self.streams = Bound(settings.max_streams, "too-many-streams")
+        self.pool = Pool(settings.job_slots, settings.job_timeout, models, settings.run)
+        self.published = published
+        self.answers = self.made(published, None)
+        self.metrics.sources.append(self._samples)
+
+    def job_settings(self) -> JobSettings:
+        """What of the settings a worker process needs to know."""
+        settings = self.settings
+        return JobSettings(
+            settings.default_release,
+            settings.max_batch_items,
+            settings.max_decisions,
+            settings.max_answer,
+            int(settings.candidate_time) + 1,
+            Options(settings.admission_deny, settings.admission_set_env, settings.admission_fail),
+            is_logged=self.recorder.keeps,
+            logs_dry_runs=settings.log_dry_runs,
+        )
+
+    def made(self, published: Published, before: Answers | None) -> Answers:
+        """The answers of published rules; rulesets that did not change are those of ``before``."""
+        policy = Policy(load(Sources(published.rules)), self.settings.default_release, self._models.find, before.policy if before is not None else None)
+        return Answers(policy, published, self.settings, self._models, self.recorder)
+
+    def swap(self, published: Published, answers: Answers) -> None:
+        """From the next request on these are the answers."""
+        before = self.answers.policy.revision
+        self.answers, self.published = answers, published
+        self.metrics.let_go()
+        log.info("rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source})
+
+    def answers_for(self, headers: Mapping[bytes, bytes]) -> Answers:
+        """The answers for a request with these headers.
+
+        Raises:
+            Refused: it says another revision in ``If-Match`` (RFC 9110, section 13.1.1).
+        """
+        answers = self.answers
+        wanted = headers.get(b"if-match")
+        if wanted is not None:
+            known = {answers.etag, answers.policy.revision, "*"}
+            if known.isdisjoint(tag.strip() for tag in wanted.decode("latin-1").split(",")):
+                raise Refused("revision-mismatch", f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out")
+        return answers
+
+    def done(self, scope: Scope, status: int, began: int, path: str | None = None, asking: Asking | None = None) -> None:
+        """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
+        self.metrics.done(path or scope["path"], status)
+        if self.tells:
+            headers = dict(scope["headers"])
+            members: dict[str, Any] = {
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "milliseconds": round((perf_counter_ns() - began) / 1e6, 3),
+                "client": scope["client"][0] if scope["client"] else None,
+            }
+            request_id = headers.get(b"x-request-id")
+            if request_id is not None:
+                members["request_id"] = request_id[:128].decode("latin-1")
+            made = asking.decisions if asking is not None else None
+            if made:
+                members |= {"decision_id": made[0]} if len(made) == 1 else {"decision_ids": made}
+            requests.info("request", extra=members)
+
+    def state(self) -> dict[str, Any]:
+        """What there is to say of the rules and the log, for ``/readyz?verbose``."""
+        found: dict[str, Any] = {"status": "ready", "revision": self.answers.policy.revision, "rules": self.published.last()}
+        kept = self.recorder.log
+        if kept is not None:
+            found["log"] = kept.state()
+        return found
+
+    def log_fault(self) -> str | None:
+        """Why decisions cannot be recorded just now, where they must be; what a caller without rights may know of it."""
+        kept = self.recorder.log
+        if not self.settings.log_required or (kept is not None and kept.can_record):
+            return None
+        return "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
+
+    def _samples(self) -> Iterable[Sample]:
+        policy, published = self.answers.policy, self.published
+        yield "runner_policy_info", (self.version, policy.revision), 1
+        yield "runner_policy_reloads", ("accepted",), published.accepted
+        yield "runner_policy_reloads", ("rejected",), published.rejected
+        yield "runner_policy_access_denied", ("connections",), Connection.turned_away
+        yield "runner_policy_last_reload_successful", (), float(published.successful)
+        yield "runner_policy_last_reload_success_timestamp_seconds", (), datetime.fromisoformat(published.loaded_at).timestamp()
+        yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(today()) for rule in policy.catalogue.rules)
+        yield from self._log_samples()
+
+    def _log_samples(self) -> Iterator[Sample]:
+        yield "runner_policy_log_unprinted", (), self.recorder.unprinted
+        if (kept := self.recorder.log) is None:
+            return
+        counts = kept.counts
+        yield "runner_policy_log_queue_records", (), kept.waiting
+        yield "runner_policy_log_written", (), counts.written
+        yield "runner_policy_log_spilled", (), counts.spilled
+        yield "runner_policy_log_taken_in", (), counts.taken_in
+        yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
+        yield "runner_policy_log_lost_files", (), counts.lost_files
+        yield "runner_policy_log_lost_file_records", (), counts.lost_file_records
+        yield "runner_policy_log_store_up", (), float(counts.store_up)
+        yield "runner_policy_log_spill_bytes", (), counts.spill_bytes

@@ -1,0 +1,283 @@
+"""What the service counts, and how Prometheus reads it.
+
+Owns the names, types and labels of the metrics. A request's path adds to plain numbers of its process; each
+process leaves a snapshot of its numbers in a folder that all share, and whichever is asked sums them up.
+The library that Prometheus' users know would take several microseconds a number where there are several
+processes, so it only writes them out here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from contextlib import suppress
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from policy.decision.evaluation import Weighed
+    from policy.decision.ruling import Ruling
+    from policy.policy import Policy
+    from policy.request.request import Request
+    from policy.rules.catalogue import ReleaseRule
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the durations that are counted together, in seconds."""
+BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
+HOT: Final = "/v1/decisions"
+OK: Final = 200
+FILE: Final = re.compile(r"metrics-[\d-]+\.json")
+FRESH: Final = 10.0
+"""Seconds after which a process that left no numbers is none that answers."""
+
+
+class Family(Struct, frozen=True):
+    """A metric: its kind (``counter``, ``gauge``), what it says, its labels, and how the numbers of several processes become one.
+
+    Where ``values`` has all that each label may be, the series are there from the start: ``increase()`` would
+    miss one that is born at 1.
+    """
+
+    kind: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+    merge: str = "sum"
+    values: tuple[tuple[str, ...], ...] | None = None
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "runner_policy_decisions": Family("counter", "decisions that were answered", ("runner", "outcome", "vllm_version")),
+    "runner_policy_requests": Family("counter", "requests that were answered, by call and status", ("path", "status")),
+    "runner_policy_rule_matches": Family("counter", "decisions in whose reasons a rule stands", ("rule",)),
+    "runner_policy_reloads": Family("counter", "changed rules that were looked at", ("result",), "max", (("accepted", "rejected"),)),
+    "runner_policy_last_reload_successful": Family("gauge", "whether the newest rules are the loaded ones", merge="min"),
+    "runner_policy_last_reload_success_timestamp_seconds": Family("gauge", "when rules were last loaded", merge="min"),
+    "runner_policy_info": Family("gauge", "1; the revision of the rules and the version of the program are labels", ("version", "revision"), "max"),
+    "runner_policy_workers": Family("gauge", "processes that answer"),
+    "runner_policy_overdue_rules": Family("gauge", "house rules past their date of review", merge="max"),
+    "runner_policy_log_queue_records": Family("gauge", "decisions that wait to be recorded"),
+    "runner_policy_log_written": Family("counter", "decisions that the log's store took"),
+    "runner_policy_log_spilled": Family("counter", "decisions that were put on the local disk"),
+    "runner_policy_log_taken_in": Family("counter", "decisions that the store took from the local disk"),
+    "runner_policy_log_spill_bytes": Family("gauge", "bytes of decisions on the local disk", merge="max"),
+    "runner_policy_log_dropped": Family("counter", "decisions that are in no log"),
+    "runner_policy_log_lost_files": Family("counter", "files of the log that were deleted, replaced or damaged after they were opened"),
+    "runner_policy_log_lost_file_records": Family("counter", "decisions that were recorded in files that were lost later"),
+    "runner_policy_log_unprinted": Family("counter", "decisions whose records nobody took from the standard output"),
+    "runner_policy_log_store_up": Family("gauge", "whether the log's store took the last decisions", merge="min"),
+    "runner_policy_admission_reviews": Family(
+        "counter",
+        "admission reviews that were answered",
+        ("call", "result"),
+        values=(("validate", "mutate"), ("allowed", "warned", "denied", "patched", "undecided", "ignored")),
+    ),
+    "runner_policy_access_denied": Family(
+        "counter", "requests that were turned away", ("reason",), values=(("no-token", "unknown-token", "scope", "rate", "connections", "host", "origin"),)
+    ),
+}
+DURATION: Final = "runner_policy_decision_duration_seconds"
+DURATION_MEANING: Final = "how long an answer of /v1/decisions took, from its first byte read"
+
+Labels = tuple[str, ...]
+Sample = tuple[str, Labels, float]
+
+
+class Snapshot(Struct, frozen=True):
+    """The numbers of one process."""
+
+    pid: int
+    samples: list[Sample]
+    durations: list[int]
+    seconds: float
+
+
+class DecisionCount(Struct, frozen=True):
+    """Decisions that are counted alike: their labels, and the rules in their reasons."""
+
+    runner: str
+    outcome: str
+    release: str
+    rules: tuple[str, ...]
+
+
+class Decided(Struct, eq=False, weakref=True):
+    """How many decisions came of a ruling and the final one; both are kept here, so that no other can have their ids."""
+
+    ruling: Ruling
+    final: Ruling
+    release: str
+    rules: tuple[ReleaseRule, ...]
+    number: int = 0
+
+
+class Metrics:
+    """The numbers of this process, and with ``folder`` those of all that share it.
+
+    They are added to and gathered in one thread, that of the event loop, so that none is lost between the two.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = folder / f"metrics-{os.getpid()}-{time.time_ns()}.json" if folder is not None else None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop that adds to the numbers, once there is one."""
+        self._counted: dict[tuple[str, Labels], float] = {}
+        self._decisions: dict[tuple[int, int, str], Decided] = {}
+        self._all: WeakSet[Decided] = WeakSet()  # those too that only an answer that is kept still adds to
+        self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
+        """Requests by path and status."""
+        self.took: list[int] = []
+        """How many nanoseconds each answer of the hot call took, of late."""
+        self._durations = [0] * (len(BOUNDS) + 1)
+        self._nanoseconds = self._hot = 0
+        self.sources: list[Callable[[], Iterable[Sample]]] = []
+        """What gives samples as they are just now."""
+
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """Add to a counter."""
+        key = (name, labels)
+        self._counted[key] = self._counted.get(key, 0) + by
+
+    def decided(self, request: Request, weighed: Weighed, policy: Policy) -> Decided:
+        """Count a decision; where it was counted."""
+        ruling, final, release = weighed.ruling, weighed.final, request.release.decided_as
+        key = (id(ruling), id(final), release)
+        counted = self._decisions.get(key)
+        if counted is None:
+            if len(self._decisions) >= KEPT_RULINGS:
+                self.let_go()
+            self._decisions[key] = counted = Decided(ruling, final, release, policy.ruleset(release).rules)
+            self._all.add(counted)
+        counted.number += 1
+        return counted
+
+    def count_decisions(self, made: DecisionCount, number: int) -> None:
+        """Count decisions of a worker process."""
+        self.count("runner_policy_decisions", made.runner, made.outcome, made.release, by=number)
+        for rule in made.rules:
+            self.count("runner_policy_rule_matches", rule, by=number)
+
+    def done(self, path: str, status: int) -> None:
+        """Count a request that was answered; those that ``took`` has are counted there."""
+        if status != OK or path != HOT:
+            self.answered[path, status] += 1
+
+    def let_go(self) -> None:
+        """Keep no rulings: they would keep the rules that they are of."""
+        self._fold()
+        self._decisions.clear()
+
+    def _fold(self) -> None:
+        """Give the decisions their labels, and the durations their places."""
+        took, self.took = self.took, []
+        self._hot += len(took)
+        self._nanoseconds += sum(took)
+        for nanoseconds in took:
+            self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
+        for counted in list(self._all):
+            ruling, number = counted.ruling, counted.number
+            if not number:
+                continue
+            counted.number = 0
+            self.count("runner_policy_decisions", ruling.effect.runner or "none", ruling.effect.outcome or "none", counted.release, by=number)
+            for place in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
+                self.count("runner_policy_rule_matches", counted.rules[place].rule.id, by=number)
+
+    def snapshot(self) -> Snapshot:
+        """The numbers as they are; where there is a folder they are left there as well."""
+        self._fold()
+        samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
+        samples += [("runner_policy_requests", (path, str(status)), number) for (path, status), number in self.answered.items()]
+        samples.append(("runner_policy_requests", (HOT, str(OK)), self._hot))
+        samples.append(("runner_policy_workers", (), 1))
+        for source in self.sources:
+            samples.extend(source())
+        found = Snapshot(os.getpid(), samples, list(self._durations), self._nanoseconds / 1e9)
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.with_suffix(".tmp").write_bytes(msgspec.json.encode(found))
+                self._file.with_suffix(".tmp").replace(self._file)
+        return found
+
+    def text(self) -> bytes:
+        """The numbers of all processes, in Prometheus' text format; to be called from another thread than the loop's.
+
+        What is said of this process is left for the others as well: one that is asked next says no less.
+        """
+        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only where somebody asks
+
+        own = self.snapshot() if self.loop is None else asyncio.run_coroutine_threadsafe(self._snapshot(), self.loop).result()
+        registry = CollectorRegistry()
+        registry.register(_Collector([own, *self._others()]))
+        return generate_latest(registry)
+
+    async def _snapshot(self) -> Snapshot:
+        return self.snapshot()
+
+    def _others(self) -> Iterator[Snapshot]:
+        """What other processes left; of one that has ended only what adds up."""
+        for path in sorted(self._file.parent.iterdir()) if self._file is not None else ():
+            if FILE.fullmatch(path.name) and path != self._file:
+                with suppress(OSError, msgspec.DecodeError):
+                    found = msgspec.json.decode(path.read_bytes(), type=Snapshot)
+                    answers = _lives(found.pid) and time.time() - path.stat().st_mtime < FRESH
+                    yield found if answers else _ended(found)
+
+
+KEPT_RULINGS: Final = 4096
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _ended(snapshot: Snapshot) -> Snapshot:
+    return msgspec.structs.replace(snapshot, samples=[sample for sample in snapshot.samples if FAMILIES[sample[0]].kind == "counter"])
+
+
+class _Collector:
+    """What the library asks for families."""
+
+    def __init__(self, snapshots: list[Snapshot]) -> None:
+        self._snapshots = snapshots
+
+    def collect(self) -> Iterator[Any]:
+        """Every family with its numbers merged."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily  # noqa: PLC0415  # as above
+
+        found: dict[str, dict[Labels, list[float]]] = {name: {} for name in FAMILIES}
+        for snapshot in self._snapshots:
+            for name, labels, value in snapshot.samples:
+                found[name].setdefault(tuple(labels), []).append(value)
+        merge: dict[str, Callable[[Iterable[float]], float]] = {"sum": sum, "min": min, "max": max}
+        for name, family in FAMILIES.items():
+            kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+            metric: Any = kind(name, family.meaning, labels=family.labels)
+            nothing = product(*family.values or ()) if family.kind == "counter" and (family.values or not family.labels) else ()
+            for labels, values in sorted({**{labels: [0.0] for labels in nothing}, **found[name]}.items()):
+                metric.add_metric(labels, merge[family.merge](values))
+            yield metric
+        total, buckets = 0, []
+        for place, bound in enumerate((*map(str, BOUNDS), "+Inf")):
+            total += sum(snapshot.durations[place] for snapshot in self._snapshots)
+            buckets.append((bound, total))
+        durations = HistogramMetricFamily(DURATION, DURATION_MEANING)
+        durations.add_metric([], buckets, sum(snapshot.seconds for snapshot in self._snapshots))
+        yield durations

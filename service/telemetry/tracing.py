@@ -1,0 +1,184 @@
+"""Traces for OpenTelemetry: a server span for each request, with the decision that came of it.
+
+Owns the spans and their attributes (HTTP semantic conventions 1.23 and later). All of it is set by the variables ``OTEL_…`` that
+OpenTelemetry defines. Where ``OTEL_TRACES_EXPORTER`` names no exporter nothing is imported, and no call is wrapped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.metadata import version
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from policy.decision.decision import ID_START, id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("runner_policy")
+NAME: Final = "runner-policy"
+EXPORTER, PROTOCOL = "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_PROTOCOL"
+HTTP: Final = "http/protobuf"
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
+FAILED: Final = 500
+
+
+class Unfit(Exception):
+    """A variable has a value that cannot be followed; the message names both."""
+
+
+def wanted() -> list[str]:
+    """The exporters that are asked for by name; none where traces are off."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return []
+    names = [name.strip().lower() for name in os.environ.get(EXPORTER, "").split(",")]
+    return [name for name in names if name not in {"", "none"}]
+
+
+def set_up(revision: Callable[[], str]) -> Tracing | None:
+    """The traces of this process, or ``None`` where they are off; ``revision`` gives that of the rules just now.
+
+    A value that cannot be followed is named in the log, and there are no traces then: the service does its work without. Where the SDK
+    itself falls back to a default (a timeout, a compression, a sampler that it does not know) it says so in its own log.
+    """
+    names = wanted()
+    if not names:
+        return None
+    try:
+        return Tracing(_provider(names), revision)
+    except (Unfit, ValueError, TypeError, ImportError) as error:  # what the SDK raises for values of its own variables
+        log.error("traces are off: a variable of OpenTelemetry cannot be followed", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+        return None
+
+
+def _provider(names: list[str]) -> TracerProvider:
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # only where traces are asked for
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # as above
+
+    exporters = [_exporter(name) for name in dict.fromkeys(names)]
+    made = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+    for exporter in exporters:
+        made.add_span_processor(BatchSpanProcessor(exporter))
+    return made
+
+
+def _exporter(name: str) -> SpanExporter:
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter  # noqa: PLC0415  # only where it is asked for
+
+        return ConsoleSpanExporter()
+    if name != "otlp":
+        raise Unfit(f"{EXPORTER}: `{name}` is no exporter here; legal: `otlp`, `console`, `none`")
+    for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL):
+        protocol = os.environ.get(variable, "").strip()
+        if protocol not in {"", HTTP}:
+            raise Unfit(f"{variable}: `{protocol}` is not spoken here; legal: `{HTTP}`")
+        if protocol:
+            break
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # as above
+
+    return OTLPSpanExporter()
+
+
+def _resource() -> Resource:
+    """What the variables say of this service; its name is ours where they say none."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource  # noqa: PLC0415  # as above
+
+    found = Resource({SERVICE_VERSION: version(NAME)}).merge(Resource.create())
+    named = not str(found.attributes[SERVICE_NAME]).startswith("unknown_service")
+    return found if named else found.merge(Resource({SERVICE_NAME: NAME}))
+
+
+class Tracing:
+    """Puts spans around calls."""
+
+    def __init__(self, provider: TracerProvider, revision: Callable[[], str]) -> None:
+        """Spans go to the provider.
+
+        Raises:
+            ValueError: ``OTEL_PROPAGATORS`` names one that is not there.
+        """
+        from opentelemetry.propagate import extract  # noqa: PLC0415  # only where traces are asked for
+        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415  # as above
+
+        self._provider = provider
+        self._revision = revision
+        self._extract, self._kind, self._failed = extract, SpanKind.SERVER, Status(StatusCode.ERROR)
+        self._tracer = provider.get_tracer(NAME, version(NAME))
+
+    def traced(self, call: ASGIApp, route: str | None = None) -> ASGIApp:
+        """The call with a span around each of its requests; without a ``route`` it is the one that is found on the way."""
+
+        async def spanned(scope: Scope, receive: Receive, send: Send) -> None:
+            span = self._begun(scope, route)
+            status = 0
+
+            async def noted(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                elif span.is_recording() and not message.get("more_body", False) and message.get("body", b"").startswith(ID_START):
+                    span.set_attribute("runner_policy.decision_id", id_of(message["body"]))
+                await send(message)
+
+            try:
+                await call(scope, receive, noted)
+            except BaseException as error:
+                span.set_attribute("error.type", type(error).__name__)
+                span.set_status(self._failed)
+                raise
+            finally:
+                self._ended(span, scope, route, status)
+
+        return spanned
+
+    def _begun(self, scope: Scope, route: str | None) -> Span:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        method = scope["method"] if scope["method"] in METHODS else "_OTHER"
+        found: dict[str, Any] = {
+            "http.request.method": method,
+            "url.path": scope["path"],
+            "url.scheme": scope["scheme"],
+            "network.protocol.version": scope["http_version"],
+            "runner_policy.revision": self._revision(),
+        }
+        if method != scope["method"]:
+            found["http.request.method_original"] = scope["method"]
+        if route is not None:
+            found["http.route"] = route
+        if scope["client"]:
+            found["client.address"] = scope["client"][0]
+        if "user-agent" in headers:
+            found["user_agent.original"] = headers["user-agent"]
+        return self._tracer.start_span(_name(method, route), self._extract(headers), self._kind, found)
+
+    def _ended(self, span: Span, scope: Scope, route: str | None, status: int) -> None:
+        found = getattr(scope.get("route"), "path", None) if route is None else None
+        if found is not None:
+            span.set_attribute("http.route", found)
+            span.update_name(_name(scope["method"] if scope["method"] in METHODS else "_OTHER", found))
+        if status:
+            span.set_attribute("http.response.status_code", status)
+        if status >= FAILED:
+            span.set_attribute("error.type", str(status))
+            span.set_status(self._failed)
+        span.end()
+
+    def stop(self, seconds: float) -> None:
+        """Everything is sent, or the time is over."""
+        stopping = Thread(target=self._provider.shutdown, name="traces", daemon=True)  # a collector that hangs must not keep the process
+        stopping.start()
+        stopping.join(seconds)
+
+
+def _name(method: str, route: str | None) -> str:
+    method = "HTTP" if method == "_OTHER" else method
+    return method if route is None else f"{method} {route}"

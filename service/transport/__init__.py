@@ -1,0 +1,1 @@
+"""Connections, TLS, timeouts, and the sockets that listen."""
