@@ -15,9 +15,9 @@ from msgspec import json
 
 from policy.decision.trace import failures
 from policy.facts.facts import defaults
-from policy.facts.vocabulary import FACTS, INDEX, Kind, Malformed, ancestors
-from policy.rules.conditions import Both, Condition, Either, Leaf, leaves
-from policy.rules.operators import Test
+from policy.facts.vocabulary import FACTS, INDEX, FactKind, Malformed, ancestors
+from policy.rules.conditions import And, Condition, Leaf, Or, leaves
+from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,9 +38,9 @@ class Dialect:
     def written(self, condition: Condition) -> str:
         """A condition as an expression."""
         match condition:
-            case Both(parts):
+            case And(parts):
                 return self.both.join(f"({self.written(part)})" for part in parts)
-            case Either(parts):
+            case Or(parts):
                 return self.either.join(f"({self.written(part)})" for part in parts)
             case Leaf():
                 return self.leaf(condition)
@@ -78,27 +78,27 @@ def _zen(leaf: Leaf, key: str) -> str:
     operand = json.encode(leaf.operand).decode()
     there = f"{key} != null and " if fact.nullable else ""
     match leaf.test:
-        case Test.IS if fact.kind is Kind.BOOLEAN:
+        case Comparison.IS if fact.kind is FactKind.BOOLEAN:
             return key if leaf.operand != leaf.negated else f"not {key}"
-        case Test.PRESENT if fact.kind is Kind.PRESENCE:
+        case Comparison.PRESENT if fact.kind is FactKind.PRESENCE:
             return f"not {key}" if leaf.negated else key
-        case Test.IS:
+        case Comparison.IS:
             return f"{key} {'!=' if leaf.negated else '=='} {operand}"
-        case Test.MALFORMED:
+        case Comparison.MALFORMED:
             return f"{key} {'!=' if leaf.negated else '=='} '{MALFORMED}'"
-        case Test.PRESENT:
+        case Comparison.PRESENT:
             return f"{key} {'==' if leaf.negated else '!='} null"
-        case Test.AT_LEAST:
+        case Comparison.AT_LEAST:
             return f"{key} {'<' if leaf.negated else '>='} {operand}"
-        case Test.IN:
+        case Comparison.IN:
             return f"{key} {'not in' if leaf.negated else 'in'} {operand}"
-        case Test.HAS_ANY_OF:
+        case Comparison.HAS_ANY_OF:
             holds = f"{there}some({key}, # in {operand})"
-        case Test.HAS_OTHER_THAN:
+        case Comparison.HAS_OTHER_THAN:
             holds = f"{there}some({key}, # not in {operand})"
-        case Test.FIRST_IS_IN:
+        case Comparison.FIRST_IS_IN:
             holds = f"{there}len({key}) > 0 and {key}[0] in {operand}"
-        case Test.NOT_EMPTY:
+        case Comparison.NOT_EMPTY:
             holds = f"{there}len({key}) > 0"
     return f"not ({holds})" if leaf.negated else f"({holds})"
 
@@ -109,7 +109,7 @@ def cel(series: tuple[int, int]) -> Dialect:
     def leaf(asked: Leaf) -> str:
         *_, path = ("", *ancestors(asked.fact))
         there = _there(asked.fact)
-        if FACTS[asked.fact].kind is Kind.PRESENCE:
+        if FACTS[asked.fact].kind is FactKind.PRESENCE:
             return _guarded(path, _missing(asked.fact) if asked.negated else " && ".join(there))
         test = f"({_cel(asked)})"
         if _by_default(asked, series):
@@ -125,25 +125,25 @@ def _cel(leaf: Leaf) -> str:
     value = f"R.attr.{leaf.fact}"
     there = f"{value} != null && " if fact.nullable else ""
     match leaf.test:
-        case Test.IS if fact.kind is Kind.BOOLEAN:
+        case Comparison.IS if fact.kind is FactKind.BOOLEAN:
             return value if leaf.operand != leaf.negated else f"!{value}"
-        case Test.IS:
+        case Comparison.IS:
             return f"{value} {'!=' if leaf.negated else '=='} {operand}"
-        case Test.MALFORMED:
+        case Comparison.MALFORMED:
             return f"{value} {'!=' if leaf.negated else '=='} '{MALFORMED}'"
-        case Test.PRESENT:
+        case Comparison.PRESENT:
             return f"{value} {'==' if leaf.negated else '!='} null"
-        case Test.AT_LEAST:
+        case Comparison.AT_LEAST:
             return f"{value} {'<' if leaf.negated else '>='} {float(operand)}"
-        case Test.IN:
+        case Comparison.IN:
             return f"!({value} in {operand})" if leaf.negated else f"{value} in {operand}"
-        case Test.HAS_ANY_OF:
+        case Comparison.HAS_ANY_OF:
             holds = f"{there}{value}.exists(item, item in {operand})"
-        case Test.HAS_OTHER_THAN:
+        case Comparison.HAS_OTHER_THAN:
             holds = f"{there}{value}.exists(item, !(item in {operand}))"
-        case Test.FIRST_IS_IN:
+        case Comparison.FIRST_IS_IN:
             holds = f"{there}size({value}) > 0 && {value}[0] in {operand}"
-        case Test.NOT_EMPTY:
+        case Comparison.NOT_EMPTY:
             holds = f"{there}size({value}) > 0"
     return f"!({holds})" if leaf.negated else holds
 

@@ -20,7 +20,7 @@ from bench.dialects import conditions, facts_read, plain
 from bench.dialects import zen as zen_dialect
 from bench.documents import different, encode
 from policy.facts.vocabulary import INDEX
-from policy.fastpath.request_decoder import read_usual
+from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
         return ruleset.fired(facts)
 
     def facts_of(document: dict[str, Any]) -> Facts:
-        return (read_usual(encode(document), policy.releases) or read_request(document, policy.releases)).facts
+        return (decode_fast(encode(document), policy.releases) or read_request(document, policy.releases)).facts
 
     with cores.pinned(cores.SERVER):
         trial = {name: timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}

@@ -17,10 +17,10 @@ from bench.servers import ROOT, resident
 from policy.policy import Policy
 from policy.rules.catalogue import load
 from policy.rules.loader import default_folder, read_folder
-from service.models import Models
+from service.models import HubModels
 from service.recorder import Recorder
 from service.reload.reload import Published
-from service.request_context import Asking
+from service.request_context import RequestContext
 from service.settings import Settings
 from service.state.answers import Answers
 from service.telemetry.metrics import Metrics
@@ -52,8 +52,8 @@ def _decide(seed: int, count: int) -> Growth:
     sources = read_folder(default_folder())
     policy = Policy(load(sources))
     metrics = Metrics()
-    answers = Answers(policy, Published(policy.revision, sources.rules, "", "", ""), Settings(), Models(None), Recorder(metrics))
-    asking = Asking("v1/decisions", "bench", 0)
+    answers = Answers(policy, Published(policy.revision, sources.rules, "", "", ""), Settings(), HubModels(None), Recorder(metrics))
+    asking = RequestContext("v1/decisions", "bench", 0)
     stream = documents(seed, (None, *policy.releases.known))
 
     def decide(number: int) -> int:

@@ -16,7 +16,7 @@ from bench import cerbos, servers
 from bench.documents import documents, encode
 from bench.job import SINGLE, STREAM, Job, Measured, measured
 from policy.decision.decision import encode as encode_decision
-from policy.fastpath.request_decoder import read_usual
+from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
 from service.state.answers import today
 
@@ -111,7 +111,7 @@ def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
     asked = list(islice(documents(load.seed, versions), count))
     bodies = [encode(document) for document in asked]
     assert len(set(bodies)) == count  # INVARIANT: each has an id of its own
-    requests = [read_usual(body, releases) for body in bodies]
+    requests = [decode_fast(body, releases) for body in bodies]
     kinds = {(each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts)) for each in requests if each}
     sample = [read_request(document, releases) for document in asked[:SAMPLE]]
     answers = [len(encode_decision(policy.decide(request, today()))) for request in sample]

@@ -55,7 +55,7 @@ class RulesInvalid(PolicyError):
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class RequestFault:
     """One fault in a request: an RFC 6901 JSON pointer into the body, and what is wrong there."""
 
     pointer: str
@@ -68,7 +68,7 @@ class RequestInvalid(PolicyError):
     A pointer of more than 1,024 characters ends at the last step that fits: names come from users, and each fault repeats them.
     """
 
-    def __init__(self, faults: Iterable[Misfit], problem: str = "invalid-request") -> None:
+    def __init__(self, faults: Iterable[RequestFault], problem: str = "invalid-request") -> None:
         self.problem = problem
         self.faults = tuple(map(_with_short_pointer, islice(faults, MAX_FAULTS)))
         super().__init__()
@@ -81,7 +81,7 @@ class RequestInvalid(PolicyError):
         self.faults = tuple(replace(fault, pointer=_there(fault.pointer, pointer, document)) for fault in self.faults)
 
 
-def _with_short_pointer(fault: Misfit) -> Misfit:
+def _with_short_pointer(fault: RequestFault) -> RequestFault:
     if len(fault.pointer) <= MAX_POINTER:
         return fault
     return replace(fault, pointer=fault.pointer[: max(fault.pointer.rfind("/", 0, MAX_POINTER + 1), 0)])
@@ -91,7 +91,7 @@ def _there(pointer: str, below: str, document: object) -> str:
     if not pointer.startswith(f"{below}/"):
         return pointer
     steps = pointer.removeprefix(below).split("/")[1:]
-    way = way_down(document, [step.replace("~1", "/").replace("~0", "~") for step in steps])
+    way = walk_path(document, [step.replace("~1", "/").replace("~0", "~") for step in steps])
     return "/".join([below, *steps[: len(way) - 1]])
 
 
@@ -104,7 +104,7 @@ def at(pointer: str, key: str | int) -> str:
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
-def way_down(document: Any, steps: Iterable[str]) -> list[Any]:
+def walk_path(document: Any, steps: Iterable[str]) -> list[Any]:
     """The values from a document down a way of keys and numbers; it ends early where nothing stands."""
     way = [document]
     for step in steps:

@@ -13,15 +13,15 @@ from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
 
-from policy.decision.decision import Decision, PolicyRef, Verdict, encode, start_lists, startup_errors, summary
-from policy.decision.evaluation import Answer, Weighed, weigh
+from policy.decision.decision import Decision, PolicyRef, UpstreamDecision, encode, start_lists, startup_errors, summary
+from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
 from policy.errors import RequestInvalid
 from policy.facts.vocabulary import VARIABLE
-from policy.fastpath.response_encoder import Short
+from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import assumed_of
-from policy.intake.intake import found_nowhere, sourced, take_in
+from policy.intake.intake import derive_facts, no_models, sourced
 from policy.rules.releases import series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from policy.decision.ruling import Ruling
     from policy.facts.facts import Facts
     from policy.intake.deployment import Deployment
-    from policy.intake.intake import Find, Taken
+    from policy.intake.intake import Find, IntakeResult
     from policy.request.request import Request
     from policy.rules.catalogue import Catalogue, ReleaseRule
     from policy.rules.effects import Runner
@@ -48,7 +48,7 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 class Policy:
     """A catalogue with its releases compiled into the engine. One thread at a time asks an engine; any thread may call."""
 
-    def __init__(self, catalogue: Catalogue, default_release: str | None = None, find: Find = found_nowhere, before: Policy | None = None) -> None:
+    def __init__(self, catalogue: Catalogue, default_release: str | None = None, find: Find = no_models, before: Policy | None = None) -> None:
         """Compile every known release; releases with the same rules share a ruleset, and so do policies that follow each other.
 
         ``default_release`` decides where a request names none; by itself the catalogue's own does. ``find`` looks for a model whose
@@ -63,8 +63,8 @@ class Policy:
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
-        self._short = Short(self._ref)
-        self._taken: dict[bytes, Taken] = {}
+        self._short = ResponseEncoder(self._ref)
+        self._taken: dict[bytes, IntakeResult] = {}
         compiled = {} if before is None else before.compiled
         self.compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
@@ -78,7 +78,7 @@ class Policy:
         """The compiled rules of a known release."""
         return self._rulesets[release]
 
-    def answer(self, request: Request, today: date) -> Answer:
+    def answer(self, request: Request, today: date) -> EncodedDecision:
         """The decision, as ``decide`` makes it, on the shortest way to its JSON.
 
         Raises:
@@ -86,14 +86,14 @@ class Policy:
         """
         if request.deployment is None:
             ruleset = self._rulesets[request.release.decided_as]
-            weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+            weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
             short = self._short.answer(request, ruleset, weighed, today)
             if short is not None:
-                return Answer(short, weighed)
+                return EncodedDecision(short, weighed)
             decision = self._decided(request, today, ruleset, weighed)
         else:
             decision, weighed = self.decided(request, today)
-        return Answer(encode(decision), weighed, decision)
+        return EncodedDecision(encode(decision), weighed, decision)
 
     def decide(self, request: Request, today: date) -> Decision:
         """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of.
@@ -103,7 +103,7 @@ class Policy:
         """
         return self.decided(request, today)[0]
 
-    def decided(self, request: Request, today: date) -> tuple[Decision, Weighed]:
+    def decided(self, request: Request, today: date) -> tuple[Decision, Evaluation]:
         """The same, and what it follows from.
 
         Raises:
@@ -111,15 +111,15 @@ class Policy:
         """
         ruleset = self._rulesets[request.release.decided_as]
         if request.deployment is None:
-            weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+            weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
             return self._decided(request, today, ruleset, weighed), weighed
         taken = self.taken_in(request)
         request = replace(request, facts=taken.facts)
-        weighed = weigh(ruleset, request.facts, upstream_only=request.upstream_only)
+        weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
         decision = self._decided(request, today, ruleset, weighed)
         return replace(decision, warnings=decision.warnings + taken.warnings, facts=sourced(taken), ignored_args=taken.ignored), weighed
 
-    def taken_in(self, request: Request) -> Taken:
+    def taken_in(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment as the release would derive them; those of late are kept by all that they depend on.
 
         Raises:
@@ -135,17 +135,17 @@ class Policy:
                 self._taken[key] = taken
         return taken
 
-    def _derived(self, request: Request) -> Taken:
+    def _derived(self, request: Request) -> IntakeResult:
         """The same, derived; the release's own rules are asked where vLLM asks itself which runner it will be."""
         assert request.deployment is not None  # INVARIANT: asked of deployments alone
         ruleset = self._rulesets[request.release.decided_as]
 
         def alone(facts: Facts) -> tuple[Runner | None, bool]:
-            upstream = weigh(ruleset, facts, upstream_only=True).upstream
+            upstream = evaluate(ruleset, facts, upstream_only=True).upstream
             return upstream.runner, upstream.starts
 
         try:
-            return take_in(request.deployment, request.release.decided_as, request.pointer, alone, self.find)
+            return derive_facts(request.deployment, request.release.decided_as, request.pointer, alone, self.find)
         except RequestInvalid as error:
             if request.manifest is not None:  # whose objects have not every member that a deployment has
                 error.end_within(*request.manifest)
@@ -157,10 +157,10 @@ class Policy:
             facts = self.taken_in(replace(request, deployment=deployment)).facts
         except RequestInvalid:
             return None, False
-        weighed = weigh(self._rulesets[request.release.decided_as], facts, upstream_only=request.upstream_only)
+        weighed = evaluate(self._rulesets[request.release.decided_as], facts, upstream_only=request.upstream_only)
         return weighed.ruling.runner, weighed.final.starts
 
-    def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Weighed) -> Decision:
+    def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Evaluation) -> Decision:
         ruling, upstream, final = weighed.ruling, weighed.upstream, weighed.final
         row = weighed.facts.row
         final_row = row if weighed.set_to is None else weighed.final_facts.row
@@ -192,7 +192,7 @@ class Policy:
             v2_list,
             v1_list,
             reasons,
-            Verdict(alone.runner, alone.outcome, upstream.starts, errors if final is upstream else startup_errors(shown, upstream, row)),
+            UpstreamDecision(alone.runner, alone.outcome, upstream.starts, errors if final is upstream else startup_errors(shown, upstream, row)),
             {} if weighed.set_to is None else {VARIABLE_NAME: weighed.set_to},
             warnings,
             request.vllm_version,
@@ -215,12 +215,12 @@ class Policy:
             ]
         return found + request.facts.hints()
 
-    def _explained(self, decision: Decision, ruleset: Ruleset, weighed: Weighed, request: Request) -> Decision:
+    def _explained(self, decision: Decision, ruleset: Ruleset, weighed: Evaluation, request: Request) -> Decision:
         answer = (weighed.ruling.runner, weighed.final.starts)
         if request.deployment is None:
 
             def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
-                other = weigh(ruleset, weighed.facts.changed(index, value), upstream_only=request.upstream_only)
+                other = evaluate(ruleset, weighed.facts.changed(index, value), upstream_only=request.upstream_only)
                 return other.ruling.runner, other.final.starts
 
             assumed = assumptions(ruleset.rules, request.facts, answer, otherwise)

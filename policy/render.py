@@ -38,16 +38,16 @@ def as_text(renderable: RenderableType) -> str:
 
 def decision(answer: Decision) -> RenderableType:
     """A decision: what, why, what to do."""
-    parts: list[RenderableType] = [_headline(answer), plainly(answer.summary)]
+    parts: list[RenderableType] = [_headline(answer), escape_control(answer.summary)]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
     for error in answer.startup_errors:
-        parts.append(Text.assemble(("refuses to start: ", BAD), plainly(error)))
+        parts.append(Text.assemble(("refuses to start: ", BAD), escape_control(error)))
     for name, value in answer.set_env.items():
         parts.append(Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided"))
     up = answer.upstream
     parts.append(Text(f"vLLM by itself: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET))
-    parts += [Text.assemble(("warning: ", "yellow"), plainly(warning)) for warning in answer.warnings]
+    parts += [Text.assemble(("warning: ", "yellow"), escape_control(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer)]
     if answer.assumptions is not UNSET:
@@ -74,7 +74,7 @@ def _cut(text: str, style: str = "") -> Text:
     return Text("".join(map(_character, text)), style, no_wrap=True, overflow="ellipsis")
 
 
-def plainly(text: str) -> Text:
+def escape_control(text: str) -> Text:
     """A text that may hold what users wrote, on as many lines as it has; what a terminal would obey is spelled out."""
     return Text("\n".join("".join(map(_character, line)) for line in text.split("\n")))
 
@@ -116,7 +116,7 @@ def _reasons(answer: Decision) -> Table:
     table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
         facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
-        table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, plainly(reason.message), plainly(facts))
+        table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, escape_control(reason.message), escape_control(facts))
     return table
 
 
@@ -124,7 +124,7 @@ def _trace(answer: Decision) -> Table:
     table = table_of("rule", "effect", "fired", "first condition that failed")
     for item in answer.trace or []:
         failed = " and ".join(f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed)
-        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", plainly(failed))
+        table.add_row(item.rule, item.effect, "yes" if item.fired else "no", escape_control(failed))
     return table
 
 

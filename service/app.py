@@ -19,21 +19,21 @@ from fastapi import FastAPI
 from starlette.routing import Match, Mount, Route
 
 from policy.errors import PolicyError
-from service.api.admission import MUTATE, VALIDATE, Admission
+from service.api.admission import MUTATE, VALIDATE, AdmissionEndpoint
 from service.api.catalogue import add_handlers, router
-from service.api.decisions import Batch, Decisions, DryRun, send_problem
+from service.api.decisions import BatchEndpoint, DecisionEndpoint, DryRunEndpoint, send_problem
 from service.api.docs import add_docs
 from service.auth.access import Access, TokenFile, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind
-from service.housekeeping import Upkeep
-from service.models import Models
+from service.housekeeping import Housekeeping
+from service.models import HubModels
 from service.openapi import document
 from service.problems import Refused
 from service.recorder import Recorder
-from service.reload.reload import Folder, Reader, first
+from service.reload.reload import RevisionReader, RulesFolder, first
 from service.settings import Settings
-from service.state.state import Served
+from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import set_up
 from service.transport.connection import Connection
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from policy.intake.model.hub import Hub
     from service.auth.browsers import BrowserGuard
-    from service.log.client import Log
+    from service.log.client import LogClient
     from service.reload.reload import Published
     from service.state.answers import Answers
 
@@ -53,7 +53,13 @@ SHORTEST: Final = 0.1
 """Seconds that the log and the traces have to end, however late it is."""
 SWITCH: Final = 0.001
 """Seconds after which a thread that builds changed rules lets the one go on that answers."""
-CALLS: Final = {"/v1/decisions": Decisions, "/v1/decisions/batch": Batch, "/v1/dry-run": DryRun, VALIDATE: Admission, MUTATE: Admission}
+CALLS: Final = {
+    "/v1/decisions": DecisionEndpoint,
+    "/v1/decisions/batch": BatchEndpoint,
+    "/v1/dry-run": DryRunEndpoint,
+    VALIDATE: AdmissionEndpoint,
+    MUTATE: AdmissionEndpoint,
+}
 
 
 class Application(FastAPI):
@@ -64,7 +70,7 @@ class Application(FastAPI):
 
     calls: dict[str, ASGIApp]
     showing: ASGIApp
-    served: Served
+    served: ServiceState
     file: TokenFile | None
     guard: BrowserGuard | None
     described: Answers | None = None
@@ -147,14 +153,14 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable does not fit.
     """
     settings = settings or Settings()
-    published = published or (Reader(settings.run).newest() if settings.run else None) or first(Folder(settings.rules))[0]
+    published = published or (RevisionReader(settings.run).newest() if settings.run else None) or first(RulesFolder(settings.rules))[0]
     program = version("runner-policy")
     metrics = Metrics(settings.run)
     labels = _labels(settings, program)
     recorder = Recorder(metrics, None, required=settings.log_required, stdout_labels=labels if settings.log_stdout else None, tells=settings.access_log)
     file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
     access = Access(file.first() if file is not None else None, settings.rate, metrics)
-    served = Served(settings, published, Models(_hub(settings)), recorder, access, program)
+    served = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
     app = Application(
         title="Runner Policy",
         summary="Which vLLM model runner a deployment gets, and why",
@@ -213,7 +219,7 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
         app.calls = {path: tracing.traced(call, path) for path, call in app.calls.items()}
         app.showing = tracing.traced(app.show)
     kept = served.recorder.log = _log(app)
-    upkeep = asyncio.create_task(Upkeep(served, app.file).run())
+    upkeep = asyncio.create_task(Housekeeping(served, app.file).run())
     try:
         yield
     finally:
@@ -234,19 +240,19 @@ def _time_left(settings: Settings) -> float:
     return max(SHORTEST, settings.log_stop_time - passed)
 
 
-def _log(app: Application) -> Log | None:
+def _log(app: Application) -> LogClient | None:
     """The decision log, where one is kept."""
     settings = app.served.settings
     url = settings.log_url()
     if url is None:
         return None
-    from service.log.client import Log  # noqa: PLC0415  # as above
+    from service.log.client import LogClient  # noqa: PLC0415  # as above
     from service.log.store import Store, read_url  # noqa: PLC0415  # as above
-    from service.log.worker import Kept  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+    from service.log.worker import LogConfig  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
 
     app.state.store = Store(read_url(url), settings.log_time, many=True)
     keep_seconds = None if settings.log_keep_days is None else timedelta(days=settings.log_keep_days).total_seconds()
     spill = str(settings.spill_folder())
     size, patience, required = settings.log_spill_size, settings.log_time, settings.log_required
-    kept = Kept(url, spill, size, patience, required, keep_seconds, settings.log_keep_size, _labels(settings, app.served.version))
-    return Log(kept, settings.log_queue)
+    kept = LogConfig(url, spill, size, patience, required, keep_seconds, settings.log_keep_size, _labels(settings, app.served.version))
+    return LogClient(kept, settings.log_queue)

@@ -14,13 +14,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import PolicyError
-from service.reload.reload import Reader
-from service.transport.connection import Certificate, Silence, state_of
+from service.reload.reload import RevisionReader
+from service.transport.connection import Certificate, IdleReaper, state_of
 
 if TYPE_CHECKING:
     from service.auth.access import TokenFile
     from service.reload.reload import Published
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 log = logging.getLogger("runner_policy")
 TICK: Final = 0.1
@@ -29,16 +29,16 @@ SWEEP: Final = 1.0
 """Seconds between two looks at everything else."""
 
 
-class Upkeep:
+class Housekeeping:
     """Of one process; ``file`` is that of the tokens, where callers need one."""
 
-    def __init__(self, served: Served, file: TokenFile | None) -> None:
+    def __init__(self, served: ServiceState, file: TokenFile | None) -> None:
         self._served = served
-        self._reader = Reader(served.settings.run) if served.settings.run is not None else None
+        self._reader = RevisionReader(served.settings.run) if served.settings.run is not None else None
         self._wanted: Published | None = None
         self._file = file
         self._seen = state_of()
-        self._silence = Silence(served.settings.body_time)
+        self._silence = IdleReaper(served.settings.body_time)
         self._parent = multiprocessing.parent_process()
         self._swept = 0.0
 

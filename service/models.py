@@ -25,7 +25,7 @@ WAITING: Final = 256
 BUSY: Final = "as many models as may be are being fetched, and none was done in time; send the request again, or give the model's `config.json`"
 
 
-class Models:
+class HubModels:
     """The models that the service can find."""
 
     def __init__(self, hub: Hub | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import MAX_FAULTS, EngineFailed, Misfit, PolicyError, RequestInvalid, RulesInvalid
+from policy.errors import MAX_FAULTS, EngineFailed, PolicyError, RequestFault, RequestInvalid, RulesInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,5 +128,5 @@ def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-def _fault(fault: Misfit) -> ProblemFault:
+def _fault(fault: RequestFault) -> ProblemFault:
     return ProblemFault(fault.pointer, fault.message)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from policy.decision.evaluation import Answer
+    from policy.decision.evaluation import EncodedDecision
     from policy.policy import Policy
     from policy.request.request import Request
     from service.jobs.messages import JobResult
-    from service.log.client import Log
-    from service.log.record import Noted
-    from service.request_context import Asking
-    from service.telemetry.metrics import Decided, Metrics
+    from service.log.client import LogClient
+    from service.log.record import LogEntry
+    from service.request_context import RequestContext
+    from service.telemetry.metrics import DecisionCounter, Metrics
 
 
 PAUSE: Final = 64
@@ -32,7 +32,9 @@ PAUSE: Final = 64
 class Recorder:
     """Counts and logs decisions."""
 
-    def __init__(self, metrics: Metrics, log: Log | None = None, *, required: bool = False, stdout_labels: str | None = None, tells: bool = False) -> None:
+    def __init__(
+        self, metrics: Metrics, log: LogClient | None = None, *, required: bool = False, stdout_labels: str | None = None, tells: bool = False
+    ) -> None:
         """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well.
 
         With ``tells`` a request gets the ids of its decisions.
@@ -44,12 +46,12 @@ class Recorder:
         self.log = log
 
     @property
-    def log(self) -> Log | None:
+    def log(self) -> LogClient | None:
         """The decision log, where one is kept."""
         return self._log
 
     @log.setter
-    def log(self, log: Log | None) -> None:
+    def log(self, log: LogClient | None) -> None:
         self._log = log
         self.silent = log is None and self._printer is None and not self._tells
 
@@ -58,13 +60,13 @@ class Recorder:
         """Records that nobody took from the standard output."""
         return self._printer.dropped if self._printer is not None else 0
 
-    def note(self, answer: Answer, request: Request, policy: Policy, asking: Asking, body: bytes | None = None) -> Decided:
+    def note(self, answer: EncodedDecision, request: Request, policy: Policy, asking: RequestContext, body: bytes | None = None) -> DecisionCounter:
         """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
         if not self.silent:
             self.log_it(answer, request, asking, body)
         return self.metrics.decided(request, answer.weighed, policy)
 
-    def log_it(self, answer: Answer, request: Request, asking: Asking, body: bytes | None) -> None:
+    def log_it(self, answer: EncodedDecision, request: Request, asking: RequestContext, body: bytes | None) -> None:
         """The decision is on its way to the log."""
         if self._tells:
             asking.made(id_of(answer.json))
@@ -75,7 +77,7 @@ class Recorder:
         """Whether records are kept or printed."""
         return self._log is not None or self._printer is not None
 
-    async def log_made_elsewhere(self, found: JobResult, output: Path | None, asking: Asking) -> None:
+    async def log_made_elsewhere(self, found: JobResult, output: Path | None, asking: RequestContext) -> None:
         """The decisions of a worker process, whose large answers are in ``output``, are counted and on their way to the log.
 
         They come in parts: others have their turn in between, and where the log is full, it is waited for.
@@ -92,7 +94,7 @@ class Recorder:
                     await self._log.room()
             self._log_noted(made, asking)
 
-    def _log_noted(self, noted: Noted | bytes, asking: Asking) -> None:
+    def _log_noted(self, noted: LogEntry | bytes, asking: RequestContext) -> None:
         if self._printer is not None:
             self._printer.note(noted)
         log = self._log

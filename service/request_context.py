@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from policy.decision.evaluation import Answer
+    from policy.decision.evaluation import EncodedDecision
     from policy.request.request import Request
-    from service.log.record import Noted
+    from service.log.record import LogEntry
 
 MOST: Final = 100
 """Ids of decisions in a line of the log of requests."""
 
 
-class Asking(Struct, gc=False):
+class RequestContext(Struct, gc=False):
     """A request on its way: its ``path`` without the first slash, who asks, when it began (ns), what must be safe before it is answered.
 
     ``decisions`` has the ids of the first that were made for it, where each request is logged.
@@ -29,7 +29,7 @@ class Asking(Struct, gc=False):
     waiting: list[asyncio.Future[None]] | None = None
     decisions: list[str] | None = None
 
-    def noted(self, answer: Answer, request: Request, body: bytes | None) -> Noted:
+    def noted(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
         """What the log takes of a decision that was made just now."""
         return answer, request, self.path, self.caller, perf_counter_ns() - self.began, body
 

@@ -23,11 +23,11 @@ from uvicorn.config import STARTUP_FAILURE
 
 from policy.cli.console import INVALID, USAGE, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
-from policy.rules.releases import NoVersion, UnknownRelease
+from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.app import create_app
 from service.auth.access import TokensInvalid, read_tokens
 from service.auth.proxies import behind
-from service.reload.reload import Folder, OriginFailed, Reload, first
+from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
 from service.settings import Settings
 from service.telemetry.logging import configuration
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.rules.loader import Sources
-    from service.reload.reload import Origin, Published
+    from service.reload.reload import Published, RulesSource
 
 log = logging.getLogger("runner_policy")
 FAILED: Final = 1
@@ -181,11 +181,11 @@ def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
     yield from _unfit_files(settings)
     url = settings.log_url()
     if url is not None:
-        from service.log.store import NoStore, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+        from service.log.store import InvalidStoreUrl, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
 
         try:
             read_url(url)
-        except NoStore as error:
+        except InvalidStoreUrl as error:
             yield f"--log: {error}"
     elif settings.log_required:
         yield "RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"
@@ -238,15 +238,15 @@ def _unfit_files(settings: Settings) -> Iterator[str]:
             yield f"RUNNER_POLICY_RULES_GIT_SIGNERS: {error}"
 
 
-def _origin(settings: Settings) -> Origin:
+def _origin(settings: Settings) -> RulesSource:
     if settings.rules_git is None:
-        return Folder(settings.rules)
+        return RulesFolder(settings.rules)
     from service.reload.git import Remote  # noqa: PLC0415  # git is of no use to others
 
     return Remote(settings)
 
 
-def _checked(settings: Settings, origin: Origin) -> tuple[Published, Sources, Any]:
+def _checked(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
     """The rules and the application; what is wrong with either is said, and the command ends."""
     try:
         published, sources = first(origin)
@@ -258,7 +258,7 @@ def _checked(settings: Settings, origin: Origin) -> tuple[Published, Sources, An
         err.print(str(error), markup=False)
         raise typer.Exit(INVALID) from error
     except PolicyError as error:
-        kinds = {"--default-release": UnknownRelease | NoVersion, "--rules-git": OriginFailed}
+        kinds = {"--default-release": UnknownRelease | InvalidVersion, "--rules-git": RulesSourceFailed}
         flag = next((flag for flag, kind in kinds.items() if isinstance(error, kind)), "serve")
         err.print(f"{flag}: {error}", markup=False)
         raise typer.Exit(USAGE) from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policy.facts.vocabulary import VOCABULARY, Fact, Kind
+from policy.facts.vocabulary import VOCABULARY, Fact, FactKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -91,9 +91,9 @@ class Deployment:
         found: Any = self.document
         for part in fact.name.split("."):
             found = found.get(part) if isinstance(found, dict) else None
-        if fact.kind is Kind.VARIABLE:
+        if fact.kind is FactKind.VARIABLE:
             return variable(found, unset=False if self.opt_in else None)
-        return fact.default if found is None and fact.kind is not Kind.PRESENCE else found
+        return fact.default if found is None and fact.kind is not FactKind.PRESENCE else found
 
     def is_below_absent(self, name: str) -> bool:
         return any(self.value(path) is None for path in OBJECTS_ABOVE[name])
@@ -363,5 +363,5 @@ def compared(condition: Any) -> Iterator[tuple[str, Any]]:
         elif key in FACTS:
             for operand in asked.values() if isinstance(asked, dict) else [asked]:
                 for value in operand if isinstance(operand, list) else [operand]:
-                    if value not in BARE and not (value is True and FACTS[key].kind in {Kind.LIST, Kind.PRESENCE}):
+                    if value not in BARE and not (value is True and FACTS[key].kind in {FactKind.LIST, FactKind.PRESENCE}):
                         yield key, value

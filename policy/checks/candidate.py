@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from policy.checks.comparison import Affected, Comparison, ComparisonOfAll, RuleFault, Tried, compare
+from policy.checks.comparison import AffectedClass, DryRunComparison, DryRunComparisonOfAll, RuleFault, SandboxResult, compare
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
-from policy.errors import Fault, Misfit, PolicyError, RequestInvalid, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid, nearest, quoted
 from policy.parser.fields import NAME
 from policy.parser.yamltree import read_yaml
 from policy.policy import Policy
@@ -37,7 +37,7 @@ MAX_RULES: Final = 100
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
-class Job(Struct, frozen=True):
+class CandidateJob(Struct, frozen=True):
     """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request.
 
     With ``for_all`` the changes are asked of all deployments that there can be, not of the request's alone. Where
@@ -56,7 +56,7 @@ class Job(Struct, frozen=True):
     as_text: bool = False
 
 
-read_job = msgspec.json.Decoder(Job).decode
+read_job = msgspec.json.Decoder(CandidateJob).decode
 encode = msgspec.json.encode
 
 
@@ -69,7 +69,7 @@ def with_models(document: dict[str, Any], found: Mapping[str, tuple[Mapping[str,
     return {**document, "deployment": {**deployment, **brought}}
 
 
-def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
+def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
     """The texts with candidates in place of the rules of the same id and others taken away, and the ids touched.
 
     A candidate with a new id goes to the house layer, or to upstream's where only that has its effect.
@@ -83,13 +83,13 @@ def laid_over(base: dict[str, str], rules: list[str], remove: list[str]) -> tupl
     ids: list[str] = []
     given: dict[str, str] = {}
     faults: list[Fault] = []
-    misfits: list[Misfit] = []
+    misfits: list[RequestFault] = []
     for place, name in enumerate(remove):
         if name in by_id:
             texts.pop(by_id[name], None)
             ids.append(name)
         else:
-            misfits.append(Misfit(f"/remove/{place}", f"no rule is called {quoted(name)}{nearest(name, by_id)}"))
+            misfits.append(RequestFault(f"/remove/{place}", f"no rule is called {quoted(name)}{nearest(name, by_id)}"))
     for number, text in enumerate(rules):
         path = f"rules[{number}]"
         try:
@@ -120,49 +120,49 @@ def _layer(document: dict[str, Any]) -> Layer:
     return Layer.UPSTREAM if effect in effects_of(Layer.UPSTREAM) and effect not in effects_of(Layer.HOUSE) else Layer.HOUSE
 
 
-def attempt(job: Job) -> Tried:
+def run_job(job: CandidateJob) -> SandboxResult:
     """The decision under the candidate rules, or what keeps it from being made."""
     try:
-        texts, ids = laid_over(job.base, job.rules, job.remove)
+        texts, ids = overlay(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
         affected = _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None
-        tried = Tried(decision, affected=affected, rules=ids)
-        return tried if job.current is None else Tried(answer=_answer(compare(job.current, tried), as_text=job.as_text))
+        tried = SandboxResult(decision, affected=affected, rules=ids)
+        return tried if job.current is None else SandboxResult(answer=_answer(compare(job.current, tried), as_text=job.as_text))
     except RulesInvalid as error:
-        return Tried(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
+        return SandboxResult(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
     except RequestInvalid as error:
-        return Tried(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
+        return SandboxResult(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
     except PolicyError as error:
-        return Tried(failed=str(error))
+        return SandboxResult(failed=str(error))
 
 
-def _affected(loaded: Policy, candidate: Policy) -> list[Affected]:
+def _affected(loaded: Policy, candidate: Policy) -> list[AffectedClass]:
     from policy.proof.documents import change_document  # noqa: PLC0415  # as above
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom asked
 
     found = [{"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects]
-    return msgspec.convert(found, list[Affected])
+    return msgspec.convert(found, list[AffectedClass])
 
 
-def _answer(found: Comparison | ComparisonOfAll, *, as_text: bool) -> str:
+def _answer(found: DryRunComparison | DryRunComparisonOfAll, *, as_text: bool) -> str:
     if not as_text:
         return encode_decision(found).decode()
     from policy.checks import report  # noqa: PLC0415  # a tenth of a second to import, for terminals only
     from policy.render import as_text as on_lines  # noqa: PLC0415  # as above
 
-    return on_lines(report.comparison(found) if isinstance(found, Comparison) else report.comparison_of_all(found))
+    return on_lines(report.comparison(found) if isinstance(found, DryRunComparison) else report.comparison_of_all(found))
 
 
-def too_slow(seconds: float) -> str:
+def timeout_message(seconds: float) -> str:
     """What is said of rules that took more than ``seconds``."""
     return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
 
 
-def stopped(code: int, seconds: float) -> str:
+def exit_reason(code: int, seconds: float) -> str:
     """Why a process with ``seconds`` to its name ended without an answer, by its exit code: a signal's negative number, or an error's."""
     if code == -signal.SIGXCPU:
-        return too_slow(seconds)
+        return timeout_message(seconds)
     if code < 0:
         return f"the candidate rules broke the engine (signal {-code}); make their conditions simpler"
     return "the candidate rules took more memory than a dry run may; make their conditions simpler"
@@ -174,7 +174,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU tells it from other ends
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.buffer.write(encode(attempt(job)))
+    sys.stdout.buffer.write(encode(run_job(job)))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 from packaging.version import Version
 
-from policy.errors import Fault, Misfit, RequestInvalid, RulesInvalid, listed, quoted
+from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid, listed, quoted
 from policy.facts.facts import read_facts
-from policy.parser.fields import Reader, note
+from policy.parser.fields import FieldReader, note
 from policy.parser.yamltree import read_yaml
 from policy.request.request import Request
 from policy.rules.effects import Layer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from policy.facts.facts import Facts
-    from policy.parser.yamltree import Node
+    from policy.parser.yamltree import YamlNode
     from policy.policy import Policy
     from policy.rules.catalogue import Catalogue
     from policy.rules.releases import Releases
@@ -65,7 +65,7 @@ class Survivor:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """A case in one release; ``found`` says what happened instead where it failed."""
 
     case: Case
@@ -87,7 +87,7 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     faults: list[Fault] = []
     cases: list[Case] = []
     for path, text in sorted(texts.items()):
-        reader = Reader(path)
+        reader = FieldReader(path)
         try:
             cases.extend(_read_file(read_yaml(text, path), reader, catalogue))
             found: Iterable[Fault] = reader.faults
@@ -107,10 +107,10 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
 
 def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
     """The survivors that the files of cases explain; the files are those that ``read_cases`` has read without a fault."""
-    return [survivor for path, text in sorted(texts.items()) for survivor in _survivors(read_yaml(text, path), Reader(path))]
+    return [survivor for path, text in sorted(texts.items()) for survivor in _survivors(read_yaml(text, path), FieldReader(path))]
 
 
-def _survivors(node: Node, reader: Reader) -> Iterator[Survivor]:
+def _survivors(node: YamlNode, reader: FieldReader) -> Iterator[Survivor]:
     """The survivors of a file; one with a fault is left out."""
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
     for item in reader.items(fields.get("survivors"), "survivors"):
@@ -121,7 +121,7 @@ def _survivors(node: Node, reader: Reader) -> Iterator[Survivor]:
             yield Survivor(name, words[0], words[1], words[2], reader.path, item.line)
 
 
-def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Case]:
+def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Iterator[Case]:
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
     list(_survivors(node, reader))
     name = reader.text(fields.get("rule"))
@@ -140,7 +140,7 @@ def _read_file(node: Node, reader: Reader, catalogue: Catalogue) -> Iterator[Cas
             yield Case(rule.id, title, releases, given, fires, says, starts, reader.path, item.line)
 
 
-def _read_boolean(node: Node | None, reader: Reader) -> bool | None:
+def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
     if node is None:
         return None
     if isinstance(node.value, bool):
@@ -149,13 +149,13 @@ def _read_boolean(node: Node | None, reader: Reader) -> bool | None:
     return None
 
 
-def _read_given(node: Node | None, releases: Iterable[str], reader: Reader) -> dict[str, Any] | None:
+def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldReader) -> dict[str, Any] | None:
     if node is None or not isinstance(node.value, dict):
         if node is not None:
             reader.fault(node, "the facts of a case are a map, nested as in a request")
         return None
     given: dict[str, Any] = node.plain()
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     for release in releases:
         read_facts(given, series(release), "", faults)
     for fault in dict.fromkeys(faults):
@@ -189,17 +189,17 @@ def _just_outside(rule: Rule, releases: Releases) -> list[str]:
     return [release for release, out in zip(releases.known, beside, strict=True) if out]
 
 
-def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[Result]:
+def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[CaseResult]:
     """Each case in each of its releases, through the engine."""
     for case in cases:
         rule = policy.catalogue.rule(case.rule)
         assert rule is not None
         for release in case.releases:
-            faults: list[Misfit] = []
+            faults: list[RequestFault] = []
             facts = read_facts(case.given, series(release), "", faults)
             if faults:
                 raise RequestInvalid(faults)
-            yield Result(case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM))
+            yield CaseResult(case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM))
 
 
 def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:

@@ -40,7 +40,7 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """What came of a check: every fault, and what the rules are as far as they could be read; ``policy`` where they can decide and have cases."""
 
     faults: tuple[Fault, ...]
@@ -49,20 +49,20 @@ class Checked:
     policy: Policy | None = None
 
 
-def check(sources: Sources, default_release: str | None = None) -> Checked:
+def check(sources: Sources, default_release: str | None = None) -> CheckResult:
     """Everything that can be wrong with rules but for cases that fail; a fault of no file has no path."""
     try:
         catalogue = load(sources)
     except RulesInvalid as error:
-        return Checked(error.faults)
+        return CheckResult(error.faults)
     faults = tuple(unused_conditions(catalogue))
     try:
         cases = tuple(read_cases(sources.cases, catalogue))
-        return Checked(faults, catalogue, cases, Policy(catalogue, default_release))
+        return CheckResult(faults, catalogue, cases, Policy(catalogue, default_release))
     except RulesInvalid as error:
-        return Checked((*faults, *error.faults), catalogue)
+        return CheckResult((*faults, *error.faults), catalogue)
     except PolicyError as error:
-        return Checked((*faults, Fault("", 1, 1, str(error))), catalogue)
+        return CheckResult((*faults, Fault("", 1, 1, str(error))), catalogue)
 
 
 def faults_of(sources: Sources, default_release: str | None) -> list[str]:
@@ -78,7 +78,7 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
     return [str(fault) if fault.path else fault.message for fault in faults]
 
 
-class Unfinished(PolicyError):
+class CheckAborted(PolicyError):
     """The check did not come to its end."""
 
 
@@ -115,16 +115,16 @@ class Checker:
             process = process or _started()
             answer, said = process.communicate(job, seconds)
         except subprocess.TimeoutExpired as error:
-            raise Unfinished(f"checking the rules took more than {seconds:g} s") from error
+            raise CheckAborted(f"checking the rules took more than {seconds:g} s") from error
         except OSError as error:
-            raise Unfinished(f"the rules could not be checked: {error}") from error
+            raise CheckAborted(f"the rules could not be checked: {error}") from error
         finally:
             if process is not None:
                 _end(process)
             self._start_next()
         if process.returncode:
             why = said.decode(errors="replace").strip().splitlines()[-1:]
-            raise Unfinished(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}")
+            raise CheckAborted(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}")
         found: list[str] = msgspec.json.decode(answer)
         return found
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
-from policy.errors import Fault, Misfit, RequestInvalid, RulesInvalid
+from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 
 
 class RuleFault(Struct, frozen=True):
@@ -20,7 +20,7 @@ class RuleFault(Struct, frozen=True):
     message: str
 
 
-class Stand(Struct, frozen=True):
+class ClassOutcome(Struct, frozen=True):
     """Where a class of deployments stands: its runner, outcome and start, and by which rules."""
 
     runner: str | None
@@ -29,18 +29,18 @@ class Stand(Struct, frozen=True):
     reasons: list[dict[str, str]]
 
 
-class Affected(Struct, frozen=True):
+class AffectedClass(Struct, frozen=True):
     """A class of deployments that the candidate rules affect in these releases, and the smallest of them, by its facts."""
 
     releases: list[str]
     rule: str
     rules: list[str]
     facts: dict[str, Any]
-    from_: Stand = msgspec.field(name="from")
-    to: Stand
+    from_: ClassOutcome = msgspec.field(name="from")
+    to: ClassOutcome
 
 
-class Tried(Struct, frozen=True):
+class SandboxResult(Struct, frozen=True):
     """The answer: a decision, or why there is none. ``misfits`` are (pointer, message).
 
     ``answer`` is the comparison, encoded, where the job asked for one.
@@ -48,7 +48,7 @@ class Tried(Struct, frozen=True):
 
     decision: Decision | None = None
     answer: str | None = None
-    affected: list[Affected] | None = None
+    affected: list[AffectedClass] | None = None
     rules: list[str] = []
     faults: list[RuleFault] = []
     misfits: list[tuple[str, str]] = []
@@ -56,7 +56,7 @@ class Tried(Struct, frozen=True):
     failed: str = ""
 
 
-class Change(Struct, frozen=True):
+class MemberChange(Struct, frozen=True):
     """A member of the decision that the candidate rules change, and the rules that do it."""
 
     member: str
@@ -65,28 +65,28 @@ class Change(Struct, frozen=True):
     rules: list[str] = []
 
 
-class Comparison(Struct, frozen=True):
+class DryRunComparison(Struct, frozen=True):
     """What a dry run with candidate rules answers."""
 
     current: Decision
     candidate: Decision
-    changes: list[Change]
+    changes: list[MemberChange]
 
 
-class ComparisonOfAll(Struct, frozen=True):
+class DryRunComparisonOfAll(Struct, frozen=True):
     """The same where the changes are asked of all deployments that there can be; none is a proof."""
 
     current: Decision
     candidate: Decision
-    changes: list[Affected]
+    changes: list[AffectedClass]
 
 
 COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "upstream", "set_env", "warnings")
 
-read_tried = msgspec.json.Decoder(Tried).decode
+read_result = msgspec.json.Decoder(SandboxResult).decode
 
 
-def answer_of(tried: Tried) -> bytes:
+def answer_of(tried: SandboxResult) -> bytes:
     """The comparison that a job with a ``current`` decision asked for, encoded.
 
     Raises:
@@ -98,7 +98,7 @@ def answer_of(tried: Tried) -> bytes:
     return tried.answer.encode()
 
 
-def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
+def compare(current: Decision, tried: SandboxResult) -> DryRunComparison | DryRunComparisonOfAll:
     """Both decisions and what differs; each change names the touched rules that stand in either, or else all whose reasons differ.
 
     Raises:
@@ -109,21 +109,21 @@ def compare(current: Decision, tried: Tried) -> Comparison | ComparisonOfAll:
         raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
     candidate = tried.decision
     if tried.affected is not None:
-        return ComparisonOfAll(current, candidate, tried.affected)
+        return DryRunComparisonOfAll(current, candidate, tried.affected)
     before = {reason.rule: reason for reason in current.reasons}
     after = {reason.rule: reason for reason in candidate.reasons}
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     rules = [name for name in dict.fromkeys(tried.rules) if name in before or name in after] or differing
     changes = [
-        Change(member, getattr(current, member), getattr(candidate, member), rules)
+        MemberChange(member, getattr(current, member), getattr(candidate, member), rules)
         for member in COMPARED
         if getattr(current, member) != getattr(candidate, member)
     ]
-    return Comparison(current, candidate, changes)
+    return DryRunComparison(current, candidate, changes)
 
 
-def _refuse(tried: Tried) -> None:
+def _refuse(tried: SandboxResult) -> None:
     if tried.faults:
         raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
     if tried.misfits:
-        raise RequestInvalid([Misfit(*misfit) for misfit in tried.misfits], tried.problem)
+        raise RequestInvalid([RequestFault(*misfit) for misfit in tried.misfits], tried.problem)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.version import Version
 
 from policy.checks.cases import run_cases
-from policy.parser.fields import Span
+from policy.parser.fields import ReleaseRange
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, ReleaseRule, precedence
-from policy.rules.conditions import Both, Condition, Either, Leaf, Use, resolve, uses
+from policy.rules.conditions import And, Condition, Leaf, Or, Ref, resolve, uses
 from policy.rules.releases import Releases
-from policy.rules.rule import Named, Rule
+from policy.rules.rule import NamedCondition, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ SCOPES: Final = ("needs", "yields_to", "decided_by")
 class Mutant:
     """A rule, or a named condition, with one thing changed: ``change`` says what, in ``range``."""
 
-    item: Rule | Named
+    item: Rule | NamedCondition
     range: str
     change: str
 
@@ -58,7 +58,7 @@ def mutate(catalogue: Catalogue, cases: Sequence[Case], known: Sequence[Survivor
         by_rule.setdefault(case.rule, []).append(case)
     total = 0
     survivors = []
-    items: list[Rule | Named] = [*catalogue.in_order(), *catalogue.conditions.values()]
+    items: list[Rule | NamedCondition] = [*catalogue.in_order(), *catalogue.conditions.values()]
     for item in items:
         tell(item.id)
         for mutant in mutants(item, catalogue.releases):
@@ -75,9 +75,9 @@ def mutate(catalogue: Catalogue, cases: Sequence[Case], known: Sequence[Survivor
     )
 
 
-def mutants(item: Rule | Named, releases: Releases) -> Iterator[Mutant]:
+def mutants(item: Rule | NamedCondition, releases: Releases) -> Iterator[Mutant]:
     """Every mutant of a rule or a named condition."""
-    if isinstance(item, Named):
+    if isinstance(item, NamedCondition):
         for place, (span, condition) in enumerate(item.ranges):
             for changed, change in _conditions(condition):
                 ranges = [*item.ranges[:place], *([(span, changed)] if changed else []), *item.ranges[place + 1 :]]
@@ -88,7 +88,7 @@ def mutants(item: Rule | Named, releases: Releases) -> Iterator[Mutant]:
             yield Mutant(replace(item, ranges=(*item.ranges[:place], other, *item.ranges[place + 1 :])), part.span.text, change)
 
 
-def _parts(part: Range, effect: Effect, releases: Releases, spans: Sequence[Span]) -> Iterator[tuple[Range, str]]:
+def _parts(part: Range, effect: Effect, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
     """A range of a rule with one thing changed."""
     for name in CONDITIONS:
         condition = getattr(part, name)
@@ -107,7 +107,7 @@ def _with(part: Range, name: str, value: Any) -> Range:
     return replace(part, **{name: value})
 
 
-def _bounds(part: Range, releases: Releases, spans: Sequence[Span]) -> Iterator[tuple[Range, str]]:
+def _bounds(part: Range, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
     """A range that begins or ends a known release earlier or later; what another range holds it leaves alone."""
     known = [Version(release) for release in releases.known]
     held = [version for version in known if part.span.holds(version)]
@@ -123,18 +123,18 @@ def _bounds(part: Range, releases: Releases, spans: Sequence[Span]) -> Iterator[
 def _spanning(part: Range, held: Sequence[Version]) -> Range:
     """The range with the span from the first of these releases to the last; a span's end is not in it, and no release lies below a post-release of the last."""
     first, last = min(held), max(held)
-    return replace(part, span=Span(part.span.text, first, Version(f"{last}.post0")))
+    return replace(part, span=ReleaseRange(part.span.text, first, Version(f"{last}.post0")))
 
 
 def _conditions(condition: Condition) -> Iterator[tuple[Condition | None, str]]:
     """A condition with one thing changed; ``None`` where nothing of it is left."""
     match condition:
-        case Both(parts) | Either(parts):
+        case And(parts) | Or(parts):
             for place, part in enumerate(parts):
                 for changed, change in _conditions(part):
                     rest = (*parts[:place], *([] if changed is None else [changed]), *parts[place + 1 :])
                     yield (rest[0] if len(rest) == 1 else type(condition)(rest)), change
-        case Use(name):
+        case Ref(name):
             yield None, f"without `uses: {name}`"
         case Leaf():
             yield None, f"without `{condition.fact}: {_written(condition)}`"
@@ -180,7 +180,7 @@ def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None
     """The mutant's rules for one release; nothing where they are the same as without it."""
     version = Version(release)
     changed = mutant.item
-    items = [changed if isinstance(changed, Named) and named.id == changed.id else named for named in catalogue.conditions.values()]
+    items = [changed if isinstance(changed, NamedCondition) and named.id == changed.id else named for named in catalogue.conditions.values()]
     named = {item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in items}
     rules = [changed if isinstance(changed, Rule) and rule.id == changed.id else rule for rule in catalogue.rules]
     found = tuple(sorted(_release_rules(rules, named, version), key=precedence))

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from policy.render import GOOD, compact, decision, plainly, runner_name, start_text, table_of
+from policy.render import GOOD, compact, decision, escape_control, runner_name, start_text, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import RenderableType
 
-    from policy.checks.cases import Result
-    from policy.checks.comparison import Comparison, ComparisonOfAll
+    from policy.checks.cases import CaseResult
+    from policy.checks.comparison import DryRunComparison, DryRunComparisonOfAll
 
 
-def comparison(answer: Comparison) -> RenderableType:
+def comparison(answer: DryRunComparison) -> RenderableType:
     """A dry run with candidate rules: what changes, then the candidate's decision."""
     if not answer.changes:
         head: RenderableType = Text("the candidate rules change nothing for this deployment", GOOD)
@@ -30,7 +30,7 @@ def comparison(answer: Comparison) -> RenderableType:
     return Group(head, Text(), decision(answer.candidate))
 
 
-def comparison_of_all(answer: ComparisonOfAll) -> RenderableType:
+def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
     """A dry run that asks of all deployments: the classes that change, with the smallest of each, then the candidate's decision."""
     if not answer.changes:
         head: RenderableType = Text("the candidate rules change nothing for any deployment: proved", GOOD)
@@ -38,12 +38,12 @@ def comparison_of_all(answer: ComparisonOfAll) -> RenderableType:
         table = table_of("releases", "rule", "from", "to", "smallest deployment")
         for change in answer.changes:
             stands = (f"{runner_name(stand.runner)}, {start_text(stand.starts)}" for stand in (change.from_, change.to))
-            table.add_row(", ".join(change.releases), change.rule, *stands, plainly(compact(change.facts)))
+            table.add_row(", ".join(change.releases), change.rule, *stands, escape_control(compact(change.facts)))
         head = table
     return Group(head, Text(), decision(answer.candidate))
 
 
-def results(found: Iterable[Result]) -> RenderableType:
+def results(found: Iterable[CaseResult]) -> RenderableType:
     """The cases that failed, with what happened instead."""
     table = table_of("case", "vllm", "what happened")
     for result in found:

@@ -16,18 +16,18 @@ from rich.progress import track
 
 from policy import render
 from policy.checks import candidate, report
-from policy.checks.comparison import Comparison, compare, read_tried
+from policy.checks.comparison import DryRunComparison, compare, read_result
 from policy.cli.console import FOUND, INVALID, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, loaded, out, read_document, read_text, show_answer
 from policy.cli.rules import rules_app
 from policy.cli.verify import verify_releases
 from policy.decision.decision import Decision, encode
-from policy.errors import Misfit, PolicyError, RequestInvalid, RulesInvalid, quoted
+from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid, quoted
 from policy.intake.deployment import Platform
 from policy.intake.manifests import is_manifest
-from policy.intake.model_finder import Models
+from policy.intake.model_finder import ModelFinder
 from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
 from policy.request.manifest import name_of, requests_of
-from policy.request.request import Manifest, Request, read_asked, with_explanation
+from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.loader import default_folder
 
 if TYPE_CHECKING:
@@ -121,33 +121,33 @@ def dry_run(
         document = candidate.with_models(document, policy.taken_in(asked).found)
     texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
     today = datetime.now(UTC).date()
-    job = candidate.Job(sources.rules, texts, remove or [], {**document, "explain": True}, policy.releases.default, today, int(CANDIDATE_SECONDS))
+    job = candidate.CandidateJob(sources.rules, texts, remove or [], {**document, "explain": True}, policy.releases.default, today, int(CANDIDATE_SECONDS))
     try:
         done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
             candidate.COMMAND, input=candidate.encode(job), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=CANDIDATE_SECONDS, check=True
         )
     except subprocess.TimeoutExpired:
-        fail(INVALID, candidate.too_slow(CANDIDATE_SECONDS))
+        fail(INVALID, candidate.timeout_message(CANDIDATE_SECONDS))
     except subprocess.CalledProcessError as error:
-        fail(INVALID, candidate.stopped(error.returncode, CANDIDATE_SECONDS))
+        fail(INVALID, candidate.exit_reason(error.returncode, CANDIDATE_SECONDS))
     try:
-        compared = compare(current, read_tried(done.stdout))
+        compared = compare(current, read_result(done.stdout))
     except RulesInvalid as error:
         fail(INVALID, *map(str, error.faults))
     except RequestInvalid as error:
         fail(USAGE, *_misfits(error))
-    assert isinstance(compared, Comparison)  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
+    assert isinstance(compared, DryRunComparison)  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
     show_answer(compared, report.comparison(compared), as_json=as_json)
 
 
-def _models(named: list[str], *, hub: bool) -> Models:
+def _models(named: list[str], *, hub: bool) -> ModelFinder:
     """Where models are looked for: what the flags name, folders of this machine, the hub where it is switched on."""
     faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
     if faults:
         fail(USAGE, *faults)
     places = dict(each.split("=", 1) for each in named)
     try:
-        return Models({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
+        return ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
     except PolicyError as error:
         fail(USAGE, str(error))
 
@@ -181,7 +181,7 @@ def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, A
 
 def _asked(policy: Policy, document: Any, *, explain: bool) -> Request | Manifest:
     try:
-        asked = read_asked(document, policy.releases)
+        asked = read_request_or_manifest(document, policy.releases)
     except RequestInvalid as error:
         fail(USAGE, *_misfits(error))
     return with_explanation(asked) if explain else asked
@@ -214,5 +214,5 @@ def _misfits(error: RequestInvalid) -> list[str]:
     return [_misfit(fault) for fault in error.faults]
 
 
-def _misfit(fault: Misfit) -> str:
+def _misfit(fault: RequestFault) -> str:
     return f"{fault.pointer or '/'}: {fault.message}"

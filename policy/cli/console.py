@@ -16,12 +16,12 @@ from rich.console import Console
 
 from policy.decision.decision import encode
 from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid
-from policy.intake.intake import found_nowhere
+from policy.intake.intake import no_models
 from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson, read_json
 from policy.parser.yamltree import read_documents
 from policy.policy import Policy
-from policy.render import plainly
+from policy.render import escape_control
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
 
@@ -60,11 +60,11 @@ def show_answer(answer: Any, picture: RenderableType, *, as_json: bool) -> None:
 def fail(code: int, *lines: str) -> NoReturn:
     """End the command with an exit code and these lines on standard error."""
     for line in lines:
-        err.print(plainly(line))
+        err.print(escape_control(line))
     raise typer.Exit(code)
 
 
-def loaded(folder: Path, default_release: str | None, find: Find = found_nowhere) -> tuple[Sources, Policy]:
+def loaded(folder: Path, default_release: str | None, find: Find = no_models) -> tuple[Sources, Policy]:
     """The rules of a folder, ready to decide."""
     try:
         sources = read_folder(folder)

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policy.facts.vocabulary import VOCABULARY, Kind
+from policy.facts.vocabulary import VOCABULARY, FactKind
 from policy.rules.catalogue import load
 from policy.rules.documents import read_by
 from policy.rules.effects import TABLE
@@ -46,7 +46,7 @@ def facts_page(catalogue: Catalogue) -> str:
         "|---|---|---|---|---|---|",
     ]
     for fact in VOCABULARY:
-        default = "absent" if fact.kind is Kind.PRESENCE else "unset; up to 0.21 false" if fact.kind is Kind.VARIABLE else json.dumps(fact.default)
+        default = "absent" if fact.kind is FactKind.PRESENCE else "unset; up to 0.21 false" if fact.kind is FactKind.VARIABLE else json.dumps(fact.default)
         lines.append(
             f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {spans(readers.get(fact.name, []), catalogue.releases.known)} | {fact.meaning} |"
         )

@@ -22,14 +22,14 @@ from policy.policy import Policy
 from policy.proof import documents
 from policy.render import as_text
 from policy.request.manifest import requests_of
-from policy.request.request import Manifest, read_asked
+from policy.request.request import Manifest, read_request_or_manifest
 from policy.rules.catalogue import load
 from policy.rules.loader import default_folder, read_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policy.proof.edit import Counted
+    from policy.proof.edit import FleetCount
     from policy.request.request import Request
     from policy.rules.releases import Releases
 
@@ -118,22 +118,22 @@ def diff(
 @contextmanager
 def _proving(doing: str) -> Iterator[Callable[[str], None]]:
     """What is being done, told on a terminal; the command ends where the solver and the engine disagree."""
-    from policy.proof.difference import Unproved  # noqa: PLC0415  # as above
+    from policy.proof.difference import ProofFailed  # noqa: PLC0415  # as above
 
     try:
         with err.status(doing) as status:
             yield lambda what: status.update(f"{doing} {what}")
-    except Unproved as error:
+    except ProofFailed as error:
         fail(FOUND, str(error))
 
 
 def _policy(name: str | None, place: Path) -> Policy:
     """The rules that a name calls; the command ends where they cannot be had or are no rules."""
-    from policy.rules.git import NoRevision, read_revision  # noqa: PLC0415  # git is of no use to other commands
+    from policy.rules.git import RevisionNotFound, read_revision  # noqa: PLC0415  # git is of no use to other commands
 
     try:
         return Policy(load(read_folder(place) if name is None else read_revision(name, place)))
-    except NoRevision as error:
+    except RevisionNotFound as error:
         fail(USAGE, str(error))
     except RulesInvalid as error:
         fail(INVALID, f"the rules of {name or place}:", str(error))
@@ -141,7 +141,7 @@ def _policy(name: str | None, place: Path) -> Policy:
         fail(INVALID, f"the rules of {name or place}: {error}")
 
 
-def _counted(file: str, before: Policy, after: Policy) -> Counted:
+def _counted(file: str, before: Policy, after: Policy) -> FleetCount:
     from policy.proof.edit import count  # noqa: PLC0415  # as above
 
     pairs = [pair for number, document in enumerate(_fleet(file), 1) for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)]
@@ -169,7 +169,7 @@ def _fleet(file: str) -> list[Any]:
 def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | None]:
     """By name, the deployments of a document; one that cannot be read has none."""
     try:
-        asked = read_asked(document, releases)
+        asked = read_request_or_manifest(document, releases)
         if not isinstance(asked, Manifest):
             return {asked.request_id or name: asked}
         return {f"{name} {path}": None if isinstance(request, RequestInvalid) else request for path, request in requests_of(asked, releases)}

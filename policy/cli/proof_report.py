@@ -13,7 +13,7 @@ from rich.text import Text
 
 from policy.cli.console import annotation
 from policy.errors import Fault
-from policy.render import BAD, GOOD, QUIET, STRONG, plainly
+from policy.render import BAD, GOOD, QUIET, STRONG, escape_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from policy.proof.claims import Proof
-    from policy.proof.difference import Answer, Change
-    from policy.proof.edit import Counted, Edit
+    from policy.proof.difference import Difference, ProofOutcome
+    from policy.proof.edit import Edit, FleetCount
     from policy.rules.catalogue import Catalogue
 
 NOBODY = "no deployment is affected: proved"
@@ -39,12 +39,12 @@ def steps(proof: Proof) -> RenderableType:
     return Group(*lines)
 
 
-def _told(change: Change) -> list[Text]:
+def _told(change: Difference) -> list[Text]:
     """A change in three lines: the rule and what it does, the reasons, the smallest deployment."""
     return [
         Text.assemble("  ", (change.rule, STRONG), f": {goes(change)}"),
         Text(f"    {', '.join(reasons(change)) or 'the same reasons in other words'}", QUIET),
-        Text.assemble("    ", plainly(json.dumps(change.facts, ensure_ascii=False))),
+        Text.assemble("    ", escape_control(json.dumps(change.facts, ensure_ascii=False))),
     ]
 
 
@@ -53,7 +53,7 @@ def verdict(faults: Sequence[Fault]) -> str:
     return f"{len(faults)} claims do not hold" if faults else "each can fire, each matters, everything is decided: proved"
 
 
-def edit(found: Edit, counted: Counted | None) -> RenderableType:
+def edit(found: Edit, counted: FleetCount | None) -> RenderableType:
     """An edit's changes by the releases in which they are the same, and what they come to."""
     lines: list[Text] = []
     for effect in found.effects:
@@ -61,7 +61,7 @@ def edit(found: Edit, counted: Counted | None) -> RenderableType:
     return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, counted)))
 
 
-def summary(found: Edit, counted: Counted | None) -> Iterator[str]:
+def summary(found: Edit, counted: FleetCount | None) -> Iterator[str]:
     """What an edit comes to, in sentences."""
     if not found.effects:
         yield NOBODY
@@ -95,26 +95,26 @@ def spans(releases: Sequence[str], found: Edit) -> str:
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def goes(change: Change) -> str:
+def goes(change: Difference) -> str:
     """What becomes of a deployment: ``V1 becomes V2``, or ``V1 stays, for other reasons``."""
     before, after = stand(change.before), stand(change.after)
     return f"{before} becomes {after}" if before != after else f"{before} stays, for other reasons"
 
 
-def stand(answer: Answer) -> str:
+def stand(answer: ProofOutcome) -> str:
     """The runner, and what is wrong with it: ``V2``, ``V1, does not start``, ``no runner``."""
     if answer.runner is None:
         return "no runner"
     return answer.runner.upper() if answer.starts else f"{answer.runner.upper()}, does not start"
 
 
-def reasons(change: Change) -> list[str]:
+def reasons(change: Difference) -> list[str]:
     """The rules whose words go and come: ``- rule (effect)``, ``+ rule (effect)``."""
     gone = [f"- {rule} ({effect})" for rule, effect in change.before.said if (rule, effect) not in change.after.said]
     return gone + [f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said]
 
 
-def markdown(found: Edit, counted: Counted | None) -> Iterator[str]:
+def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
     """An edit as a pull request shows it, a line each."""
     yield "## What this edit of the rules means"
     yield ""

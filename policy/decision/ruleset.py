@@ -12,9 +12,9 @@ from weakref import finalize
 
 import msgspec
 
-from policy.decision.decision import Shown, encode
-from policy.decision.ruling import Rulings
-from policy.engine.cache import remember
+from policy.decision.decision import RuleView, encode
+from policy.decision.ruling import RuleCombiner
+from policy.engine.cache import memoize
 from policy.engine.compiler import compile_rules
 from policy.engine.rete import Engine
 
@@ -31,7 +31,7 @@ NO_LISTS: Final[dict[str, list[str]]] = {}
 KEPT_FACTS: Final = 512
 
 
-Told: TypeAlias = tuple[bytes, bytes, bytes]
+ReasonFragment: TypeAlias = tuple[bytes, bytes, bytes]
 """A rule's reason as JSON, and its message and feature escaped for JSON."""
 
 decode = msgspec.json.Decoder(str).decode
@@ -46,7 +46,7 @@ class Ruleset:
 
     def __init__(self, rules: Sequence[ReleaseRule], series: tuple[int, int]) -> None:
         self.rules = tuple(rules)
-        self.shown = tuple(Shown(item) for item in rules)
+        self.shown = tuple(RuleView(item) for item in rules)
         self.reviewed = frozenset(place for place, item in enumerate(rules) if item.rule.review_by is not None)
         self.first_review = min((item.rule.review_by for item in rules if item.rule.review_by is not None), default=date.max)
         self.definition = compile_rules(rules, series)
@@ -55,9 +55,9 @@ class Ruleset:
         self._encode = self.definition.encoder.encode
         self._kept: list[tuple[str, tuple[int, ...]]] = [("", ())] * KEPT_FACTS
         self._values = tuple(shown.values for shown in self.shown)
-        self._told: dict[tuple[int, bool, Any], Told] = {}
+        self._told: dict[tuple[int, bool, Any], ReasonFragment] = {}
         self._number = self.definition.numbers.__getitem__
-        self.rulings = Rulings(self.rules, self.definition.always)
+        self.rulings = RuleCombiner(self.rules, self.definition.always)
         self.both = lru_cache(maxsize=KEPT_RULINGS)(self.rulings.both)
 
     def fired(self, facts: Facts) -> tuple[int, ...]:
@@ -74,24 +74,24 @@ class Ruleset:
             self._kept[place] = fact, fired
         return fired
 
-    def told(self, place: int, decisive: bool, facts: Facts) -> Told:  # noqa: FBT001  # called for each reason of each answer
+    def told(self, place: int, decisive: bool, facts: Facts) -> ReasonFragment:  # noqa: FBT001  # called for each reason of each answer
         """What the rule at ``place`` adds to an answer on facts that ``usual`` has read; a rule shows few facts, so it comes again."""
         values = self._values[place](facts.read)
         key = (place, decisive, values)
-        return self._told.get(key) or remember(self._told, key, _told(self.shown[place].reason(facts.row, NO_LISTS, decisive)), values)
+        return self._told.get(key) or memoize(self._told, key, _reason_fragment(self.shown[place].reason(facts.row, NO_LISTS, decisive)), values)
 
-    def told_of(self, place: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> Told:
+    def told_of(self, place: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
         """The same of a rule that may show the ``lists``; their texts are escaped for JSON."""
         shown = self.shown[place]
         if not shown.lists:
             return self.told(place, False, facts)
         texts = {name: [decode(b'"%b"' % text) for text in lists[name]] for name in shown.lists}
-        return _told(shown.reason(facts.row if shown.evidence or shown.words.facts else (), texts, False))
+        return _reason_fragment(shown.reason(facts.row if shown.evidence or shown.words.facts else (), texts, False))
 
     def close(self) -> None:
         """Free the engine's memory; the ruleset is not to be used any more."""
         self.engine.close()
 
 
-def _told(reason: Reason) -> Told:
+def _reason_fragment(reason: Reason) -> ReasonFragment:
     return encode(reason), encode(reason.message)[1:-1], encode(reason.feature or "")[1:-1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
 
 
-class Aside(Struct, frozen=True):
+class NotApplied(Struct, frozen=True):
     """Why a rule whose condition holds does not stand: what it asks of the decision, and what was found."""
 
     asks: str
@@ -57,7 +57,7 @@ class Ruling(Struct, frozen=True, gc=False):
         return self.effect.runner is not None and not self.refusals
 
 
-class _Seat:
+class _CompiledRule:
     """What a ruling needs of a rule, looked up once; names are bits."""
 
     __slots__ = ("decided_by", "effect", "is_upstream", "name", "needs", "part", "refuses", "runner", "yields_to")
@@ -79,7 +79,7 @@ def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
     return mask
 
 
-class Rulings:
+class RuleCombiner:
     """The rules of a release, ready to be ruled on.
 
     ``needs`` and the like call a rule by its id and an upstream rule by its effect, too.
@@ -89,7 +89,7 @@ class Rulings:
         """``rules`` stand in the release's order; ``always`` are the places of those without a condition."""
         named = dict.fromkeys(name for item in rules for name in (item.rule.id, item.rule.effect.name))
         self._bits = {name: 1 << bit for bit, name in enumerate(named)}
-        self._seats = tuple(_Seat(item, self._bits) for item in rules)
+        self._seats = tuple(_CompiledRule(item, self._bits) for item in rules)
         self._bit = tuple(seat.name for seat in self._seats)
         self._steps = tuple((seat.effect, seat.effect.decides, seat.effect.lists, seat.effect.last_word, seat.yields_to) for seat in self._seats)
         self._always = tuple(always)
@@ -165,25 +165,25 @@ class Rulings:
         """The names that are left when vLLM would refuse: rules of the runner's list that are lifted by then are gone."""
         return self._names(n for n in holding if n in at_start or self._seats[n].effect.lists is not runner)
 
-    def aside(self, ruling: Ruling, n: int) -> Aside:
+    def aside(self, ruling: Ruling, n: int) -> NotApplied:
         """Why the rule at ``n``, whose condition holds, does not stand."""
         seat, names = self._seats[n], self._names(ruling.holding)
         part = seat.part
         if ruling.effect.alone or seat.effect.last_word:
-            return Aside("decided_by", seat.effect.name, ruling.effect.name)
+            return NotApplied("decided_by", seat.effect.name, ruling.effect.name)
         left = self._left(ruling.holding, ruling.at_start, ruling.runner) if seat.refuses else names
         match "yields_to" if seat.effect.decides else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left):
             case "runner" as asks:
-                return Aside(asks, part.runner or list(Runner), ruling.runner)
+                return NotApplied(asks, part.runner or list(Runner), ruling.runner)
             case "yields_to" as asks:
-                return Aside(asks, list(part.yields_to), [name for name in part.yields_to if names & self._bits.get(name, 0)])
+                return NotApplied(asks, list(part.yields_to), [name for name in part.yields_to if names & self._bits.get(name, 0)])
             case "decided_by" as asks:
-                return Aside(asks, list(part.decided_by), ruling.effect.name)
+                return NotApplied(asks, list(part.decided_by), ruling.effect.name)
             case asks:
-                return Aside(asks, list(part.needs), [])
+                return NotApplied(asks, list(part.needs), [])
 
 
-def _obstacle(seat: _Seat, runner: Runner | None, deciders: int, names: int, left: int) -> str:
+def _obstacle(seat: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
     """What keeps a rule that refuses or advises from standing: the name of what it asks, or nothing."""
     if runner is None or (seat.runner is not None and seat.runner is not runner):
         return "runner"

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.decision.decision import Assumption, Failed, Otherwise, Traced
-from policy.facts.facts import as_sent
-from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, Kind, ancestors
-from policy.rules.conditions import Both, Condition, Either, Leaf, holds, leaves
+from policy.decision.decision import Alternative, Assumption, FailedCondition, RuleTrace
+from policy.facts.facts import to_json
+from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
+from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves
 from policy.rules.effects import Layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from policy.decision.ruling import Ruling, Rulings
+    from policy.decision.ruling import RuleCombiner, Ruling
     from policy.facts.facts import Facts
     from policy.facts.vocabulary import Fact
     from policy.rules.catalogue import ReleaseRule
@@ -30,8 +30,8 @@ NOT_EMPTY: Final = "not empty"
 
 
 def trace(
-    rules: Sequence[ReleaseRule], rulings: Rulings, ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool
-) -> list[Traced]:
+    rules: Sequence[ReleaseRule], rulings: RuleCombiner, ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool
+) -> list[RuleTrace]:
     """Each rule of the release and whether it fired; refusals are looked at with the variable as it will be set."""
     found = []
     for n, item in enumerate(rules):
@@ -44,33 +44,33 @@ def trace(
         failed = [] if fired else failures(item.when, facts) if item.when else []
         if not fired and not failed:
             aside = rulings.aside(by, n)
-            failed = [Failed(aside.asks, aside.expected, aside.actual)]
-        found.append(Traced(rule.id, str(rule.layer), rule.effect.name, fired, failed))
+            failed = [FailedCondition(aside.asks, aside.expected, aside.actual)]
+        found.append(RuleTrace(rule.id, str(rule.layer), rule.effect.name, fired, failed))
     return found
 
 
-def failures(condition: Condition, row: Sequence[Any]) -> list[Failed]:
+def failures(condition: Condition, row: Sequence[Any]) -> list[FailedCondition]:
     """What keeps a condition from holding: the first failed leaf, or of alternatives the first of each; ``[]`` if it holds."""
     match condition:
-        case Both(parts):
+        case And(parts):
             return next((failed for part in parts if (failed := failures(part, row))), [])
-        case Either(parts):
+        case Or(parts):
             each = [failures(part, row) for part in parts]
             return [failed for found in each for failed in found] if all(each) else []
         case Leaf():
             for name in ancestors(condition.fact):
                 if not row[INDEX[name]]:
-                    return [Failed(name, PRESENT, "absent")]
+                    return [FailedCondition(name, PRESENT, "absent")]
             value = row[condition.index]
-            return [] if holds(condition, value) else [Failed(condition.fact, condition.expected, _actual(condition, value))]
+            return [] if holds(condition, value) else [FailedCondition(condition.fact, condition.expected, _actual(condition, value))]
         case _:
             raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
 
 
 def _actual(leaf: Leaf, value: Any) -> Any:
-    if FACTS[leaf.fact].kind is Kind.PRESENCE:
+    if FACTS[leaf.fact].kind is FactKind.PRESENCE:
         return PRESENT if value else "absent"
-    return as_sent(value)
+    return to_json(value)
 
 
 def assumptions(
@@ -99,8 +99,8 @@ def assumptions(
         for label, value in _others(fact, row[index], read[fact.name]):
             other = otherwise(index, value)
             if other != answer:
-                change[label] = Otherwise(*other)
-        found.append(Assumption(fact.name, as_sent(row[index]), "not stated", change))
+                change[label] = Alternative(*other)
+        found.append(Assumption(fact.name, to_json(row[index]), "not stated", change))
     return found
 
 
@@ -116,23 +116,23 @@ def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, An
     operands = [leaf.operand for leaf in asked if leaf.operand is not None]
     texts = dict.fromkeys(text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)))
     match fact.kind:
-        case Kind.BOOLEAN:
+        case FactKind.BOOLEAN:
             others = {"true": True, "false": False}
-        case Kind.PRESENCE:
+        case FactKind.PRESENCE:
             others = {PRESENT: True}
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             others = {"1": True, "0": False}
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             others = {choice: choice for choice in fact.choices}
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             others = {str(number): number for operand in operands for number in (operand - 1, operand) if number >= fact.least}
-        case Kind.TEXT:
+        case FactKind.TEXT:
             others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
-        case Kind.TEXTS:
+        case FactKind.TEXTS:
             others = (
                 {text: (text,) for text in texts} | {f"{text}, …": (text, ANOTHER) for text in texts} | {ANOTHER if texts else NOT_EMPTY: (ANOTHER,), EMPTY: ()}
             )
-        case Kind.LIST:
+        case FactKind.LIST:
             others = {NOT_EMPTY: (ANOTHER,), EMPTY: ()}
     if fact.nullable:
         others["null"] = None

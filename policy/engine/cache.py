@@ -1,6 +1,6 @@
 """Bounded memories of answers of late, for questions that come again.
 
-Owns what is kept and what is let go. ``remember`` keeps what is small and often the same. In ``Recent``,
+Owns what is kept and what is let go. ``memoize`` keeps what is small and often the same. In ``SecondHitCache``,
 a question's answer is worth keeping once it is asked for the second time, so that a stream of different
 questions costs and keeps nothing, and the oldest is let go for the newest.
 """
@@ -21,7 +21,7 @@ K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 
 
-def remember(kept: dict[Any, V], question: Any, answer: V, values: object) -> V:
+def memoize(kept: dict[Any, V], question: Any, answer: V, values: object) -> V:
     """``answer``, kept for the next time where the ``values`` that it is made of are small; a full memory starts anew."""
     try:
         small = len(repr(values)) <= SMALL
@@ -34,7 +34,7 @@ def remember(kept: dict[Any, V], question: Any, answer: V, values: object) -> V:
     return answer
 
 
-class Recent(Generic[K, V]):
+class SecondHitCache(Generic[K, V]):
     """At most ``size`` answers by their questions; any thread may use it."""
 
     __slots__ = ("_answers", "_lock", "_marks", "get", "size")

@@ -22,7 +22,7 @@ from policy.engine.fact_encoder import (
     TRUE,
     UNSET,
     Column,
-    Encoder,
+    FactEncoder,
     Known,
     Numbers,
     Question,
@@ -32,9 +32,9 @@ from policy.engine.fact_encoder import (
 )
 from policy.errors import EngineFailed
 from policy.facts.facts import Facts, defaults
-from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, Kind, ancestors
-from policy.rules.conditions import Both, Condition, Either, Leaf, Use, holds, leaves, ways
-from policy.rules.operators import Test
+from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
+from policy.rules.conditions import And, Condition, Leaf, Or, Ref, holds, leaves, ways
+from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class RulesetDefinition:
     """What the engine is given: the ruleset's JSON text, and what each action's name stands for.
 
     ``numbers`` maps an action to the rule's place in the release's list; the complement (``~place``)
@@ -62,13 +62,13 @@ class Definition:
     """
 
     ruleset: str
-    encoder: Encoder
+    encoder: FactEncoder
     numbers: Mapping[str, int]
     always: tuple[int, ...]
     canary: str
 
 
-def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Definition:
+def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> RulesetDefinition:
     """The definition of a release's rules, given in the order in which they are to be listed.
 
     Raises:
@@ -95,7 +95,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Defi
     definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
     _leave_out(definition, keys)
     encoder = keys.encoder(groups)
-    return Definition(
+    return RulesetDefinition(
         ruleset=json.dumps(definition),
         encoder=encoder,
         numbers=numbers,
@@ -188,14 +188,14 @@ class _Keys:
         key = self.columns[name].key if name in self.columns else _key(len(self.columns))
         table: Table
         match fact.kind:
-            case Kind.CHOICE | Kind.TEXT:
+            case FactKind.CHOICE | FactKind.TEXT:
                 codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
                 if leaf is not None:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
                 table = Known(key, codes, OTHER)
-            case Kind.VARIABLE:
+            case FactKind.VARIABLE:
                 table = Variable(key, {None: UNSET, False: FALSE, True: TRUE, "0": FALSE, "1": TRUE}, MALFORMED)
-            case Kind.INTEGER:
+            case FactKind.INTEGER:
                 table = Numbers(key)
             case _:
                 table = Known(key, {False: 0, True: 1}, 0)
@@ -206,7 +206,7 @@ class _Keys:
         if question not in self.columns:
             key = _key(len(self.columns))
             texts = dict.fromkeys((None, *FACTS[leaf.fact].choices), 0) | dict.fromkeys(leaf.operand or (), 1)
-            table = Known(key, texts, 0) if leaf.test is Test.IN else Question(key, leaf)
+            table = Known(key, texts, 0) if leaf.test is Comparison.IN else Question(key, leaf)
             self.columns[question] = Column(key, leaf.index, table)
 
     def key(self, name: Any) -> str:
@@ -215,12 +215,12 @@ class _Keys:
     def names(self) -> list[str]:
         return [column.key for column in self.columns.values()]
 
-    def encoder(self, groups: int) -> Encoder:
+    def encoder(self, groups: int) -> FactEncoder:
         head = '{"id":1,"_":1' + "".join(f',"_{group}":1' for group in range(groups))
         members: dict[str, list[Column]] = {}
         for column in self.columns.values():
             members.setdefault(VOCABULARY[column.index].name.partition(".")[0], []).append(column)
-        return Encoder(head, {name: Section(columns) for name, columns in members.items()})
+        return FactEncoder(head, {name: Section(columns) for name, columns in members.items()})
 
 
 def _key(number: int) -> str:
@@ -236,7 +236,7 @@ def _guards(leaf: Leaf) -> tuple[str, ...]:
 
 def _derived(leaf: Leaf) -> bool:
     """Whether the leaf is answered here and not by the engine: questions about lists, and membership."""
-    return leaf.test is Test.IN or FACTS[leaf.fact].kind in {Kind.TEXTS, Kind.LIST}
+    return leaf.test is Comparison.IN or FACTS[leaf.fact].kind in {FactKind.TEXTS, FactKind.LIST}
 
 
 def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
@@ -245,22 +245,22 @@ def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
     Guards nearly always hold, and the engine goes a level deeper for each atom that does.
     """
     parts = _flat(condition)
-    atoms = [atom for part in parts for atom in ([_alternatives(part, keys)] if isinstance(part, Either) else _comparison(part, keys))]
+    atoms = [atom for part in parts for atom in ([_alternatives(part, keys)] if isinstance(part, Or) else _comparison(part, keys))]
     guards = [{keys.key(name): 1} for part in parts if isinstance(part, Leaf) for name in reversed(_guards(part))]
     distinct: list[dict[str, Any]] = []
     distinct.extend(atom for atom in (*atoms, *guards) if atom not in distinct)
     return distinct
 
 
-def _flat(condition: Condition) -> list[Leaf | Either]:
+def _flat(condition: Condition) -> list[Leaf | Or]:
     """The parts of a condition that must all hold."""
-    if isinstance(condition, Both):
+    if isinstance(condition, And):
         return [part for inner in condition.parts for part in _flat(inner)]
-    assert not isinstance(condition, Use)  # INVARIANT: the catalogue has put every named condition in its place
+    assert not isinstance(condition, Ref)  # INVARIANT: the catalogue has put every named condition in its place
     return [condition]
 
 
-def _alternatives(condition: Either, keys: _Keys) -> dict[str, Any]:
+def _alternatives(condition: Or, keys: _Keys) -> dict[str, Any]:
     branches = []
     for part in condition.parts:
         atoms = _conjunction(part, keys)
@@ -274,17 +274,17 @@ def _comparison(leaf: Leaf, keys: _Keys) -> list[dict[str, Any]]:
     key = keys.key(leaf.fact)
     kind = FACTS[leaf.fact].kind
     match leaf.test:
-        case Test.AT_LEAST:
+        case Comparison.AT_LEAST:
             return [{"$lt" if leaf.negated else "$gte": {key: leaf.operand}}]
-        case Test.PRESENT if kind is Kind.PRESENCE:
+        case Comparison.PRESENT if kind is FactKind.PRESENCE:
             return [{key: 0 if leaf.negated else 1}]
-        case Test.PRESENT:
+        case Comparison.PRESENT:
             return [{key: NULL} if leaf.negated else {"$neq": {key: NULL}}]
-        case Test.MALFORMED:
+        case Comparison.MALFORMED:
             code = MALFORMED
-        case _ if kind is Kind.VARIABLE:
+        case _ if kind is FactKind.VARIABLE:
             code = TRUE if leaf.operand else FALSE
-        case _ if kind in {Kind.CHOICE, Kind.TEXT}:
+        case _ if kind in {FactKind.CHOICE, FactKind.TEXT}:
             code = keys.codes[leaf.fact][leaf.operand]
         case _:
             code = int(leaf.operand)

@@ -12,10 +12,10 @@ from itertools import repeat
 from operator import attrgetter, call, getitem, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.engine.cache import remember
-from policy.facts.facts import place_of
+from policy.engine.cache import memoize
+from policy.facts.facts import attribute_of
 from policy.facts.vocabulary import VOCABULARY, parse_variable
-from policy.rules.operators import Test
+from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,13 +79,13 @@ class Question(dict[tuple[Any, ...] | None, str]):
         operand = frozenset(leaf.operand or ())
         self._answer: Callable[[tuple[Any, ...]], bool]
         match leaf.test:
-            case Test.HAS_ANY_OF:
+            case Comparison.HAS_ANY_OF:
                 self._answer = lambda value: not operand.isdisjoint(value)
-            case Test.HAS_OTHER_THAN:
+            case Comparison.HAS_OTHER_THAN:
                 self._answer = lambda value: not operand.issuperset(value)
-            case Test.FIRST_IS_IN:
+            case Comparison.FIRST_IS_IN:
                 self._answer = lambda value: bool(value) and value[0] in operand
-            case Test.PRESENT:
+            case Comparison.PRESENT:
                 self._answer = lambda _: True
             case _:
                 self._answer = bool
@@ -133,7 +133,7 @@ class Section(dict[Any, str]):
         self._tables = tuple((places.index(column.index), column.table) for column in columns)
         self._is_single = len(places) == 1
         self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*places)
-        self.from_read: Callable[[Any], Any] = attrgetter(*(place_of(VOCABULARY[place]).partition(".")[2] for place in places))
+        self.from_read: Callable[[Any], Any] = attrgetter(*(attribute_of(VOCABULARY[place]).partition(".")[2] for place in places))
 
     def text(self, values: Any) -> str:
         """The keys and codes of the values."""
@@ -141,10 +141,10 @@ class Section(dict[Any, str]):
         return "".join([table[found[place]] for place, table in self._tables])
 
     def __missing__(self, values: Any) -> str:
-        return remember(self, values, self.text(values), values)
+        return memoize(self, values, self.text(values), values)
 
 
-class Encoder:
+class FactEncoder:
     """Writes facts as the engine's fact, member by member."""
 
     def __init__(self, head: str, sections: Mapping[str, Section]) -> None:

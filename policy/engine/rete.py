@@ -16,7 +16,7 @@ from policy.engine.compiler import SENTINEL, WIDTH
 from policy.errors import EngineFailed
 
 if TYPE_CHECKING:
-    from policy.engine.compiler import Definition
+    from policy.engine.compiler import RulesetDefinition
 
 STATE = "0"
 RETRACTION = '{"id":1}'
@@ -26,7 +26,7 @@ NAME = slice(2, 2 + WIDTH)  # an action is {"name":{…}}
 class Engine:
     """A ruleset in the engine, usable from any thread, one decision at a time."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: RulesetDefinition) -> None:
         """Create the ruleset and run one canary decision, without which closing it would end the process.
 
         Raises:

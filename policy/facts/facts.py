@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
-from policy.facts.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, Kind, Malformed, ancestors, parse_variable
+from policy.errors import MAX_FAULTS, RequestFault, at, listed, nearest, quoted
+from policy.facts.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, FactKind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,15 +52,15 @@ class Member:
         self.pointer = f"/{self.path.replace('.', '/')}"
 
 
-TYPES: Final[dict[Kind, type]] = {
-    Kind.PRESENCE: dict,
-    Kind.VARIABLE: str,
-    Kind.BOOLEAN: bool,
-    Kind.INTEGER: int,
-    Kind.CHOICE: str,
-    Kind.TEXT: str,
-    Kind.TEXTS: list,
-    Kind.LIST: list,
+TYPES: Final[dict[FactKind, type]] = {
+    FactKind.PRESENCE: dict,
+    FactKind.VARIABLE: str,
+    FactKind.BOOLEAN: bool,
+    FactKind.INTEGER: int,
+    FactKind.CHOICE: str,
+    FactKind.TEXT: str,
+    FactKind.TEXTS: list,
+    FactKind.LIST: list,
 }
 
 
@@ -76,12 +76,12 @@ class Opaque:
         return repr(self.value)
 
 
-def as_sent(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """What stands in a row as it was sent: a list for a tuple, a malformed variable's text, any other value as it is."""
     if isinstance(value, Malformed):
         return value.text
     if isinstance(value, tuple):
-        return list(map(as_sent, value))
+        return list(map(to_json, value))
     return value.value if isinstance(value, Opaque) else value
 
 
@@ -97,7 +97,7 @@ def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
         for step in steps:
             place = place.setdefault(step, {})
         value = facts[name]
-        place[last] = ({} if value else None) if _KINDS[name] is Kind.PRESENCE else value
+        place[last] = ({} if value else None) if _KINDS[name] is FactKind.PRESENCE else value
     return found
 
 
@@ -111,17 +111,17 @@ def _frozen_item(item: Any) -> Any:
     return Opaque(item) if type(item) in {list, dict} else item
 
 
-TAKES: Final[dict[Kind, Callable[[Any], Any]]] = {Kind.VARIABLE: parse_variable, Kind.TEXTS: tuple, Kind.LIST: _frozen}
+TAKES: Final[dict[FactKind, Callable[[Any], Any]]] = {FactKind.VARIABLE: parse_variable, FactKind.TEXTS: tuple, FactKind.LIST: _frozen}
 
 
 def _fits(fact: Fact) -> Callable[[Any], bool] | None:
     """What is left to ask of a value once its type is known to be right."""
     match fact.kind:
-        case Kind.PRESENCE | Kind.BOOLEAN:
+        case FactKind.PRESENCE | FactKind.BOOLEAN:
             return None
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return frozenset(fact.choices).__contains__
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             return range(fact.least, MAX_INTEGER + 1).__contains__
         case _:
             return fact.admits
@@ -138,13 +138,13 @@ def _tree() -> Member:
         member.type = TYPES[fact.kind]
         member.fits = _fits(fact)
         member.take = TAKES.get(fact.kind)
-        member.is_open = member.is_open or fact.kind is Kind.PRESENCE
+        member.is_open = member.is_open or fact.kind is FactKind.PRESENCE
     return root
 
 
 TREE: Final[Member] = _tree()
 _KINDS: Final = {fact.name: fact.kind for fact in VOCABULARY}
-_PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is Kind.PRESENCE)
+_PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is FactKind.PRESENCE)
 
 
 @lru_cache(maxsize=64)
@@ -153,12 +153,12 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
     return tuple(fact.default_in(series) for fact in VOCABULARY)
 
 
-def place_of(fact: Fact) -> str:
+def attribute_of(fact: Fact) -> str:
     """The attribute of what ``usual`` has read that has a fact's value; of the variable it has the text."""
-    return f"{fact.name}.present" if fact.kind is Kind.PRESENCE else fact.name
+    return f"{fact.name}.present" if fact.kind is FactKind.PRESENCE else fact.name
 
 
-_row: Final = attrgetter(*map(place_of, VOCABULARY))
+_row: Final = attrgetter(*map(attribute_of, VOCABULARY))
 
 
 class Facts(Struct, frozen=True):
@@ -195,7 +195,7 @@ class Facts(Struct, frozen=True):
             return self.read
         stated = {fact.name: value for fact, value, default in zip(VOCABULARY, self.values, defaults(series), strict=True) if value != default}
         absent = {name for name in _PRESENCES if name not in stated}
-        return nested({name: as_sent(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
+        return nested({name: to_json(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
 
     def hints(self) -> list[str]:
         """A sentence on each ignored member that looks like a fact misspelt."""
@@ -203,7 +203,7 @@ class Facts(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RowReader:
     """What was read of the facts so far."""
 
     row: Row
@@ -215,17 +215,17 @@ class _Reading:
         self.row[index] = value
 
 
-def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[Misfit]) -> Facts:
+def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: list[RequestFault]) -> Facts:
     """The facts of a nested document, defaults of ``series`` filled in; each fault is appended to ``faults``."""
-    facts = _Reading(list(defaults(series)))
+    facts = _RowReader(list(defaults(series)))
     if type(document) is dict:
         _read_object(TREE, document, pointer, facts, faults)
     else:
-        faults.append(Misfit(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`'))
+        faults.append(RequestFault(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`'))
     return Facts(facts.row, facts.stated, facts.ignored)
 
 
-def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: _Reading, faults: list[Misfit]) -> None:
+def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: _RowReader, faults: list[RequestFault]) -> None:
     members = parent.members
     for key, value in document.items():
         member = members.get(key)
@@ -233,7 +233,7 @@ def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: 
             if len(faults) >= MAX_FAULTS:
                 return
             if not parent.is_open:
-                faults.append(Misfit(at(f"{pointer}{parent.pointer}".rstrip("/"), key), _unknown(parent, key)))
+                faults.append(RequestFault(at(f"{pointer}{parent.pointer}".rstrip("/"), key), _unknown(parent, key)))
             elif len(facts.ignored) < MAX_IGNORED and len(key) <= MAX_IGNORED_KEY:
                 facts.ignored.append((parent.path, key))
         elif type(value) is member.type and ((fits := member.fits) is None or fits(value)):
@@ -248,20 +248,20 @@ def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: 
             _read_other(member, value, pointer, facts, faults)
 
 
-def _read_other(member: Member, value: Any, pointer: str, facts: _Reading, faults: list[Misfit]) -> None:
+def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, faults: list[RequestFault]) -> None:
     """What is not of the usual type: ``null``, a variable's ``true`` or ``false``, or a fault."""
     fact = member.fact
     if fact is None:
         if value is not None:
-            faults.append(Misfit(f"{pointer}{member.pointer}", f"{quoted(value)} is no object; its members are {listed(member.members)}"))
-    elif value is None and (fact.nullable or fact.kind in {Kind.VARIABLE, Kind.PRESENCE}):
+            faults.append(RequestFault(f"{pointer}{member.pointer}", f"{quoted(value)} is no object; its members are {listed(member.members)}"))
+    elif value is None and (fact.nullable or fact.kind in {FactKind.VARIABLE, FactKind.PRESENCE}):
         facts.stated.append(member.index)
     elif value is None:
-        faults.append(Misfit(f"{pointer}{member.pointer}", f"`null` is not legal here; legal: {fact.legal}; leave it out for the default"))
-    elif fact.kind is Kind.VARIABLE and fact.admits(value):
+        faults.append(RequestFault(f"{pointer}{member.pointer}", f"`null` is not legal here; legal: {fact.legal}; leave it out for the default"))
+    elif fact.kind is FactKind.VARIABLE and fact.admits(value):
         facts.state(member.index, value)
     else:
-        faults.append(Misfit(f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"))
+        faults.append(RequestFault(f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"))
 
 
 def _unknown(parent: Member, key: str) -> str:

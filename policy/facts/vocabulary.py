@@ -24,7 +24,7 @@ MAX_INTEGER: Final = 2**31 - 1
 VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
 
 
-class Kind(StrEnum):
+class FactKind(StrEnum):
     """What a fact's value is; the name is what ``GET /v1/facts`` shows as its type."""
 
     PRESENCE = "presence"
@@ -65,7 +65,7 @@ class Fact:
     """One fact: ``name`` is its path in a request, ``default`` what holds where nobody says more."""
 
     name: str
-    kind: Kind
+    kind: FactKind
     default: Any
     meaning: str
     choices: tuple[str, ...] = ()
@@ -83,21 +83,21 @@ class Fact:
     def legal(self) -> str:
         """The legal values in words, for messages and documentation."""
         match self.kind:
-            case Kind.PRESENCE:
+            case FactKind.PRESENCE:
                 words = "an object, `null` where it is absent"
-            case Kind.VARIABLE:
+            case FactKind.VARIABLE:
                 words = "the variable's text, `true`, `false`, `null` where it is unset"
-            case Kind.BOOLEAN:
+            case FactKind.BOOLEAN:
                 words = "`true`, `false`"
-            case Kind.INTEGER:
+            case FactKind.INTEGER:
                 words = f"a whole number from {self.least} to {MAX_INTEGER}"
-            case Kind.CHOICE:
+            case FactKind.CHOICE:
                 words = listed(self.choices)
-            case Kind.TEXT:
+            case FactKind.TEXT:
                 words = f"a text of at most {MAX_TEXT} characters"
-            case Kind.TEXTS:
+            case FactKind.TEXTS:
                 words = f"a list of at most {MAX_ITEMS} texts"
-            case Kind.LIST:
+            case FactKind.LIST:
                 words = f"a list of at most {MAX_ITEMS} items"
         return f"{words}, `null`" if self.nullable else words
 
@@ -114,36 +114,36 @@ def _is_list(value: object) -> bool:
     return type(value) is list and len(value) <= MAX_ITEMS
 
 
-CHECKS: Final[dict[Kind, Callable[[Fact, Any], bool]]] = {
-    Kind.PRESENCE: lambda _, value: type(value) is dict,
-    Kind.VARIABLE: lambda _, value: type(value) is bool or (_is_text(value) and "\0" not in value),
-    Kind.BOOLEAN: lambda _, value: type(value) is bool,
-    Kind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
-    Kind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
-    Kind.TEXT: lambda _, value: _is_text(value),
-    Kind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
-    Kind.LIST: lambda _, value: _is_list(value),
+CHECKS: Final[dict[FactKind, Callable[[Fact, Any], bool]]] = {
+    FactKind.PRESENCE: lambda _, value: type(value) is dict,
+    FactKind.VARIABLE: lambda _, value: type(value) is bool or (_is_text(value) and "\0" not in value),
+    FactKind.BOOLEAN: lambda _, value: type(value) is bool,
+    FactKind.INTEGER: lambda fact, value: type(value) is int and fact.least <= value <= MAX_INTEGER,
+    FactKind.CHOICE: lambda fact, value: type(value) is str and value in fact.choices,
+    FactKind.TEXT: lambda _, value: _is_text(value),
+    FactKind.TEXTS: lambda _, value: _is_list(value) and all(map(_is_text, value)),
+    FactKind.LIST: lambda _, value: _is_list(value),
 }
 
 
 def _presence(name: str, meaning: str) -> Fact:
-    return Fact(name, Kind.PRESENCE, default=False, meaning=meaning)
+    return Fact(name, FactKind.PRESENCE, default=False, meaning=meaning)
 
 
 def _boolean(name: str, meaning: str, *, default: bool = False) -> Fact:
-    return Fact(name, Kind.BOOLEAN, default, meaning)
+    return Fact(name, FactKind.BOOLEAN, default, meaning)
 
 
 def _size(name: str, meaning: str, *, least: int = 1) -> Fact:
-    return Fact(name, Kind.INTEGER, least, meaning, least=least)
+    return Fact(name, FactKind.INTEGER, least, meaning, least=least)
 
 
 def _choice(name: str, meaning: str, choices: tuple[str, ...], default: str | None = None) -> Fact:
-    return Fact(name, Kind.CHOICE, default, meaning, choices=choices, nullable=default is None)
+    return Fact(name, FactKind.CHOICE, default, meaning, choices=choices, nullable=default is None)
 
 
 def _texts(name: str, meaning: str) -> Fact:
-    return Fact(name, Kind.TEXTS, [], meaning)
+    return Fact(name, FactKind.TEXTS, [], meaning)
 
 
 METHODS: Final = (
@@ -165,7 +165,7 @@ METHODS: Final = (
 VOCABULARY: Final[tuple[Fact, ...]] = (
     Fact(
         VARIABLE,
-        Kind.VARIABLE,
+        FactKind.VARIABLE,
         None,
         "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 unset means false",
         earlier_default=((0, 22), False),
@@ -190,7 +190,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("model_config.is_encoder_decoder", "the model has an encoder and a decoder"),
     _boolean("model_config.multimodal_config.mm_encoder_only", "only the multimodal encoder is run (`--mm-encoder-only`)"),
     _boolean("model_config.enable_return_routed_experts", "routed experts are returned (`--enable-return-routed-experts`)"),
-    Fact("model_config.logits_processors", Kind.LIST, None, "custom logits processors (`--logits-processors`)", nullable=True),
+    Fact("model_config.logits_processors", FactKind.LIST, None, "custom logits processors (`--logits-processors`)", nullable=True),
     _boolean("model_config.enable_prompt_embeds", "prompts may be embeddings (`--enable-prompt-embeds`)"),
     _choice(
         "model_config.logprobs_mode",
@@ -206,7 +206,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _size("parallel_config.decode_context_parallel_size", "ranks sharing the context of a decode (`--decode-context-parallel-size`)"),
     Fact(
         "parallel_config.distributed_executor_backend",
-        Kind.TEXT,
+        FactKind.TEXT,
         None,
         "`ray`, `mp`, `uni`, `external_launcher` or an executor class (`--distributed-executor-backend`)",
         nullable=True,
@@ -221,7 +221,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("speculative_config.parallel_drafting", "all drafts of a step come at once"),
     Fact(
         "speculative_config.num_speculative_tokens_per_batch_size",
-        Kind.LIST,
+        FactKind.LIST,
         None,
         "numbers of drafts by batch size, `[[from, to, tokens], …]` (dynamic speculative decoding)",
         nullable=True,
@@ -233,7 +233,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _texts("speculative_config.draft_model_config.architectures", "`architectures` of the draft's config.json, as vLLM rewrites them"),
     Fact(
         "speculative_config.draft_model_config.hf_config.layer_types",
-        Kind.TEXTS,
+        FactKind.TEXTS,
         None,
         "kinds of the draft's attention layers (`layer_types` of its config.json)",
         nullable=True,
@@ -255,7 +255,7 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     ),
     _boolean("compilation_config.pass_config.enable_sp", "the sequence-parallelism pass is on (`-cc.pass_config.enable_sp`)"),
     _presence("kv_transfer_config", "a KV connector is configured (`--kv-transfer-config`, or implied by `--kv-offloading-size`)"),
-    Fact("kv_transfer_config.kv_connector", Kind.TEXT, None, "the KV connector's name", nullable=True),
+    Fact("kv_transfer_config.kv_connector", FactKind.TEXT, None, "the KV connector's name", nullable=True),
     _choice("kv_transfer_config.kv_role", "the KV connector's role", ("kv_producer", "kv_consumer", "kv_both")),
     _presence("ec_transfer_config", "an encoder-cache connector is configured (`--ec-transfer-config`)"),
     _presence("reasoning_config", "reasoning is configured (`--reasoning-config`, or implied by `--reasoning-parser`)"),

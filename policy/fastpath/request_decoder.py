@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from policy.facts.facts import TREE, Facts, Member, defaults
-from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VARIABLE, VARIABLE_INDEX, Fact, Kind
+from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VARIABLE, VARIABLE_INDEX, Fact, FactKind
 from policy.request.request import MAX_REQUEST_ID, NEAREST, Request
 from policy.rules.effects import Layer
-from policy.rules.releases import NoVersion, UnknownRelease, series
+from policy.rules.releases import InvalidVersion, UnknownRelease, series
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,14 +38,14 @@ LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {
 
 def _type(fact: Fact) -> Any:
     """The type of a fact that is no object."""
-    kinds: dict[Kind, Any] = {
-        Kind.BOOLEAN: bool,
-        Kind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
-        Kind.CHOICE: Literal[fact.choices],
-        Kind.TEXT: Text,
-        Kind.TEXTS: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)],
-        Kind.LIST: Annotated[tuple[str | int | tuple[int, ...], ...], Meta(max_length=MAX_ITEMS)],
-        Kind.VARIABLE: Annotated[str, Meta(max_length=MAX_TEXT, pattern="^[^\0]*$")] | bool | None,
+    kinds: dict[FactKind, Any] = {
+        FactKind.BOOLEAN: bool,
+        FactKind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
+        FactKind.CHOICE: Literal[fact.choices],
+        FactKind.TEXT: Text,
+        FactKind.TEXTS: Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)],
+        FactKind.LIST: Annotated[tuple[str | int | tuple[int, ...], ...], Meta(max_length=MAX_ITEMS)],
+        FactKind.VARIABLE: Annotated[str, Meta(max_length=MAX_TEXT, pattern="^[^\0]*$")] | bool | None,
     }
     return kinds[fact.kind] | None if fact.nullable else kinds[fact.kind]
 
@@ -54,7 +54,7 @@ def _shape(member: Member) -> type[Struct]:
     """The type of an object of the request; its class says that it is ``present``."""
     fields = []
     for name, child in member.members.items():
-        if child.fact is None or child.fact.kind is Kind.PRESENCE:
+        if child.fact is None or child.fact.kind is FactKind.PRESENCE:
             shape = _shape(child)
             absent = shape if child.fact is None else type(f"No{shape.__name__}", (shape,), {"present": False})
             fields.append((name, shape, absent()))
@@ -65,7 +65,7 @@ def _shape(member: Member) -> type[Struct]:
 
 
 FACTS: Final = _shape(TREE)
-_Usual: Final = msgspec.defstruct(
+_CommonRequest: Final = msgspec.defstruct(
     "Usual",
     [
         ("facts", FACTS),
@@ -80,7 +80,7 @@ _Usual: Final = msgspec.defstruct(
     forbid_unknown_fields=True,
 )
 _variable: Final = attrgetter(f"facts.{VARIABLE}")
-read: Final[Callable[[Any], Any]] = msgspec.json.Decoder(_Usual).decode
+read: Final[Callable[[Any], Any]] = msgspec.json.Decoder(_CommonRequest).decode
 """The members of a usual request's body."""
 
 
@@ -91,7 +91,7 @@ def _unset(release: str) -> Tristate:
     return unset
 
 
-def read_usual(body: bytes, releases: Releases) -> Request | None:
+def decode_fast(body: bytes, releases: Releases) -> Request | None:
     """What a JSON body asks, or ``None`` where it is not a usual request and has to be looked at in full.
 
     The facts' ``stated`` and ``ignored`` are empty: nobody asks for them who does not ask for an explanation.
@@ -99,7 +99,7 @@ def read_usual(body: bytes, releases: Releases) -> Request | None:
     try:
         asked: Any = read(body)
         release = releases.resolve(asked.vllm_version, nearest=asked.beyond_verified is not None)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnknownRelease, NoVersion):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnknownRelease, InvalidVersion):
         return None
     upstream_only = LAYERS.get(asked.layers)
     if asked.explain or upstream_only is None:

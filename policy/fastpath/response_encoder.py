@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from uuid_utils import uuid7
 
 from policy.decision.decision import PolicyRef, encode
-from policy.engine.cache import remember
+from policy.engine.cache import memoize
 from policy.facts.vocabulary import VARIABLE
 from policy.rules.effects import TABLE
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from policy.decision.evaluation import Weighed
-    from policy.decision.ruleset import Ruleset, Told
+    from policy.decision.evaluation import Evaluation
+    from policy.decision.ruleset import ReasonFragment, Ruleset
     from policy.request.request import Request
 
 ANSWER: Final = (
@@ -36,14 +36,14 @@ SET_ENV: Final = {value: encode({} if value is None else {VARIABLE.partition("."
 VERDICTS: Final = {effect.rank: (str(effect.runner).upper().encode(), encode({"runner": effect.runner, "outcome": effect.outcome})[1:-1]) for effect in TABLE}
 
 
-class Short:
+class ResponseEncoder:
     """The short way out of a policy."""
 
     def __init__(self, policy: PolicyRef) -> None:
         self._policy = encode(policy)
         self._tails: dict[tuple[str, str, bool], bytes] = {}
 
-    def answer(self, request: Request, ruleset: Ruleset, weighed: Weighed, today: date) -> bytes | None:
+    def answer(self, request: Request, ruleset: Ruleset, weighed: Evaluation, today: date) -> bytes | None:
         """The decision as JSON, or ``None`` where it is not a usual one and has to be assembled in full."""
         facts, ruling, upstream, final, set_to = request.facts, weighed.ruling, weighed.upstream, weighed.final, weighed.set_to
         if (
@@ -55,7 +55,7 @@ class Short:
             or (today > ruleset.first_review and not ruleset.reviewed.isdisjoint(ruling.holding))
         ):
             return None
-        told: dict[int, Told] = {}
+        told: dict[int, ReasonFragment] = {}
         reasons: list[bytes] = []
         messages: list[bytes] = []
         for n in ruling.standing:
@@ -104,7 +104,7 @@ class Short:
         tail = self._tails.get(key)
         if tail is None:
             tail = b'"vllm_version":%b,"release":%b,"policy":%b' % (encode(request.vllm_version), encode(release), self._policy)
-            remember(self._tails, key, tail, key)
+            memoize(self._tails, key, tail, key)
         return tail
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from policy.decision.decision import Assumption, Otherwise
+from policy.decision.decision import Alternative, Assumption
 from policy.intake.deployment import PLATFORMS
 from policy.intake.derive.derivation import VARIABLES
 
@@ -29,7 +29,7 @@ def assumed_of(deployment: Deployment, answer: tuple[str | None, bool], otherwis
     found = []
     for fact, assumed, why, others in _open(deployment):
         answers = {label: otherwise(other) for label, other in others.items()}
-        found.append(Assumption(fact, assumed, why, {label: Otherwise(*other) for label, other in answers.items() if other != answer}))
+        found.append(Assumption(fact, assumed, why, {label: Alternative(*other) for label, other in answers.items() if other != answer}))
     return found
 
 

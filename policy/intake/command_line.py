@@ -48,7 +48,7 @@ class CommandLine(Struct, frozen=True):
     warnings: list[str] = []
 
 
-class Options(Struct, frozen=True):
+class ParsedOptions(Struct, frozen=True):
     """What a command line sets, under the names of vLLM's ``EngineArgs``, and where each stands.
 
     ``values`` has only options that were given (the last one counts, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``, text, list,

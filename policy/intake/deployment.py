@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from policy.errors import MAX_FAULTS, Misfit, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, at, listed, nearest, quoted
 from policy.intake.provenance import ASSUMED
 from policy.masking import is_secret
 
@@ -69,10 +69,10 @@ class Deployment(Struct, frozen=True):
     notes: list[str] = []
 
 
-def read_deployment(document: object, pointer: str, faults: list[Misfit]) -> Deployment:
+def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:
     """A deployment's document; what is wrong with it is added to ``faults``."""
     if type(document) is not dict:
-        faults.append(Misfit(pointer, f'{quoted(document)} is no deployment; write an object such as `{{"args": ["--model", "Qwen/Qwen3-8B"]}}`'))
+        faults.append(RequestFault(pointer, f'{quoted(document)} is no deployment; write an object such as `{{"args": ["--model", "Qwen/Qwen3-8B"]}}`'))
         return Deployment([], {}, {}, {}, Environment())
     faults.extend(unknown_members(document, MEMBERS, pointer))
     return Deployment(
@@ -85,42 +85,42 @@ def read_deployment(document: object, pointer: str, faults: list[Misfit]) -> Dep
     )
 
 
-def unknown_members(document: dict[str, Any], members: tuple[str, ...], pointer: str) -> list[Misfit]:
+def unknown_members(document: dict[str, Any], members: tuple[str, ...], pointer: str) -> list[RequestFault]:
     """The faults of members that an object does not have."""
     unknown = [key for key in document if key not in members]
-    return [Misfit(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(members)}{nearest(key, members)}") for key in unknown[:32]]
+    return [RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(members)}{nearest(key, members)}") for key in unknown[:32]]
 
 
-def _read_args(args: object, pointer: str, faults: list[Misfit]) -> list[str] | str:
+def _read_args(args: object, pointer: str, faults: list[RequestFault]) -> list[str] | str:
     if type(args) is str:
         return args
     if type(args) is not list:
-        faults.append(Misfit(pointer, f'{quoted(args)} is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`'))
+        faults.append(RequestFault(pointer, f'{quoted(args)} is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`'))
         return []
     if not all(type(word) is str for word in args):
         wrong = (n for n, word in enumerate(args) if type(word) is not str)
         faults.extend(
-            Misfit(f"{pointer}/{n}", f"{_shown(args[n], args[n - 1] if n else '')} is no text; write it in quotes") for n in islice(wrong, MAX_FAULTS)
+            RequestFault(f"{pointer}/{n}", f"{_shown(args[n], args[n - 1] if n else '')} is no text; write it in quotes") for n in islice(wrong, MAX_FAULTS)
         )
         return []
     return args
 
 
-def _read_texts(document: object, pointer: str, what: str, most: int, faults: list[Misfit]) -> dict[str, str | None]:
+def _read_texts(document: object, pointer: str, what: str, most: int, faults: list[RequestFault]) -> dict[str, str | None]:
     if document is None:
         return {}
     if type(document) is not dict:
-        faults.append(Misfit(pointer, f"{quoted(document)} is no object of {what} with their texts"))
+        faults.append(RequestFault(pointer, f"{quoted(document)} is no object of {what} with their texts"))
         return {}
     if len(document) > most:
-        faults.append(Misfit(pointer, f"{len(document)} {what} are more than the {most} that are taken"))
+        faults.append(RequestFault(pointer, f"{len(document)} {what} are more than the {most} that are taken"))
         return {}
     found: dict[str, str | None] = {}
     for name, text in document.items():
         if type(text) is str:
             found[name] = text
         elif text is not None and len(faults) < MAX_FAULTS:
-            faults.append(Misfit(at(pointer, name), f"{_shown(text, name)} is no text; write it in quotes"))
+            faults.append(RequestFault(at(pointer, name), f"{_shown(text, name)} is no text; write it in quotes"))
     return found
 
 
@@ -129,40 +129,40 @@ def _shown(value: object, name: object) -> str:
     return "the value" if isinstance(name, str) and is_secret(name) else quoted(value)
 
 
-def read_model_configs(document: object, pointer: str, faults: list[Misfit]) -> dict[str, dict[str, Any]]:
+def read_model_configs(document: object, pointer: str, faults: list[RequestFault]) -> dict[str, dict[str, Any]]:
     """The ``config.json`` of each model, by the name that the arguments give it."""
     if document is None:
         return {}
     if type(document) is not dict:
-        faults.append(Misfit(pointer, f'{quoted(document)} is no object; write each model\'s config.json by its name: `{{"Qwen/Qwen3-8B": {{…}}}}`'))
+        faults.append(RequestFault(pointer, f'{quoted(document)} is no object; write each model\'s config.json by its name: `{{"Qwen/Qwen3-8B": {{…}}}}`'))
         return {}
     if len(document) > MAX_MODELS:
-        faults.append(Misfit(pointer, f"{len(document)} models are more than the {MAX_MODELS} that are taken"))
+        faults.append(RequestFault(pointer, f"{len(document)} models are more than the {MAX_MODELS} that are taken"))
         return {}
     found = {}
     for name, config in document.items():
         if type(config) is dict:
             found[name.rstrip("/")] = config
         else:
-            faults.append(Misfit(at(pointer, name), f"{quoted(config)} is no config.json; it is an object"))
+            faults.append(RequestFault(at(pointer, name), f"{quoted(config)} is no config.json; it is an object"))
     return found
 
 
-def read_environment(document: object, pointer: str, faults: list[Misfit]) -> Environment:
+def read_environment(document: object, pointer: str, faults: list[RequestFault]) -> Environment:
     """What no manifest shows; what is left out is assumed."""
     if document is None:
         return Environment()
     if type(document) is not dict:
-        faults.append(Misfit(pointer, f'{quoted(document)} is no environment; write an object such as `{{"platform": "cuda"}}`'))
+        faults.append(RequestFault(pointer, f'{quoted(document)} is no environment; write an object such as `{{"platform": "cuda"}}`'))
         return Environment()
     faults.extend(unknown_members(document, ("platform", "has_triton", "plugins"), pointer))
     platform, triton = document.get("platform"), document.get("has_triton")
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
-        faults.append(Misfit(f"{pointer}/platform", f"{quoted(platform)} is no platform; legal: {listed(PLATFORMS)}{near}"))
+        faults.append(RequestFault(f"{pointer}/platform", f"{quoted(platform)} is no platform; legal: {listed(PLATFORMS)}{near}"))
         platform = None
     if triton is not None and type(triton) is not bool:
-        faults.append(Misfit(f"{pointer}/has_triton", f"{quoted(triton)} is neither `true` nor `false`"))
+        faults.append(RequestFault(f"{pointer}/has_triton", f"{quoted(triton)} is neither `true` nor `false`"))
         triton = None
     plugins = _read_plugins(document.get("plugins"), f"{pointer}/plugins", faults)
     stated = {"platform": platform, "has_triton": triton, "plugins": plugins}
@@ -175,15 +175,15 @@ def read_environment(document: object, pointer: str, faults: list[Misfit]) -> En
     )
 
 
-def _read_plugins(document: object, pointer: str, faults: list[Misfit]) -> tuple[str, ...] | None:
+def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) -> tuple[str, ...] | None:
     if document is None:
         return None
     if type(document) is not dict:
-        faults.append(Misfit(pointer, f'{quoted(document)} is no object; write `{{"logits_processors": []}}`'))
+        faults.append(RequestFault(pointer, f'{quoted(document)} is no object; write `{{"logits_processors": []}}`'))
         return None
     faults.extend(unknown_members(document, ("logits_processors",), pointer))
     names = document.get("logits_processors", [])
     if type(names) is not list or len(names) > MAX_PLUGINS or not all(type(name) is str for name in names):
-        faults.append(Misfit(f"{pointer}/logits_processors", f"{quoted(names)} is no list of at most {MAX_PLUGINS} texts"))
+        faults.append(RequestFault(f"{pointer}/logits_processors", f"{quoted(names)} is no list of at most {MAX_PLUGINS} texts"))
         return None
     return tuple(names)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.decision.decision import Sourced
-from policy.errors import Misfit, RequestInvalid, at, quoted
-from policy.facts.facts import Facts, as_sent
+from policy.decision.decision import DerivedFact
+from policy.errors import RequestFault, RequestInvalid, at, quoted
+from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
 from policy.intake.command.launcher import read_command, read_text
@@ -20,17 +20,17 @@ from policy.intake.command.shell import MAX_WORDS
 from policy.intake.derive.derivation import VARIABLE, derive
 from policy.intake.derive.row import facts_of
 from policy.intake.derive.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
-from policy.intake.model.pooling import Unreadable
+from policy.intake.model.pooling import PoolingUnreadable
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
-from policy.intake.provenance import Derived  # noqa: TC001  # msgspec reads the annotations
+from policy.intake.provenance import Provenance  # noqa: TC001  # msgspec reads the annotations
 from policy.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.command_line import CommandLine, Options
+    from policy.intake.command_line import CommandLine, ParsedOptions
     from policy.intake.deployment import Deployment
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
@@ -52,18 +52,18 @@ Find: TypeAlias = "Callable[[str], tuple[Mapping[str, Any], Mapping[str, str]] |
 """A model's ``config.json`` and its other files by their names in its folder, or ``None``."""
 
 
-def found_nowhere(_: str) -> None:
+def no_models(_: str) -> None:
     """No model is looked for anywhere."""
 
 
-class Taken(Struct, frozen=True):
+class IntakeResult(Struct, frozen=True):
     """A deployment taken in: its facts, what is known of each, the arguments that decide nothing, and what the user should know.
 
     ``found`` has the models that were found elsewhere, where each may be another one the next time, as ``Find`` gave them.
     """
 
     facts: Facts
-    derived: Derived
+    derived: Provenance
     ignored: list[str]
     warnings: list[str]
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
@@ -72,12 +72,12 @@ class Taken(Struct, frozen=True):
 class ModelConfigNeeded(RequestInvalid):
     """A deployment whose models' ``config.json`` nobody gave; ``names`` are the models."""
 
-    def __init__(self, names: list[str], faults: list[Misfit]) -> None:
+    def __init__(self, names: list[str], faults: list[RequestFault]) -> None:
         self.names = names
         super().__init__(faults, MODEL_CONFIG_NEEDED)
 
 
-def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[[Facts], tuple[str | None, bool]], find: Find = found_nowhere) -> Taken:
+def derive_facts(deployment: Deployment, release: str, pointer: str, rules: Callable[[Facts], tuple[str | None, bool]], find: Find = no_models) -> IntakeResult:
     """The facts of a deployment in a release.
 
     ``rules`` says what the release by itself does with facts: the runner, and whether it starts. ``find`` looks for a model that the deployment
@@ -87,7 +87,7 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
         ModelConfigNeeded: a model's ``config.json`` is not given.
         RequestInvalid: with every other fault.
     """
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     known = tables(release)
     command = _command(deployment, faults, f"{pointer}/args")
     options = read_options(release, command, deployment.files, faults, f"{pointer}/args")
@@ -95,28 +95,28 @@ def take_in(deployment: Deployment, release: str, pointer: str, rules: Callable[
         raise RequestInvalid(faults)
     variables = deployment.env | command.env
     env = {name: text for name, text in variables.items() if text is not None}
-    models = _Models(deployment, find, pointer)
+    models = _ModelLookup(deployment, find, pointer)
     target, speculation = _read_models(deployment, options, models, known, pointer)
 
-    def asked(derived: Derived) -> tuple[str | None, bool]:
+    def asked(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
     derived = derive(target, speculation, options, env, deployment.environment, models.known, known, asked)
     facts = facts_of(derived.facts, faults)
     if faults:
-        raise RequestInvalid([Misfit(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
+        raise RequestInvalid([RequestFault(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset")
-    return Taken(facts, derived, options.ignored, warnings, models.found)
+    return IntakeResult(facts, derived, options.ignored, warnings, models.found)
 
 
-def _read_models(deployment: Deployment, options: Options, models: _Models, known: Tables, pointer: str) -> tuple[Target, Speculation | None]:
+def _read_models(deployment: Deployment, options: ParsedOptions, models: _ModelLookup, known: Tables, pointer: str) -> tuple[Target, Speculation | None]:
     """The model that is served, which a repository of *speculators* may name in its own place, and what is asked of speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
     if speculation is not None and (said := unfit(speculation)):
-        raise RequestInvalid([Misfit(_pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {said}")])
+        raise RequestInvalid([RequestFault(_pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {said}")])
     config = models.config(name)
     found = speculators_of(config, known)
     if found is not None:
@@ -131,10 +131,10 @@ def _read_models(deployment: Deployment, options: Options, models: _Models, know
     try:
         return read_target(name, described, config, options, models.files, known, deployment.environment.platform), speculation
     except Unsupported as error:
-        fault = Misfit(_pointer_of_model(described, deployment, pointer), f"vLLM {known.release} refuses this model: {error}")
+        fault = RequestFault(_pointer_of_model(described, deployment, pointer), f"vLLM {known.release} refuses this model: {error}")
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
-    except Unreadable as error:
-        raise RequestInvalid([Misfit(at(f"{pointer}/files", error.path), str(error))]) from error
+    except PoolingUnreadable as error:
+        raise RequestInvalid([RequestFault(at(f"{pointer}/files", error.path), str(error))]) from error
 
 
 def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
@@ -157,7 +157,7 @@ def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
     return at(deployment.models_at, name) if masked(name) == name else deployment.models_at
 
 
-def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> CommandLine:
+def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -> CommandLine:
     args = deployment.args
     if isinstance(args, str):
         return read_text(args, deployment.env, faults, pointer)
@@ -165,17 +165,17 @@ def _command(deployment: Deployment, faults: list[Misfit], pointer: str) -> Comm
     return read_command(args, PLACES[: len(args)] if places is None else places, deployment.env, faults, pointer)
 
 
-def sourced(taken: Taken) -> dict[str, Sourced]:
+def sourced(taken: IntakeResult) -> dict[str, DerivedFact]:
     """Every fact of a deployment as an answer shows it, with where it came from; a fact below an object that is absent is not there."""
     row, facts, later = taken.facts.row, taken.derived.facts, taken.derived.later
     return {
-        name: Sourced(*later[name]) if name in later else Sourced(as_sent(row[index]), facts[name][1])
+        name: DerivedFact(*later[name]) if name in later else DerivedFact(to_json(row[index]), facts[name][1])
         for name, index, above in BELOW
         if all(facts[each][0] for each in above)
     }
 
 
-class _Models:
+class _ModelLookup:
     """The models' configurations as given or found, and the names of those that are missing."""
 
     def __init__(self, deployment: Deployment, find: Find, pointer: str) -> None:
@@ -195,7 +195,7 @@ class _Models:
             RequestInvalid: the name is too long to be one. Every fact repeats it.
         """
         if len(name) > MAX_NAME:
-            raise RequestInvalid([Misfit(self._pointer, f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are taken")])
+            raise RequestInvalid([RequestFault(self._pointer, f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are taken")])
         found = self.known(name)
         if found is None:
             name = self._names.get(name, name)
@@ -229,14 +229,14 @@ class _Models:
         if self._missing:
             raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
 
-    def _needed(self, name: str) -> Misfit:
+    def _needed(self, name: str) -> RequestFault:
         said = f"the config.json of {quoted(name)} is needed, under the name that the arguments give it"
         if self._deployment.models_at is None:
             said += '; a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
         elif self._configs:
             more = f" and {len(self._configs) - SHOWN} more" if len(self._configs) > SHOWN else ""
             said += f"; given: {', '.join(map(quoted, islice(self._configs, SHOWN)))}{more}"
-        return Misfit(_pointer_of_model(name, self._deployment, self._pointer), said)
+        return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), said)
 
 
 def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, known: Tables) -> Speculation:
@@ -245,7 +245,7 @@ def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculatio
     return Speculation({**brought, **said, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}")
 
 
-def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _Models) -> None:
+def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _ModelLookup) -> None:
     if speculation is None or not needs_draft(speculation, known):
         return
     name = draft_model(speculation, target)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import Misfit, RequestInvalid, at
+from policy.errors import RequestFault, RequestInvalid, at
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HUB_SECONDS: Final = 10.0
 
 
-class Models:
+class ModelFinder:
     """The models that can be found; each is read once."""
 
     def __init__(self, named: Mapping[str, Path], *, hub: bool) -> None:
@@ -77,4 +77,4 @@ def _hub() -> Hub:
 
 
 def _needed(name: str, *messages: str) -> RequestInvalid:
-    return RequestInvalid([Misfit(at("/model_configs", name), message) for message in messages], MODEL_CONFIG_NEEDED)
+    return RequestInvalid([RequestFault(at("/model_configs", name), message) for message in messages], MODEL_CONFIG_NEEDED)

@@ -13,7 +13,7 @@ DEFAULT: Final = "default"
 ASSUMED: Final = "assumed"
 
 
-class Derived(Struct):
+class Provenance(Struct):
     """Facts by their names, each with its origin: an argument's place, a variable, a config's member, ``default``, ``assumed``.
 
     ``later`` has what vLLM sets a fact to once the runner is chosen, with its origin: the engine runs with it, the rules never see it.

@@ -18,7 +18,7 @@ from policy.errors import MAX_FAULTS, Fault, RulesInvalid, listed, nearest, quot
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from policy.parser.yamltree import Node
+    from policy.parser.yamltree import YamlNode
 
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_SPAN: Final = 64
@@ -39,7 +39,7 @@ def note(faults: list[Fault], fault: Fault) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReleaseRange:
     """A half-open range of releases; ``upper`` is ``None`` where the end is open."""
 
     text: str
@@ -51,7 +51,7 @@ class Span:
         return self.lower <= release and (self.upper is None or release < self.upper)
 
 
-class Reader:
+class FieldReader:
     """What is wrong with one file; every method appends to ``faults`` instead of stopping, up to ``MAX_FAULTS``.
 
     Raises:
@@ -63,12 +63,12 @@ class Reader:
         self.faults: list[Fault] = []
         self._shared: dict[tuple[int, Callable[..., Any]], Any] = {}
 
-    def fault(self, node: Node, message: str, *, key: bool = False) -> None:
+    def fault(self, node: YamlNode, message: str, *, key: bool = False) -> None:
         """Note a fault at a value, or at its key."""
         line, column = node.key if key and node.key != (0, 0) else (node.line, node.column)
         note(self.faults, Fault(self.path, line, column, message))
 
-    def once(self, node: Node, read: Callable[[Node, Reader], T]) -> T:
+    def once(self, node: YamlNode, read: Callable[[YamlNode, FieldReader], T]) -> T:
         """What ``read`` returns for a node that several ranges share; it is called for the first one only."""
         key = id(node), read
         if key not in self._shared:
@@ -76,7 +76,7 @@ class Reader:
         found: T = self._shared[key]
         return found
 
-    def fields(self, node: Node, what: str, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Node]:
+    def fields(self, node: YamlNode, what: str, required: Collection[str], optional: Collection[str] = ()) -> dict[str, YamlNode]:
         """The known fields of a map; unknown and missing ones are faults."""
         if not isinstance(node.value, dict):
             self.fault(node, f"{quoted(node.plain())} is no {what}; write a map with {listed(required)}")
@@ -90,7 +90,7 @@ class Reader:
                 self.fault(node, f"the {what} has no `{name}`; add it")
         return {name: child for name, child in node.value.items() if name in known}
 
-    def items(self, node: Node | None, what: str, most: int | None = None) -> list[Node]:
+    def items(self, node: YamlNode | None, what: str, most: int | None = None) -> list[YamlNode]:
         """The items of a list; an absent node has none, and one with more than ``most`` is a fault."""
         if node is None:
             return []
@@ -102,7 +102,7 @@ class Reader:
             return []
         return node.value
 
-    def text(self, node: Node | None) -> str | None:
+    def text(self, node: YamlNode | None) -> str | None:
         """A text that is not empty, on one line, its outer blanks removed; ``None`` where there is none."""
         if node is None:
             return None
@@ -111,7 +111,7 @@ class Reader:
             return None
         return node.value
 
-    def texts(self, node: Node | None, what: str, legal: Collection[str] = ()) -> tuple[str, ...]:
+    def texts(self, node: YamlNode | None, what: str, legal: Collection[str] = ()) -> tuple[str, ...]:
         """A text or a list of texts; with ``legal`` only those."""
         if node is None:
             return ()
@@ -125,7 +125,7 @@ class Reader:
                 found.append(text)
         return tuple(found)
 
-    def span(self, node: Node | None) -> Span | None:
+    def span(self, node: YamlNode | None) -> ReleaseRange | None:
         """A range of releases such as ``>=0.22,<0.24``; ``None`` after a fault."""
         advice = 'write a range as `">=0.22,<0.24"`, or `">=0.22"` for an open end'
         if node is None:
@@ -142,4 +142,4 @@ class Reader:
         if len(parts) != len(bounds) or lower is None or (upper is not None and upper <= lower):
             self.fault(node, f"{quoted(node.value)} is no range of releases; {advice}")
             return None
-        return Span(node.value, lower, upper)
+        return ReleaseRange(node.value, lower, upper)

@@ -32,11 +32,11 @@ Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 T = TypeVar("T")
 
-Content: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | None"
+Content: TypeAlias = "str | int | float | bool | list[YamlNode] | dict[str, YamlNode] | None"
 
 
 @dataclass(slots=True)
-class Node:
+class YamlNode:
     """A value and the place where it begins; ``key`` is the place of its key where it has one."""
 
     value: Content
@@ -53,7 +53,7 @@ class Node:
         return self.value
 
 
-def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> Node:
+def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> YamlNode:
     """The one document in ``text``.
 
     Raises:
@@ -115,16 +115,16 @@ class _Composer:
         self.max_nodes = max_nodes
         self.scalars = yaml.SafeLoader("")
 
-    def document(self) -> Node:
+    def document(self) -> YamlNode:
         roots = list(self.roots())
         if not roots:
             raise _refusal(self.path, 1, 1, EMPTY)
         return roots[0]
 
-    def roots(self) -> Iterator[Node]:
+    def roots(self) -> Iterator[YamlNode]:
         """The documents, one after the other."""
-        open_nodes: list[Node] = []
-        keys: list[Node | None] = []
+        open_nodes: list[YamlNode] = []
+        keys: list[YamlNode | None] = []
         for event in self.events:
             match event:
                 case yaml.DocumentStartEvent():
@@ -164,14 +164,14 @@ class _Composer:
         """What an anchor does: nothing that is read here."""
         raise self.refusal(event, f"anchors such as `&{event.anchor}` are not read; write the value out")
 
-    def alias(self, event: yaml.NodeEvent, open_nodes: list[Node]) -> Node:  # noqa: ARG002  # a stream of documents looks at them
+    def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # a stream of documents looks at them
         """What an alias stands for: nothing that is read here."""
         raise self.refusal(event, f"aliases such as `*{event.anchor}` are not read; write the value out")
 
-    def end(self, node: Node, event: yaml.Event) -> None:
+    def end(self, node: YamlNode, event: yaml.Event) -> None:
         """A map or list is complete."""
 
-    def place(self, parent: Node, keys: list[Node | None], node: Node, event: yaml.NodeEvent) -> None:
+    def place(self, parent: YamlNode, keys: list[YamlNode | None], node: YamlNode, event: yaml.NodeEvent) -> None:
         """Put a finished or just opened node where it belongs: an item, a key that waits, or a key's value."""
         if isinstance(parent.value, list):
             parent.value.append(node)
@@ -190,7 +190,7 @@ class _Composer:
         parent.value[key.value] = node
         keys[-1] = None
 
-    def node(self, event: yaml.NodeEvent) -> Node:
+    def node(self, event: yaml.NodeEvent) -> YamlNode:
         self.count(event, 1)
         if event.anchor is not None:
             self.anchor(event)
@@ -202,10 +202,10 @@ class _Composer:
                 value = {}
             case _:
                 assert isinstance(event, yaml.ScalarEvent)
-                return Node(self.scalar(event), line, column)
+                return YamlNode(self.scalar(event), line, column)
         if event.tag not in {None, "!"}:
             raise self.refusal(event, f"the tag {quoted(event.tag)} is not read; leave it out")
-        return Node(value, line, column)
+        return YamlNode(value, line, column)
 
     def scalar(self, event: yaml.ScalarEvent) -> str | int | float | bool | None:
         if event.tag is not None and event.tag != "!":
@@ -238,10 +238,10 @@ class _Stream(_Composer):
     def __init__(self, text: str, path: str, max_nodes: int) -> None:
         super().__init__(text, path, max_nodes)
         self.waiting: str | None = None
-        self.anchored: dict[str | None, Node] = {}
+        self.anchored: dict[str | None, YamlNode] = {}
         self.sizes: dict[int, tuple[int, int]] = {}
 
-    def documents(self) -> Iterator[Node]:
+    def documents(self) -> Iterator[YamlNode]:
         """The documents that are not empty."""
         for root in self.roots():
             if root.value is not None:
@@ -255,14 +255,14 @@ class _Stream(_Composer):
     def anchor(self, event: yaml.NodeEvent) -> None:
         self.waiting = event.anchor
 
-    def node(self, event: yaml.NodeEvent) -> Node:
+    def node(self, event: yaml.NodeEvent) -> YamlNode:
         node = super().node(event)
         if self.waiting is not None:
             self.anchored[self.waiting] = node
             self.waiting = None
         return node
 
-    def alias(self, event: yaml.NodeEvent, open_nodes: list[Node]) -> Node:
+    def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:
         node = self.anchored.get(event.anchor)
         if node is None:
             raise self.refusal(event, f"the alias `*{event.anchor}` has no anchor before it")
@@ -272,13 +272,13 @@ class _Stream(_Composer):
         self.count(event, size)
         if len(open_nodes) + levels > MAX_DEPTH:
             raise self.refusal(event, f"nested more than {MAX_DEPTH} deep")
-        return Node(node.value, *_place(event))
+        return YamlNode(node.value, *_place(event))
 
-    def size(self, node: Node) -> tuple[int, int]:
+    def size(self, node: YamlNode) -> tuple[int, int]:
         """How many nodes a complete node is, and how many levels."""
         return self.sizes[id(node.value)] if isinstance(node.value, dict | list) else (1, 0)
 
-    def end(self, node: Node, event: yaml.Event) -> None:
+    def end(self, node: YamlNode, event: yaml.Event) -> None:
         assert isinstance(node.value, dict | list)
         if isinstance(node.value, dict) and MERGE in node.value:
             self.merge(node.value, event)
@@ -287,7 +287,7 @@ class _Stream(_Composer):
         keys = len(sizes) if isinstance(node.value, dict) else 0
         self.sizes[id(node.value)] = 1 + keys + sum(size for size, _ in sizes), 1 + max((levels for _, levels in sizes), default=0)
 
-    def merge(self, content: dict[str, Node], event: yaml.Event) -> None:
+    def merge(self, content: dict[str, YamlNode], event: yaml.Event) -> None:
         """Lay the maps under ``<<`` below the map's own keys."""
         merged = content.pop(MERGE)
         for source in merged.value if isinstance(merged.value, list) else [merged]:

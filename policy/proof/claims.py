@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Change, differ, differences, plainest
+from policy.proof.difference import Difference, differ, differences, plainest
 from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
@@ -32,7 +32,7 @@ class Step:
 
     before: str
     after: str
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, slots=True)

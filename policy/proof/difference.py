@@ -28,7 +28,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProofOutcome:
     """What is said of a deployment, as far as two sets of rules are compared by it; ``said`` are ids of rules with their effects."""
 
     runner: str | None
@@ -38,7 +38,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Difference:
     """A class of deployments that are answered differently.
 
     ``rule`` is responsible; ``facts`` is the smallest deployment of the class, nested as in a request,
@@ -48,17 +48,17 @@ class Change:
     rule: str
     rules: tuple[str, ...]
     facts: Facts
-    before: Answer
-    after: Answer
+    before: ProofOutcome
+    after: ProofOutcome
 
 
-class Unproved(PolicyError):
+class ProofFailed(PolicyError):
     """The product answers a deployment otherwise than the solver said: one of the two tellings of the rules is wrong."""
 
 
 def differences(
-    before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series], replay: Callable[[Facts], tuple[Answer, Answer]]
-) -> list[Change]:
+    before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series], replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
+) -> list[Difference]:
     """Every class of deployments that ``after`` answers otherwise than ``before``; none is a proof that no deployment is.
 
     A class is a rule and a step (runner and start before, runner and start after). ``replay`` answers a
@@ -69,7 +69,7 @@ def differences(
     """
     if list(map(_meaning, before)) == list(map(_meaning, after)) and series[0] == series[1]:
         return []
-    return list(_Comparison(before, after, series).changes(replay))
+    return list(_RuleSetComparison(before, after, series).changes(replay))
 
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ def _differences(before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str,
         yield _all_said(pair, said[0])
 
 
-class _Comparison:
+class _RuleSetComparison:
     """Two sets of rules over one space."""
 
     def __init__(self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]) -> None:
@@ -152,7 +152,7 @@ class _Comparison:
         item = side.rules[n]
         return self.space.formula(item.when, side.series, variable), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
 
-    def changes(self, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Iterator[Change]:
+    def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One change a class: first what each rule does alone, then what only several do together."""
         solver = z3.SolverFor("QF_FD")
         solver.add(self.space.laws)
@@ -166,9 +166,9 @@ class _Comparison:
         yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
         solver.add([z3.Not(when) for when in self.responsible.values()])
         if solver.check() != z3.unsat:
-            raise Unproved("the solver finds answers that differ where every rule is the same; report it with both sets of rules")
+            raise ProofFailed("the solver finds answers that differ where every rule is the same; report it with both sets of rules")
 
-    def _classes(self, solver: Any, when: Any, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Iterator[Change]:
+    def _classes(self, solver: Any, when: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One change for each step that is left in the solver; what is found is taken out of it."""
         solver.add(when)
         while solver.check() == z3.sat:
@@ -193,14 +193,14 @@ class _Comparison:
         solver.pop()
         return model
 
-    def _change(self, model: Any, replay: Callable[[Facts], tuple[Answer, Answer]]) -> Change:
+    def _change(self, model: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Difference:
         facts = self.space.stated(model)
         expected = tuple(_answer(side, model) for side in self.sides)
         answers = replay(facts)
         if answers != expected:
-            raise Unproved(f"the solver and the engine disagree; report it with these facts: {json.dumps(facts)}: said {expected}, decided {answers}")
+            raise ProofFailed(f"the solver and the engine disagree; report it with these facts: {json.dumps(facts)}: said {expected}, decided {answers}")
         rules = tuple(name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True)))
-        return Change(rules[0], rules, facts, *answers)
+        return Difference(rules[0], rules, facts, *answers)
 
 
 def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
@@ -230,14 +230,14 @@ def _all_said(pair: tuple[str, str], said: dict[tuple[Any, ...], Any]) -> Any:
     return z3.And([when for key, when in said.items() if key[0] in pair])
 
 
-def _answer(side: Symbolic, model: Any) -> Answer:
+def _answer(side: Symbolic, model: Any) -> ProofOutcome:
     def true(term: Any) -> bool:
         return bool(z3.is_true(model.eval(term, model_completion=True)))
 
     runner: Runner | None = next(which for which, when in side.runner.items() if true(when))
     outcome = next(which for which, when in side.outcomes().items() if true(when))
     said = sorted((rule, effect) for (rule, _, effect, _), when in side.said().items() if true(when))
-    return Answer(runner, outcome, true(side.starts), tuple(said))
+    return ProofOutcome(runner, outcome, true(side.starts), tuple(said))
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:

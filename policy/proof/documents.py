@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from policy.errors import Fault
     from policy.proof.claims import Proof
-    from policy.proof.difference import Answer, Change
-    from policy.proof.edit import Counted, Edit
+    from policy.proof.difference import Difference, ProofOutcome
+    from policy.proof.edit import Edit, FleetCount
 
 
 def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
     }
 
 
-def edit_document(found: Edit, counted: Counted | None) -> dict[str, Any]:
+def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
     """An edit as JSON has it; ``fleet`` is there where one was given."""
     document: dict[str, Any] = {
         "compared": found.compared,
@@ -33,11 +33,11 @@ def edit_document(found: Edit, counted: Counted | None) -> dict[str, Any]:
     return document if counted is None else {**document, "fleet": asdict(counted)}
 
 
-def change_document(change: Change) -> dict[str, Any]:
+def change_document(change: Difference) -> dict[str, Any]:
     """A change as JSON has it."""
     return {"rule": change.rule, "rules": change.rules, "facts": change.facts, "from": _answer(change.before), "to": _answer(change.after)}
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: ProofOutcome) -> dict[str, Any]:
     said = [{"rule": rule, "effect": effect} for rule, effect in answer.said]
     return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": said}

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
     from policy.decision.decision import Decision
     from policy.policy import Policy
-    from policy.proof.difference import Change
+    from policy.proof.difference import Difference
     from policy.request.request import Request
 
 FIRST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class EditEffect:
     """One change, and the releases in which it is the same."""
 
     releases: tuple[str, ...]
-    change: Change
+    change: Difference
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class FleetCount:
     """How many deployments of a fleet an edit changes, and of how many the runner or the start; ``first`` names some.
 
     ``undecided`` could not be decided under both.
@@ -57,7 +57,7 @@ class Edit:
 
     compared: dict[str, str]
     gone: tuple[str, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[EditEffect, ...]
 
     @property
     def changes_something(self) -> bool:
@@ -72,24 +72,24 @@ def edit_of(base: Policy, head: Policy, tell: Callable[[str], None] = lambda _: 
         Unproved: the product answers a witness otherwise than was said of it.
     """
     compared = {release: base.releases.resolve(release, nearest=True).decided_as for release in head.releases.known}
-    found: dict[str, tuple[Change, list[str]]] = {}
+    found: dict[str, tuple[Difference, list[str]]] = {}
     for after, before in compared.items():
         tell(after)
         rules = base.catalogue.rules_of(before), head.catalogue.rules_of(after)
         for change in differences(*rules, (series(before), series(after)), Replay((base, before), (head, after))):
             found.setdefault(repr(change), (change, []))[1].append(after)
     gone = tuple(release for release in base.releases.known if release not in compared)
-    effects = [Effect(tuple(releases), change) for change, releases in found.values()]
+    effects = [EditEffect(tuple(releases), change) for change, releases in found.values()]
     return Edit(compared, gone, tuple(sorted(effects, key=_weight)))
 
 
-def _weight(effect: Effect) -> tuple[bool, bool]:
+def _weight(effect: EditEffect) -> tuple[bool, bool]:
     """Another runner comes first, then another start, then other reasons."""
     before, after = effect.change.before, effect.change.after
     return before.runner == after.runner, before.starts == after.starts
 
 
-def count(fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date) -> Counted:
+def count(fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date) -> FleetCount:
     """How many of the named deployments the edit changes; each is there as ``base`` and as ``head`` read it, whose releases may differ.
 
     ``None`` is one that cannot be read.
@@ -107,7 +107,7 @@ def count(fleet: Iterable[tuple[str, Request | None, Request | None]], base: Pol
         if _compared(before) != _compared(after):
             changed += 1
             first.append(name)
-    return Counted(total, changed, runner, starts, undecided, tuple(first[:FIRST]))
+    return FleetCount(total, changed, runner, starts, undecided, tuple(first[:FIRST]))
 
 
 def _decided(policy: Policy, request: Request | None, today: date) -> Decision | None:

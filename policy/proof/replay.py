@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from policy.proof.difference import Answer
+from policy.proof.difference import ProofOutcome
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Replay:
     def __init__(self, before: tuple[Policy, str], after: tuple[Policy, str]) -> None:
         self._sides = before, after
 
-    def __call__(self, facts: dict[str, Any]) -> tuple[Answer, Answer]:
+    def __call__(self, facts: dict[str, Any]) -> tuple[ProofOutcome, ProofOutcome]:
         """What both answer to a deployment of these facts, nested as in a request; they are legal."""
         before, after = (_answer(decide(policy, release, facts)) for policy, release in self._sides)
         return before, after
@@ -35,6 +35,6 @@ def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
     return policy.decide(read_request({"vllm_version": release, "facts": facts}, policy.releases), LONG_AGO)
 
 
-def _answer(decision: Decision) -> Answer:
+def _answer(decision: Decision) -> ProofOutcome:
     said = sorted((reason.rule, reason.effect) for reason in decision.reasons)
-    return Answer(decision.runner, decision.outcome, decision.starts, tuple(said))
+    return ProofOutcome(decision.runner, decision.outcome, decision.starts, tuple(said))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import z3
 
-from policy.facts.facts import as_sent, nested
-from policy.facts.vocabulary import VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
-from policy.rules.conditions import Both, Condition, Either, Leaf, holds, leaves
-from policy.rules.operators import Test
+from policy.facts.facts import nested, to_json
+from policy.facts.vocabulary import VARIABLE, VOCABULARY, FactKind, ancestors, parse_variable
+from policy.rules.conditions import And, Condition, Leaf, Or, holds, leaves
+from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -85,11 +85,11 @@ class Texts:
         """When the leaf holds, the objects above being there."""
         plain = Leaf(leaf.fact, leaf.test, leaf.operand, negated=False)
         match leaf.test:
-            case Test.PRESENT:
+            case Comparison.PRESENT:
                 found = z3.Not(self.null)
-            case Test.NOT_EMPTY:
+            case Comparison.NOT_EMPTY:
                 found = z3.Not(self.empty)
-            case Test.FIRST_IS_IN:
+            case Comparison.FIRST_IS_IN:
                 found = z3.Or([begins for text, begins in zip(self.items, self.is_first, strict=True) if holds(plain, (text,))])
             case _:
                 found = z3.Or([has for text, has in zip(self.items, self.holds_item, strict=True) if holds(plain, (text,))])
@@ -115,16 +115,16 @@ def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
     """A value of each kind that the leaves can tell apart, the default aside."""
     operands = [leaf.operand for leaf in asked]
     match fact.kind:
-        case Kind.PRESENCE | Kind.BOOLEAN:
+        case FactKind.PRESENCE | FactKind.BOOLEAN:
             return [False, True]
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             return [True, False, MALFORMED]
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return [*fact.choices, *([None] if fact.nullable else [])]
-        case Kind.INTEGER:
-            exact = [leaf.operand + 1 for leaf in asked if leaf.test is Test.IS]
+        case FactKind.INTEGER:
+            exact = [leaf.operand + 1 for leaf in asked if leaf.test is Comparison.IS]
             return sorted(number for number in {fact.least, *operands, *exact} if fact.admits(number))
-        case Kind.LIST:
+        case FactKind.LIST:
             return [(), (_another([]),)]
     named = {text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)) if text is not None}
     return [*sorted(named), _another(named), *([None] if fact.nullable else [])]
@@ -148,7 +148,7 @@ class Space:
             asked.setdefault(leaf.fact, []).append(leaf)
         names = {VARIABLE, *asked, *(above for name in asked for above in ancestors(name))}
         self.facts: dict[str, Choice | Texts] = {
-            fact.name: (Texts if fact.kind is Kind.TEXTS else Choice)(fact, asked.get(fact.name, ())) for fact in VOCABULARY if fact.name in names
+            fact.name: (Texts if fact.kind is FactKind.TEXTS else Choice)(fact, asked.get(fact.name, ())) for fact in VOCABULARY if fact.name in names
         }
         self.laws = [law for fact in self.facts.values() for law in fact.laws()]
         self.laws += [z3.Implies(fact.stated, self._is_there(above)) for name, fact in self.facts.items() for above in ancestors(name)[-1:]]
@@ -163,9 +163,9 @@ class Space:
                 return TRUE
             case Leaf():
                 return self._leaf(condition, series, variable)
-            case Both(parts):
+            case And(parts):
                 return z3.And([self.formula(part, series, variable) for part in parts])
-            case Either(parts):
+            case Or(parts):
                 return z3.Or([self.formula(part, series, variable) for part in parts])
         raise TypeError(condition)  # INVARIANT: named conditions are put in their place
 
@@ -182,4 +182,4 @@ class Space:
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""
         stated = {name: fact for name, fact in self.facts.items() if z3.is_true(model.eval(fact.stated, model_completion=True))}
-        return nested({name: as_sent(fact.value(model)) for name, fact in stated.items()})
+        return nested({name: to_json(fact.value(model)) for name, fact in stated.items()})

@@ -25,7 +25,7 @@ Series = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Ruled:
+class SymbolicRuling:
     """When what follows, by one layer or both: each rule of the release by its place, each runner, each effect that decides."""
 
     holds: list[Any]
@@ -48,7 +48,7 @@ class Symbolic:
         self.final = self._finally()
         self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
 
-    def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> Ruled:
+    def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
         """``variable`` is a value of the operator's variable that is there whatever is stated."""
         rules = self.rules
         heard = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
@@ -76,7 +76,7 @@ class Symbolic:
             which: z3.Or([when for rank, when in decides.items() if _effect(rules, rank).runner is which]) for which in (Runner.V1, Runner.V2, None)
         }
         refuses, advises = self._later(holds, stands, decides, runner, lifted, alone)
-        return Ruled(holds, stands, refuses, advises, decides, runner, lifted)
+        return SymbolicRuling(holds, stands, refuses, advises, decides, runner, lifted)
 
     def _later(
         self, holds: list[Any], stands: list[Any], decides: dict[int, Any], runner: dict[Runner | None, Any], lifted: list[Any], alone: Any

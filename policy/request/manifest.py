@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from policy.errors import Misfit, RequestInvalid, at, quoted, way_down
+from policy.errors import RequestFault, RequestInvalid, at, quoted, walk_path
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
 from policy.request.request import INVALID, UNKNOWN_RELEASE
-from policy.rules.releases import NoVersion, UnknownRelease
+from policy.rules.releases import InvalidVersion, UnknownRelease
 
 if TYPE_CHECKING:
     from policy.intake.command_line import Container
@@ -41,12 +41,12 @@ def containers_of(manifest: Manifest) -> list[Container]:
     Raises:
         RequestInvalid: it cannot be read.
     """
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     containers = read_manifest(manifest.document, manifest.request.pointer, faults)
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
         many = f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is read at a time"
-        faults.append(Misfit(manifest.models_at or manifest.request.pointer, f"{many}; send fewer containers, or only the models that they serve"))
+        faults.append(RequestFault(manifest.models_at or manifest.request.pointer, f"{many}; send fewer containers, or only the models that they serve"))
     if faults:
         raise RequestInvalid(faults)
     return containers
@@ -64,9 +64,9 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
             notes.append(f"decided for vLLM {version}, which the image has; the request says {asked.vllm_version}")
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
-        except (UnknownRelease, NoVersion) as error:
+        except (UnknownRelease, InvalidVersion) as error:
             kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
-            return RequestInvalid([Misfit(pointer, f"the image {quoted(container.image)}: {error}")], kind)
+            return RequestInvalid([RequestFault(pointer, f"the image {quoted(container.image)}: {error}")], kind)
     elif not manifest.stated:
         why = container.unversioned or "no image tells vLLM's version"
         notes.append(f"{why}; decided for {version}, the default release; state `vllm_version`")
@@ -78,7 +78,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
 
 def way_of(document: Any, path: str) -> list[Any]:
     """The values from a document down to what stands at a path such as ``items[3].spec``; it ends early where nothing does."""
-    return way_down(document, _steps(path))
+    return walk_path(document, _steps(path))
 
 
 def name_of(document: object, path: str) -> str:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, nearest, quoted
 from policy.facts.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
 from policy.intake.manifests import is_manifest
 from policy.rules.effects import Layer
-from policy.rules.releases import NoVersion, Resolution, UnknownRelease, series
+from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,13 +72,13 @@ def read_request(document: object, releases: Releases, pointer: str = "") -> Req
     Raises:
         RequestInvalid: with every fault; of the kind ``unknown-release`` where the version is no known one.
     """
-    asked = read_asked(document, releases, pointer)
+    asked = read_request_or_manifest(document, releases, pointer)
     if isinstance(asked, Manifest):
-        raise RequestInvalid([Misfit(pointer, "a manifest has any number of deployments; one is asked for here")])
+        raise RequestInvalid([RequestFault(pointer, "a manifest has any number of deployments; one is asked for here")])
     return asked
 
 
-def read_asked(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
+def read_request_or_manifest(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
     """What a request's document asks, for one deployment or for those of a manifest; a bare manifest is one too.
 
     Raises:
@@ -89,17 +89,17 @@ def read_asked(document: object, releases: Releases, pointer: str = "") -> Reque
     else:
         at_manifest, models_at = f"{pointer}/manifest", f"{pointer}/model_configs"
     if type(document) is not dict:
-        raise RequestInvalid([Misfit(pointer, f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`')])
-    faults: list[Misfit] = []
+        raise RequestInvalid([RequestFault(pointer, f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`')])
+    faults: list[RequestFault] = []
     if not document.keys() <= _MEMBERS:
         faults.extend(_unknown_members(document, pointer))
     release, problem = _read_release(document, releases, pointer, faults)
     request_id = document.get("request_id")
     if request_id is not None and (type(request_id) is not str or len(request_id) > MAX_REQUEST_ID):
-        faults.append(Misfit(at(pointer, "request_id"), f"{quoted(request_id)} is no text of at most {MAX_REQUEST_ID} characters"))
+        faults.append(RequestFault(at(pointer, "request_id"), f"{quoted(request_id)} is no text of at most {MAX_REQUEST_ID} characters"))
     explain = document.get("explain", False)
     if explain is not True and explain is not False:
-        faults.append(Misfit(at(pointer, "explain"), f"{quoted(explain)} is neither `true` nor `false`"))
+        faults.append(RequestFault(at(pointer, "explain"), f"{quoted(explain)} is neither `true` nor `false`"))
     way = _read_way(document, pointer, faults)
     facts, deployment = Facts([]), None
     if way == "facts":
@@ -124,44 +124,44 @@ def with_explanation(asked: Request | Manifest) -> Request | Manifest:
     return replace(asked, explain=True) if isinstance(asked, Request) else replace(asked, request=replace(asked.request, explain=True))
 
 
-def _read_way(document: Mapping[str, Any], pointer: str, faults: list[Misfit]) -> str:
+def _read_way(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> str:
     """The one way in which a request says what is to be deployed; the first of several, after a fault."""
     ways = [way for way in WAYS if way in document]
     if not ways:
-        faults.append(Misfit(pointer, f'none of {listed(WAYS)}; say what is to be deployed, or write `"facts": {{}}` for the defaults'))
+        faults.append(RequestFault(pointer, f'none of {listed(WAYS)}; say what is to be deployed, or write `"facts": {{}}` for the defaults'))
         return ""
-    faults.extend(Misfit(at(pointer, way), f"a request has one of {listed(WAYS)}, and this one has `{ways[0]}` already") for way in ways[1:])
+    faults.extend(RequestFault(at(pointer, way), f"a request has one of {listed(WAYS)}, and this one has `{ways[0]}` already") for way in ways[1:])
     if ways[0] != "manifest":
         of = "in `deployment`" if ways[0] == "deployment" else "beside a `manifest`"
-        faults.extend(Misfit(at(pointer, name), f"`{name}` stands {of}") for name in ("model_configs", "environment") if name in document)
+        faults.extend(RequestFault(at(pointer, name), f"`{name}` stands {of}") for name in ("model_configs", "environment") if name in document)
     return ways[0]
 
 
-def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[Misfit]:
+def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
     unknown = islice((key for key in document if key not in _MEMBERS), MAX_FAULTS)
-    return [Misfit(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
+    return [RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
 
 
-def _read_release(document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[Misfit]) -> tuple[Resolution, str]:
+def _read_release(document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[RequestFault]) -> tuple[Resolution, str]:
     """The release that decides, and what kind of problem a fault would be; after a fault, the default release."""
     version, beyond = document.get("vllm_version"), document.get("beyond_verified")
     if beyond is not None and beyond != NEAREST:
-        faults.append(Misfit(at(pointer, "beyond_verified"), f"{quoted(beyond)} is not legal; legal: {listed([NEAREST])}, or leave it out"))
+        faults.append(RequestFault(at(pointer, "beyond_verified"), f"{quoted(beyond)} is not legal; legal: {listed([NEAREST])}, or leave it out"))
     place = at(pointer, "vllm_version")
     if version is not None and type(version) is not str:
-        faults.append(Misfit(place, f'{quoted(version)} is no text; write the version in quotes, such as `"0.23.0"`'))
+        faults.append(RequestFault(place, f'{quoted(version)} is no text; write the version in quotes, such as `"0.23.0"`'))
         version = None
     try:
         return releases.resolve(version, nearest=beyond == NEAREST), INVALID
     except UnknownRelease as error:
-        faults.append(Misfit(place, str(error)))
+        faults.append(RequestFault(place, str(error)))
         return releases.resolve(None), UNKNOWN_RELEASE
-    except NoVersion as error:
-        faults.append(Misfit(place, str(error)))
+    except InvalidVersion as error:
+        faults.append(RequestFault(place, str(error)))
         return releases.resolve(None), INVALID
 
 
-def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[Misfit]) -> bool:
+def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> bool:
     """Whether upstream alone is asked."""
     layers = document.get("layers")
     if layers is None:
@@ -172,7 +172,7 @@ def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[Misfit]
         if sorted(layers) == sorted(Layer):
             return False
     legal = ['["upstream"]', '["upstream", "house"]']
-    faults.append(Misfit(at(pointer, "layers"), f"{quoted(layers)} is not legal; legal: {listed(legal)}"))
+    faults.append(RequestFault(at(pointer, "layers"), f"{quoted(layers)} is not legal; legal: {listed(legal)}"))
     return False
 
 

@@ -15,16 +15,16 @@ from packaging.version import Version
 
 from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
 from policy.facts.vocabulary import VARIABLE
-from policy.parser.fields import Reader, Span, note
+from policy.parser.fields import FieldReader, ReleaseRange, note
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
 from policy.rules.effects import TABLE, Layer
-from policy.rules.rule import Named, Range, Rule, read_named, read_releases, read_rule
+from policy.rules.rule import NamedCondition, Range, Rule, read_named, read_releases, read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policy.parser.yamltree import Node
+    from policy.parser.yamltree import YamlNode
     from policy.rules.loader import Sources
     from policy.rules.releases import Releases
 
@@ -48,7 +48,7 @@ class Catalogue:
 
     releases: Releases
     rules: tuple[Rule, ...]
-    conditions: dict[str, Named]
+    conditions: dict[str, NamedCondition]
     revision: str
     of_release: dict[str, tuple[ReleaseRule, ...]] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ def load(sources: Sources) -> Catalogue:
     Raises:
         RulesInvalid: with every fault of every file.
     """
-    reading = _Reading()
+    reading = _CatalogueReader()
     for path, text in sorted(sources.rules.items()):
         reading.file(path, text)
     return reading.catalogue(revision_of(sources.rules))
@@ -87,18 +87,18 @@ def revision_of(texts: Mapping[str, str]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-class _Reading:
+class _CatalogueReader:
     """The files read so far, and every fault in them."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.rules: dict[str, Rule] = {}
-        self.conditions: dict[str, Named] = {}
+        self.conditions: dict[str, NamedCondition] = {}
         self.releases: Releases | None = None
 
     def file(self, path: str, text: str) -> None:
         """Read one file, by its place in the folder: releases, a named condition, or a rule."""
-        reader = Reader(path)
+        reader = FieldReader(path)
         try:
             self.read(read_yaml(text, path), reader)
             found: Iterable[Fault] = reader.faults
@@ -106,7 +106,7 @@ class _Reading:
             found = error.faults
         self.note(found)
 
-    def read(self, node: Node, reader: Reader) -> None:
+    def read(self, node: YamlNode, reader: FieldReader) -> None:
         path = reader.path
         folders = path.split("/")[:-1]
         if path == RELEASES_FILE:
@@ -118,7 +118,7 @@ class _Reading:
         else:
             self.keep(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
 
-    def keep(self, item: Any, known: dict[str, Any], reader: Reader, node: Node) -> None:
+    def keep(self, item: Any, known: dict[str, Any], reader: FieldReader, node: YamlNode) -> None:
         if item is None:
             return
         earlier = known.setdefault(item.id, item)
@@ -160,7 +160,7 @@ class _Reading:
                 found.append(ReleaseRule(rule, part, when, lifted))
         return tuple(sorted(found, key=precedence))
 
-    def in_place(self, rule: Rule, span: Span, condition: Condition | None, named: Mapping[str, Condition | None], release: str) -> Condition | None:
+    def in_place(self, rule: Rule, span: ReleaseRange, condition: Condition | None, named: Mapping[str, Condition | None], release: str) -> Condition | None:
         if condition is None:
             return None
         faulty = False
@@ -191,7 +191,7 @@ class _Reading:
                 if name not in names:
                     self.at(rule.path, rule.place, f"{quoted(name)} is neither an effect nor a rule{nearest(name, names)}")
 
-    def check_releases(self, item: Rule | Named, spans: list[tuple[Span, Any]], gaps: Iterable[tuple[Span, str]]) -> None:
+    def check_releases(self, item: Rule | NamedCondition, spans: list[tuple[ReleaseRange, Any]], gaps: Iterable[tuple[ReleaseRange, str]]) -> None:
         assert self.releases is not None
         known = list(map(Version, self.releases.known))
         ordered = sorted((span for span, _ in spans), key=lambda span: span.lower)

@@ -12,32 +12,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import listed, nearest, quoted
-from policy.facts.vocabulary import FACTS, Fact, Kind
-from policy.rules.conditions import Both, Condition, Either, Leaf, Use, leaves, uses
+from policy.facts.vocabulary import FACTS, Fact, FactKind
+from policy.rules.conditions import And, Condition, Leaf, Or, Ref, leaves, uses
 from policy.rules.operators import OPERATORS, VALUES, WORDS, Operator, operators_for
 
 if TYPE_CHECKING:
-    from policy.parser.fields import Reader
-    from policy.parser.yamltree import Node
+    from policy.parser.fields import FieldReader
+    from policy.parser.yamltree import YamlNode
 
 MAX_LEAVES: Final = 64
 
 
-def read_condition(node: Node, reader: Reader) -> Condition | None:
+def read_condition(node: YamlNode, reader: FieldReader) -> Condition | None:
     """The tree of a ``when``, or ``None`` for the word ``always``; faults go to the reader."""
     if node.value == "always":
         return None
     if not isinstance(node.value, dict):
         reader.fault(node, f"{quoted(node.plain())} is no condition; write a map of facts, or `always`")
-        return Both(())
+        return And(())
     condition = _read_map(node, reader, negated=False)
     if len(leaves(condition)) + len(uses(condition)) > MAX_LEAVES:
         reader.fault(node, f"more than {MAX_LEAVES} comparisons in one condition; split the rule")
-        return Both(())
+        return And(())
     return condition
 
 
-def _read_map(node: Node, reader: Reader, *, negated: bool) -> Condition:
+def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Condition:
     parts: list[Condition] = []
     assert isinstance(node.value, dict)
     if not node.value:
@@ -53,7 +53,7 @@ def _read_map(node: Node, reader: Reader, *, negated: bool) -> Condition:
                     reader.fault(child, f"{quoted(child.plain())} under `not` is no condition; write a map of facts")
             case "uses":
                 if isinstance(child.value, str):
-                    parts.append(Use(child.value, negated, child.line, child.column))
+                    parts.append(Ref(child.value, negated, child.line, child.column))
                 else:
                     reader.fault(child, f"{quoted(child.plain())} is no name of a condition")
             case _:
@@ -61,10 +61,10 @@ def _read_map(node: Node, reader: Reader, *, negated: bool) -> Condition:
     return _join(parts, either=negated)
 
 
-def _read_list(word: str, node: Node, reader: Reader, *, negated: bool) -> Condition:
+def _read_list(word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Condition:
     if not isinstance(node.value, list) or not node.value:
         reader.fault(node, f"`{word}` takes a list of conditions")
-        return Both(())
+        return And(())
     parts = []
     for item in node.value:
         if isinstance(item.value, dict):
@@ -77,10 +77,10 @@ def _read_list(word: str, node: Node, reader: Reader, *, negated: bool) -> Condi
 def _join(parts: list[Condition], *, either: bool) -> Condition:
     if len(parts) == 1:
         return parts[0]
-    return Either(tuple(parts)) if either else Both(tuple(parts))
+    return Or(tuple(parts)) if either else And(tuple(parts))
 
 
-def _read_fact(name: str, node: Node, reader: Reader, *, negated: bool) -> list[Condition]:
+def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> list[Condition]:
     fact = FACTS.get(name)
     if fact is None:
         reader.fault(
@@ -97,7 +97,7 @@ def _read_fact(name: str, node: Node, reader: Reader, *, negated: bool) -> list[
     return [_join(parts, either=True)] if negated and len(parts) > 1 else parts
 
 
-def _read_bare(fact: Fact, node: Node, reader: Reader, *, negated: bool) -> Leaf | None:
+def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool) -> Leaf | None:
     word = node.value
     if word in WORDS and isinstance(word, str):
         if word not in operators_for(fact):
@@ -111,7 +111,7 @@ def _read_bare(fact: Fact, node: Node, reader: Reader, *, negated: bool) -> Leaf
     return _with_operand(fact, OPERATORS["is"], node, reader, negated=negated)
 
 
-def _read_operator(fact: Fact, word: str, node: Node, reader: Reader, *, negated: bool) -> Leaf | None:
+def _read_operator(fact: Fact, word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Leaf | None:
     operator = OPERATORS.get(word)
     if operator is None or word not in operators_for(fact):
         known = operators_for(fact)
@@ -125,7 +125,7 @@ def _read_operator(fact: Fact, word: str, node: Node, reader: Reader, *, negated
     return _with_operand(fact, operator, node, reader, negated=negated)
 
 
-def _with_operand(fact: Fact, operator: Operator, node: Node, reader: Reader, *, negated: bool) -> Leaf | None:
+def _with_operand(fact: Fact, operator: Operator, node: YamlNode, reader: FieldReader, *, negated: bool) -> Leaf | None:
     operand: Any = node.plain()
     if operator.takes == "values":
         operand = _read_values(fact, node, reader)
@@ -139,7 +139,7 @@ def _with_operand(fact: Fact, operator: Operator, node: Node, reader: Reader, *,
 
 def _legal(fact: Fact) -> str:
     """The values that a rule can compare a fact with; for ``null`` and the like it has words."""
-    return listed(["true", "false"]) if fact.kind is Kind.VARIABLE else replace(fact, nullable=False).legal
+    return listed(["true", "false"]) if fact.kind is FactKind.VARIABLE else replace(fact, nullable=False).legal
 
 
 def _or_words(fact: Fact) -> str:
@@ -148,12 +148,12 @@ def _or_words(fact: Fact) -> str:
 
 
 def _comparable(fact: Fact, operand: object) -> bool:
-    if fact.kind is Kind.VARIABLE:
+    if fact.kind is FactKind.VARIABLE:
         return type(operand) is bool
     return fact.admits(operand)
 
 
-def _read_values(fact: Fact, node: Node, reader: Reader) -> tuple[str, ...] | None:
+def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, ...] | None:
     if not isinstance(node.value, list) or not node.value:
         reader.fault(node, f"{quoted(node.plain())} is no list of values for `{fact.name}`")
         return None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.facts.vocabulary import FACTS, INDEX, Kind, Malformed
-from policy.rules.operators import NEGATIONS, Test
+from policy.facts.vocabulary import FACTS, INDEX, FactKind, Malformed
+from policy.rules.operators import NEGATIONS, Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Leaf:
     """One comparison of one fact; ``operand`` is a value, a sorted tuple of texts, or ``None`` for a bare word."""
 
     fact: str
-    test: Test
+    test: Comparison
     operand: Any
     negated: bool
 
@@ -40,13 +40,13 @@ class Leaf:
         """What the leaf asks for, as a rule file would write it."""
         operand = list(self.operand) if isinstance(self.operand, tuple) else self.operand
         match self.test, self.negated:
-            case Test.IS, False:
+            case Comparison.IS, False:
                 return operand
-            case Test.PRESENT, negated:
+            case Comparison.PRESENT, negated:
                 return "absent" if negated else "present"
-            case ((Test.NOT_EMPTY | Test.MALFORMED), False):
+            case ((Comparison.NOT_EMPTY | Comparison.MALFORMED), False):
                 return str(self.test)
-            case ((Test.NOT_EMPTY | Test.MALFORMED), True):
+            case ((Comparison.NOT_EMPTY | Comparison.MALFORMED), True):
                 return {"not": str(self.test)}
             case test, False:
                 return {str(test): operand}
@@ -56,21 +56,21 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class And:
     """Every part holds."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Or:
     """At least one part holds."""
 
     parts: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Ref:
     """A named condition, still to be looked up for a release (see ``resolve``)."""
 
     name: str
@@ -79,17 +79,17 @@ class Use:
     column: int
 
 
-Condition: TypeAlias = Leaf | Both | Either | Use
+Condition: TypeAlias = Leaf | And | Or | Ref
 
 
 def ways(condition: Condition) -> int:
     """In how many ways a condition can come true; the engine fires a rule once for each that does."""
     match condition:
-        case Both(parts):
+        case And(parts):
             return prod(map(ways, parts))
-        case Either(parts):
+        case Or(parts):
             return sum(map(ways, parts))
-        case Leaf() | Use():
+        case Leaf() | Ref():
             return 1
 
 
@@ -98,18 +98,18 @@ def leaves(condition: Condition) -> tuple[Leaf, ...]:
     match condition:
         case Leaf():
             return (condition,)
-        case Both(parts) | Either(parts):
+        case And(parts) | Or(parts):
             return tuple(leaf for part in parts for leaf in leaves(part))
-        case Use():
+        case Ref():
             return ()
 
 
-def uses(condition: Condition) -> tuple[Use, ...]:
+def uses(condition: Condition) -> tuple[Ref, ...]:
     """Every named condition that a tree refers to."""
     match condition:
-        case Use():
+        case Ref():
             return (condition,)
-        case Both(parts) | Either(parts):
+        case And(parts) | Or(parts):
             return tuple(use for part in parts for use in uses(part))
         case Leaf():
             return ()
@@ -122,13 +122,13 @@ def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
         KeyError: a name that ``named`` does not hold.
     """
     match condition:
-        case Use(name, negated):
+        case Ref(name, negated):
             found = named[name]
             return negate(found) if negated else found
-        case Both(parts):
-            return Both(tuple(resolve(part, named) for part in parts))
-        case Either(parts):
-            return Either(tuple(resolve(part, named) for part in parts))
+        case And(parts):
+            return And(tuple(resolve(part, named) for part in parts))
+        case Or(parts):
+            return Or(tuple(resolve(part, named) for part in parts))
         case Leaf():
             return condition
 
@@ -136,33 +136,33 @@ def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
 def negate(condition: Condition) -> Condition:
     """De Morgan to the leaves; each keeps its guard, so that it stays false below an absent object."""
     match condition:
-        case Leaf() | Use():
+        case Leaf() | Ref():
             return replace(condition, negated=not condition.negated)
-        case Both(parts):
-            return Either(tuple(negate(part) for part in parts))
-        case Either(parts):
-            return Both(tuple(negate(part) for part in parts))
+        case And(parts):
+            return Or(tuple(negate(part) for part in parts))
+        case Or(parts):
+            return And(tuple(negate(part) for part in parts))
 
 
 def holds(leaf: Leaf, value: Any) -> bool:
     """Whether a question is answered with yes by a value, the objects above it being there."""
     match leaf.test:
-        case Test.IS:
+        case Comparison.IS:
             answer = type(value) is type(leaf.operand) and value == leaf.operand
-        case Test.IN:
+        case Comparison.IN:
             answer = value in leaf.operand
-        case Test.HAS_ANY_OF:
+        case Comparison.HAS_ANY_OF:
             answer = any(item in leaf.operand for item in value or ())
-        case Test.HAS_OTHER_THAN:
+        case Comparison.HAS_OTHER_THAN:
             answer = any(item not in leaf.operand for item in value or ())
-        case Test.FIRST_IS_IN:
+        case Comparison.FIRST_IS_IN:
             answer = bool(value) and value[0] in leaf.operand
-        case Test.NOT_EMPTY:
+        case Comparison.NOT_EMPTY:
             answer = bool(value)
-        case Test.AT_LEAST:
+        case Comparison.AT_LEAST:
             answer = value >= leaf.operand
-        case Test.PRESENT:
-            answer = bool(value) if FACTS[leaf.fact].kind is Kind.PRESENCE else value is not None
-        case Test.MALFORMED:
+        case Comparison.PRESENT:
+            answer = bool(value) if FACTS[leaf.fact].kind is FactKind.PRESENCE else value is not None
+        case Comparison.MALFORMED:
             answer = isinstance(value, Malformed)
     return bool(answer != leaf.negated)

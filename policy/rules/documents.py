@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policy.facts.vocabulary import VOCABULARY, Kind, ancestors
+from policy.facts.vocabulary import VOCABULARY, FactKind, ancestors
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
 
@@ -27,7 +27,7 @@ def facts_document(catalogue: Catalogue) -> dict[str, Any]:
                 "type": str(fact.kind),
                 "legal": fact.legal,
                 "choices": list(fact.choices),
-                "nullable": fact.nullable or fact.kind in {Kind.PRESENCE, Kind.VARIABLE},
+                "nullable": fact.nullable or fact.kind in {FactKind.PRESENCE, FactKind.VARIABLE},
                 "default": fact.default,
                 "meaning": fact.meaning,
                 "read_by": readers.get(fact.name, []),

@@ -25,7 +25,7 @@ LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
 """How the name of a link ends that may stand for a folder or for a rule; others, as of a README, are left out."""
 
 
-class NoRevision(PolicyError):
+class RevisionNotFound(PolicyError):
     """What was named is neither a folder nor a revision."""
 
 
@@ -51,7 +51,7 @@ def read_revision(name: str, folder: Path) -> Sources:
             within = folder.resolve().relative_to(Path(repository.path).resolve()).as_posix()
             return read_commit(repository, name, "" if within == "." else f"{within}/")
     except (NotGitRepository, ValueError, RuntimeError, OSError) as error:  # a link that leads to itself is a RuntimeError
-        raise NoRevision(f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be") from error
+        raise RevisionNotFound(f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be") from error
 
 
 def read_commit(repository: Repo, name: str, within: str) -> Sources:
@@ -67,12 +67,12 @@ def read_commit(repository: Repo, name: str, within: str) -> Sources:
     except ObjectUnreadable as error:
         raise RulesInvalid([Fault(within.rstrip("/"), 1, 1, str(error))]) from error
     if tree is None:
-        raise NoRevision(f"{quoted(name)} has no rules in this folder")
-    walk = _Walk(repository)
+        raise RevisionNotFound(f"{quoted(name)} has no rules in this folder")
+    walk = _TreeWalk(repository)
     walk.tree(tree, "", 0)
     sources = walk.reader.result()
     if not sources.rules and not sources.cases:
-        raise NoRevision(f"{quoted(name)} has no rules in this folder")
+        raise RevisionNotFound(f"{quoted(name)} has no rules in this folder")
     return sources
 
 
@@ -83,7 +83,7 @@ def _commit(repository: Repo, name: str) -> Commit:
     except Exception:  # noqa: BLE001  # a name may be written in many wrong ways, an object damaged in as many, and dulwich raises whatever comes
         commit = None
     if commit is None:
-        raise NoRevision(f"{quoted(name)} is neither a folder nor a revision of {repository.path}; name a branch, a tag or a commit")
+        raise RevisionNotFound(f"{quoted(name)} is neither a folder nor a revision of {repository.path}; name a branch, a tag or a commit")
     return commit
 
 
@@ -105,7 +105,7 @@ def _tree_at(repository: Repo, commit: Commit, parts: tuple[str, ...]) -> Tree |
     return tree
 
 
-class _Walk:
+class _TreeWalk:
     """The files of a tree and of those in it, and every fault."""
 
     def __init__(self, repository: Repo) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from policy.facts.facts import TREE, Member
-from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, Kind
+from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VOCABULARY, Fact, FactKind
 from policy.rules.effects import EFFECTS, TABLE, Layer, Runner, Says
 from policy.rules.operators import OPERATORS, VALUES, operators_for
 from policy.rules.rule import HOUSE_REQUIRED, MAX_ORDER, RULE_REQUIRED, SCOPE_EFFECTS
@@ -44,26 +44,26 @@ def _member(member: Member) -> dict[str, Any]:
     fact = member.fact
     if fact is None:
         return _object(member)
-    if fact.kind is Kind.PRESENCE:
+    if fact.kind is FactKind.PRESENCE:
         return {"description": f"{fact.meaning}; other members are vLLM's own and ignored", **_object(member)}
-    default = None if fact.kind is Kind.VARIABLE else fact.default
+    default = None if fact.kind is FactKind.VARIABLE else fact.default
     return {"description": fact.meaning, "default": default, **value_schema(fact)}
 
 
 def value_schema(fact: Fact) -> dict[str, Any]:
     """The legal values of a fact that is no object."""
     match fact.kind:
-        case Kind.BOOLEAN:
+        case FactKind.BOOLEAN:
             return {"type": "boolean"}
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             return {"type": "integer", "minimum": fact.least, "maximum": MAX_INTEGER}
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return {"enum": [*fact.choices, *([None] if fact.nullable else [])]}
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             return {"type": ["string", "boolean", "null"], "maxLength": MAX_TEXT}
-        case Kind.TEXT:
+        case FactKind.TEXT:
             kinds, rest = "string", {"maxLength": MAX_TEXT}
-        case Kind.TEXTS:
+        case FactKind.TEXTS:
             kinds, rest = "array", {"items": {"type": "string", "maxLength": MAX_TEXT}, "maxItems": MAX_ITEMS}  # type: ignore[dict-item]  # schemas nest
         case _:
             kinds, rest = "array", {"maxItems": MAX_ITEMS}
@@ -220,7 +220,7 @@ def definitions() -> dict[str, Any]:
 def question_schema(fact: Fact) -> dict[str, Any]:
     """What a rule may ask of a fact: a bare value, a bare word, or a map of operators."""
     bare: list[dict[str, Any]] = []
-    value: dict[str, Any] = {"type": "boolean"} if fact.kind is Kind.VARIABLE else value_schema(replace(fact, nullable=False))
+    value: dict[str, Any] = {"type": "boolean"} if fact.kind is FactKind.VARIABLE else value_schema(replace(fact, nullable=False))
     known = operators_for(fact)
     if fact.kind in VALUES:
         bare.append(value)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from policy.facts.vocabulary import Kind
+from policy.facts.vocabulary import FactKind
 
 if TYPE_CHECKING:
     from policy.facts.vocabulary import Fact
 
 
-class Test(StrEnum):
+class Comparison(StrEnum):
     """What a leaf compares; each operator is one of these, some of them negated."""
 
     IS = "is"
@@ -34,41 +34,41 @@ class Test(StrEnum):
 class Operator:
     """A word of the rule language: which test it is, for which kinds of fact, and what it takes."""
 
-    test: Test
+    test: Comparison
     negated: bool
-    kinds: frozenset[Kind]
+    kinds: frozenset[FactKind]
     takes: str
     meaning: str
 
 
-VALUES: Final = frozenset({Kind.CHOICE, Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN, Kind.VARIABLE})
-MEMBERS: Final = frozenset({Kind.CHOICE, Kind.TEXT})
-TEXTS: Final = frozenset({Kind.TEXTS})
-LISTS: Final = frozenset({Kind.TEXTS, Kind.LIST})
-OBJECTS: Final = frozenset({Kind.PRESENCE, Kind.VARIABLE, Kind.CHOICE, Kind.TEXT, Kind.TEXTS, Kind.LIST})
+VALUES: Final = frozenset({FactKind.CHOICE, FactKind.TEXT, FactKind.INTEGER, FactKind.BOOLEAN, FactKind.VARIABLE})
+MEMBERS: Final = frozenset({FactKind.CHOICE, FactKind.TEXT})
+TEXTS: Final = frozenset({FactKind.TEXTS})
+LISTS: Final = frozenset({FactKind.TEXTS, FactKind.LIST})
+OBJECTS: Final = frozenset({FactKind.PRESENCE, FactKind.VARIABLE, FactKind.CHOICE, FactKind.TEXT, FactKind.TEXTS, FactKind.LIST})
 
 OPERATORS: Final[dict[str, Operator]] = {
-    "is": Operator(Test.IS, False, VALUES, "value", "the fact has this value; a bare value means the same"),
-    "is_not": Operator(Test.IS, True, VALUES, "value", "the fact has another value"),
-    "in": Operator(Test.IN, False, MEMBERS, "values", "the fact is one of these"),
-    "not_in": Operator(Test.IN, True, MEMBERS, "values", "the fact is none of these; a `null` is none of them"),
-    "has_any_of": Operator(Test.HAS_ANY_OF, False, TEXTS, "values", "the list holds at least one of these"),
-    "has_none_of": Operator(Test.HAS_ANY_OF, True, TEXTS, "values", "the list holds none of these; an empty list holds none"),
-    "has_other_than": Operator(Test.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something that is none of these"),
-    "first_is_in": Operator(Test.FIRST_IS_IN, False, TEXTS, "values", "the list's first item is one of these"),
-    "not_empty": Operator(Test.NOT_EMPTY, False, LISTS, "nothing", "the list has an item; `null` has none"),
-    "at_least": Operator(Test.AT_LEAST, False, frozenset({Kind.INTEGER}), "number", "the number is this or more"),
-    "present": Operator(Test.PRESENT, False, OBJECTS, "nothing", "the object is there; the variable is set; the value is not `null`"),
-    "absent": Operator(Test.PRESENT, True, OBJECTS, "nothing", "the object is not there; the variable is not set; the value is `null`"),
-    "malformed": Operator(Test.MALFORMED, False, frozenset({Kind.VARIABLE}), "nothing", "the variable is set to a text that is no integer"),
+    "is": Operator(Comparison.IS, False, VALUES, "value", "the fact has this value; a bare value means the same"),
+    "is_not": Operator(Comparison.IS, True, VALUES, "value", "the fact has another value"),
+    "in": Operator(Comparison.IN, False, MEMBERS, "values", "the fact is one of these"),
+    "not_in": Operator(Comparison.IN, True, MEMBERS, "values", "the fact is none of these; a `null` is none of them"),
+    "has_any_of": Operator(Comparison.HAS_ANY_OF, False, TEXTS, "values", "the list holds at least one of these"),
+    "has_none_of": Operator(Comparison.HAS_ANY_OF, True, TEXTS, "values", "the list holds none of these; an empty list holds none"),
+    "has_other_than": Operator(Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something that is none of these"),
+    "first_is_in": Operator(Comparison.FIRST_IS_IN, False, TEXTS, "values", "the list's first item is one of these"),
+    "not_empty": Operator(Comparison.NOT_EMPTY, False, LISTS, "nothing", "the list has an item; `null` has none"),
+    "at_least": Operator(Comparison.AT_LEAST, False, frozenset({FactKind.INTEGER}), "number", "the number is this or more"),
+    "present": Operator(Comparison.PRESENT, False, OBJECTS, "nothing", "the object is there; the variable is set; the value is not `null`"),
+    "absent": Operator(Comparison.PRESENT, True, OBJECTS, "nothing", "the object is not there; the variable is not set; the value is `null`"),
+    "malformed": Operator(Comparison.MALFORMED, False, frozenset({FactKind.VARIABLE}), "nothing", "the variable is set to a text that is no integer"),
 }
-NEGATIONS: Final[dict[Test, str]] = {op.test: word for word, op in OPERATORS.items() if op.negated}
+NEGATIONS: Final[dict[Comparison, str]] = {op.test: word for word, op in OPERATORS.items() if op.negated}
 WORDS: Final = tuple(word for word, op in OPERATORS.items() if op.takes == "nothing")
 
 
 def operators_for(fact: Fact) -> list[str]:
     """The operators that a fact takes, in the language's order."""
     words = [word for word, op in OPERATORS.items() if fact.kind in op.kinds]
-    if fact.nullable or fact.kind in {Kind.PRESENCE, Kind.VARIABLE}:
+    if fact.nullable or fact.kind in {FactKind.PRESENCE, FactKind.VARIABLE}:
         return words
     return [word for word in words if word not in {"present", "absent"}]

@@ -20,7 +20,7 @@ class UnknownRelease(PolicyError):
     """No known release can decide for this version; the message says which could."""
 
 
-class NoVersion(PolicyError):
+class InvalidVersion(PolicyError):
     """The text is no PEP 440 version."""
 
 
@@ -103,4 +103,4 @@ def _parse(version: str) -> Version:
             return Version(version)
         except Unparsable:
             pass
-    raise NoVersion(f"{quoted(version)} is no version; write it as {listed(['0.23.0'])} or {listed(['v0.23.0'])}")
+    raise InvalidVersion(f"{quoted(version)} is no version; write it as {listed(['0.23.0'])} or {listed(['v0.23.0'])}")

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from packaging.version import Version
 
 from policy.errors import listed, nearest, quoted
-from policy.parser.fields import NAME, Reader, Span
+from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
 from policy.rules.effects import EFFECTS, Effect, Layer, Runner, Says, effects_of
 from policy.rules.releases import Releases, is_final
-from policy.rules.template import Words, read_words
+from policy.rules.template import Template, read_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.parser.yamltree import Node
+    from policy.parser.yamltree import YamlNode
 
 MAX_ORDER: Final = 10_000
 MAX_RELEASES: Final = 256
@@ -51,8 +51,8 @@ class Range:
     ``lifted_at_start`` says when a reason is gone by the time at which vLLM would refuse to start.
     """
 
-    span: Span
-    words: Words
+    span: ReleaseRange
+    words: Template
     when: Condition | None
     needs: tuple[str, ...] = ()
     yields_to: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Rule:
     owner: str | None = None
     review_by: date | None = None
     waits_for: str | None = None
-    gaps: tuple[tuple[Span, str], ...] = ()
+    gaps: tuple[tuple[ReleaseRange, str], ...] = ()
 
     def is_overdue(self, today: date) -> bool:
         """Whether the rule should have been reviewed before ``today``."""
@@ -93,18 +93,18 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedCondition:
     """A condition that several rules use, with its history."""
 
     id: str
     why: str
-    ranges: tuple[tuple[Span, Condition], ...]
+    ranges: tuple[tuple[ReleaseRange, Condition], ...]
     path: str
     place: tuple[int, int]
     document: dict[str, Any] = field(compare=False)
 
 
-def read_releases(node: Node, reader: Reader) -> Releases | None:
+def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
     """The known releases and the default one; ``None`` after a fault."""
     fields = reader.fields(node, "list of releases", ("known", "default"))
     known: list[str] = []
@@ -121,7 +121,7 @@ def read_releases(node: Node, reader: Reader) -> Releases | None:
     return Releases(tuple(known), str(default.value)) if known and default and not reader.faults else None
 
 
-def _read_id(fields: Mapping[str, Node], reader: Reader) -> str | None:
+def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:
     node = fields.get("id")
     name = reader.text(node)
     stem = reader.path.rpartition("/")[2].removesuffix(".yaml")
@@ -134,11 +134,11 @@ def _read_id(fields: Mapping[str, Node], reader: Reader) -> str | None:
     return name
 
 
-def read_named(node: Node, reader: Reader) -> Named | None:
+def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
     """A named condition; ``None`` after a fault."""
     fields = reader.fields(node, "condition", ("id", "why", "releases"))
     name, why = _read_id(fields, reader), reader.text(fields.get("why"))
-    ranges: list[tuple[Span, Condition]] = []
+    ranges: list[tuple[ReleaseRange, Condition]] = []
     for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES):
         parts = reader.fields(item, "range of releases", ("vllm", "when"))
         span = reader.span(parts.get("vllm"))
@@ -149,10 +149,10 @@ def read_named(node: Node, reader: Reader) -> Named | None:
             reader.fault(parts["when"], f"a named condition cannot use another ({quoted(use.name)}); write it out")
         if span and when:
             ranges.append((span, when))
-    return Named(name, why, tuple(ranges), reader.path, (node.line, node.column), node.plain()) if name and why and ranges else None
+    return NamedCondition(name, why, tuple(ranges), reader.path, (node.line, node.column), node.plain()) if name and why and ranges else None
 
 
-def read_rule(node: Node, reader: Reader, layer: Layer) -> Rule | None:
+def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     """A rule of the layer whose folder the file stands in; ``None`` after a fault."""
     required = RULE_REQUIRED + (HOUSE_REQUIRED if layer is Layer.HOUSE else ())
     fields = reader.fields(node, f"{layer} rule", required, RULE_OPTIONAL)
@@ -189,7 +189,7 @@ def read_rule(node: Node, reader: Reader, layer: Layer) -> Rule | None:
     )
 
 
-def _read_effect(fields: Mapping[str, Node], reader: Reader, layer: Layer) -> Effect | None:
+def _read_effect(fields: Mapping[str, YamlNode], reader: FieldReader, layer: Layer) -> Effect | None:
     node = fields.get("effect")
     if node is None:
         return None
@@ -200,7 +200,7 @@ def _read_effect(fields: Mapping[str, Node], reader: Reader, layer: Layer) -> Ef
     return effect
 
 
-def _read_order(fields: Mapping[str, Node], reader: Reader, effect: Effect | None, rule: Node) -> int:
+def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None, rule: YamlNode) -> int:
     node = fields.get("order")
     if node is None:
         if effect is not None and effect.ordered:
@@ -212,7 +212,7 @@ def _read_order(fields: Mapping[str, Node], reader: Reader, effect: Effect | Non
     return node.value
 
 
-def _read_date(node: Node | None, reader: Reader) -> date | None:
+def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
     if node is None:
         return None
     try:
@@ -224,20 +224,20 @@ def _read_date(node: Node | None, reader: Reader) -> date | None:
     return None
 
 
-def _read_gap(node: Node, reader: Reader) -> tuple[Span, str] | None:
+def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] | None:
     fields = reader.fields(node, "gap", ("vllm", "why"))
     span, why = reader.span(fields.get("vllm")), reader.text(fields.get("why"))
     return (span, why) if span and why else None
 
 
-def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Effect | None) -> Range | None:
+def _read_range(node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None) -> Range | None:
     """A range of a rule: what it does not say for itself, the rule says for all of its ranges."""
     own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))
     if effect is not None:
         _check_fields(node, fields, reader, effect)
-    words = [reader.once(fields[name], read_words) for name in SAYS if name in fields]
+    words = [reader.once(fields[name], read_template) for name in SAYS if name in fields]
     if effect is not None and effect.name not in LISTING:
         for shown in words:
             for name in shown.lists if shown else ():
@@ -257,7 +257,7 @@ def _read_range(node: Node, rule: Mapping[str, Node], reader: Reader, effect: Ef
     return Range(span=span, words=words[0], when=when, runner=runner, lifted_at_start=lifted, **scope)
 
 
-def _check_fields(node: Node, fields: Mapping[str, Node], reader: Reader, effect: Effect) -> None:
+def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
     """What a rule of this effect must and must not say."""
     for name in (str(effect.says), "when"):
         if name not in fields:
@@ -270,11 +270,11 @@ def _check_fields(node: Node, fields: Mapping[str, Node], reader: Reader, effect
             reader.fault(fields[name], f"`{name}` goes with the effects {listed(legal)} only", key=True)
 
 
-def _read_names(node: Node, reader: Reader) -> tuple[str, ...]:
+def _read_names(node: YamlNode, reader: FieldReader) -> tuple[str, ...]:
     return reader.texts(node, "effects or rules")
 
 
-def _read_runner(node: Node | None, reader: Reader) -> Runner | None:
+def _read_runner(node: YamlNode | None, reader: FieldReader) -> Runner | None:
     if node is None:
         return None
     if not isinstance(node.value, str) or node.value not in set(Runner):

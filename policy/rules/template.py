@@ -11,14 +11,14 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import nearest, quoted
-from policy.facts.facts import as_sent
+from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, INDEX, Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policy.parser.fields import Reader
-    from policy.parser.yamltree import Node
+    from policy.parser.fields import FieldReader
+    from policy.parser.yamltree import YamlNode
 
 UNSUPPORTED: Final = "unsupported_features"
 V1_UNSUPPORTED: Final = "v1_unsupported_features"
@@ -26,7 +26,7 @@ LISTS: Final = (UNSUPPORTED, V1_UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Template:
     """A text and the facts or lists that stand in it; ``parts`` alternate text and name."""
 
     text: str
@@ -53,20 +53,20 @@ class Words:
         for text, name in self.parts:
             out.append(text)
             if name is not None:
-                out.append(", ".join(lists[name]) if name in LISTS else spoken(row[INDEX[name]]))
+                out.append(", ".join(lists[name]) if name in LISTS else format_value(row[INDEX[name]]))
         return "".join(out)
 
 
-def spoken(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas; a malformed variable as Python's words for it."""
     if isinstance(value, Malformed):
         return value.error
     if isinstance(value, tuple):
-        return ", ".join(map(str, as_sent(value)))
+        return ", ".join(map(str, to_json(value)))
     return str(value)
 
 
-def read_words(node: Node | None, reader: Reader) -> Words | None:
+def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None:
     """The words at a node; unknown names and stray braces are faults."""
     if node is None:
         return None
@@ -86,4 +86,4 @@ def read_words(node: Node | None, reader: Reader) -> Words | None:
             reader.fault(node, f"a value stands in a text as it is; write `{{{name}}}`")
         else:
             parts.append((text, name))
-    return Words(node.value, tuple(parts))
+    return Template(node.value, tuple(parts))

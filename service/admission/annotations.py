@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import Misfit, RequestInvalid, at, quoted
+from policy.errors import RequestFault, RequestInvalid, at, quoted
 from policy.parser.jsontext import NotJson, read_json
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MEMBERS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFI
 """The annotations that state what a request's member does."""
 
 
-class Stated(Struct, frozen=True):
+class EngineAnnotations(Struct, frozen=True):
     """What the annotations on an engine's way state."""
 
     model_configs: str | None = None
@@ -41,18 +41,18 @@ class Stated(Struct, frozen=True):
         return said if self.model_configs is None else {**said, "model_configs": _model_configs(self.model_configs)}
 
 
-NOTHING: Final = Stated()
+NOTHING: Final = EngineAnnotations()
 
 
-def stated_on(way: Sequence[Any]) -> Stated:
+def stated_on(way: Sequence[Any]) -> EngineAnnotations:
     """What is stated of an engine."""
-    return Stated(said_on(way, MODEL_CONFIGS), said_on(way, VLLM_VERSION), said_on(way, BEYOND_VERIFIED))
+    return EngineAnnotations(said_on(way, MODEL_CONFIGS), said_on(way, VLLM_VERSION), said_on(way, BEYOND_VERIFIED))
 
 
 def named(error: RequestInvalid) -> RequestInvalid:
     """The same faults of the members that annotations state, each with the name of its annotation."""
     names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
-    return RequestInvalid([Misfit(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names], error.problem)
+    return RequestInvalid([RequestFault(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names], error.problem)
 
 
 def said_on(way: Sequence[Any], name: str) -> str | None:
@@ -77,8 +77,8 @@ def _model_configs(text: str) -> Any:
     pointer = at("/metadata/annotations", MODEL_CONFIGS)
     if len(text) > MAX_ANNOTATION:
         message = f"the annotation `{MODEL_CONFIGS}` is longer than the {MAX_ANNOTATION} characters that are read"
-        raise RequestInvalid([Misfit(pointer, message)])
+        raise RequestInvalid([RequestFault(pointer, message)])
     try:
         return read_json(text.encode(errors="replace"))
     except NotJson as error:
-        raise RequestInvalid([Misfit(pointer, f"the annotation `{MODEL_CONFIGS}`: {error}")]) from error
+        raise RequestInvalid([RequestFault(pointer, f"the annotation `{MODEL_CONFIGS}`: {error}")]) from error

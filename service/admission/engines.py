@@ -14,8 +14,8 @@ from policy.errors import RequestInvalid
 from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
 from policy.request.manifest import containers_of, request_of, way_of
-from policy.request.request import Manifest, read_asked
-from service.admission.annotations import NOTHING, SET_ENV, Stated, metadata_of, named, said_on, stated_on
+from policy.request.request import Manifest, read_request_or_manifest
+from service.admission.annotations import NOTHING, SET_ENV, EngineAnnotations, metadata_of, named, said_on, stated_on
 from service.admission.review import STARTING
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MENTIONS: Final = ("llm", "huggingface")
 """What an object that starts vLLM says somewhere."""
 
 
-class Options(Struct, frozen=True):
+class AdmissionOptions(Struct, frozen=True):
     """What an operator chose.
 
     ``deny`` denies what would not start, which otherwise is warned of. ``set_env`` says when the mutating call patches. ``fail`` says what
@@ -51,7 +51,7 @@ class Options(Struct, frozen=True):
     fail: Literal["open", "closed"]
 
 
-class Engine(Struct, frozen=True):
+class EngineUnderReview(Struct, frozen=True):
     """An engine of the object: the request that it is, or why it is none.
 
     ``way`` has the values from the object down to the engine's own, each below the other. An object that cannot be read is one engine without a path.
@@ -60,10 +60,10 @@ class Engine(Struct, frozen=True):
     path: str
     request: Request | RequestInvalid
     way: list[Any]
-    stated: Stated
+    stated: EngineAnnotations
 
 
-def engines_to_decide(review: Review, releases: Releases, options: Options, *, mutating: bool) -> list[Engine]:
+def engines_to_decide(review: Review, releases: Releases, options: AdmissionOptions, *, mutating: bool) -> list[EngineUnderReview]:
     """The engines that the review is to decide: those that would be started, and in the mutating call those that may be patched."""
     kind = review.group, review.kind
     if review.object is None or review.operation not in STARTING or review.sub_resource or kind not in ADAPTERS or _is_going(review):
@@ -83,7 +83,7 @@ def _is_going(review: Review) -> bool:
     return any(isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None for each in (review.object, review.old_object))
 
 
-def _identity(engine: Engine, options: Options, *, mutating: bool) -> tuple[object, ...]:
+def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating: bool) -> tuple[object, ...]:
     """All that the answer on an engine depends on, without its place in the object."""
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
@@ -94,21 +94,21 @@ def _identity(engine: Engine, options: Options, *, mutating: bool) -> tuple[obje
     return wanted, engine.stated, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
 
 
-def _is_wanted(engine: Engine, options: Options) -> bool:
+def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:
     """Whether the variable is to be set here."""
     said = said_on(engine.way, SET_ENV)
     return said == "true" if options.set_env == "annotated" else said != "false"
 
 
-def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[Engine]:
+def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[EngineUnderReview]:
     """The engines of an object, each with what the annotations on its way state."""
     document = {**document, "apiVersion": f"{review.group}/{review.version}" if review.group else review.version, "kind": review.kind}
     try:
         containers = containers_of(_manifest(document, NOTHING, releases))
     except RequestInvalid as error:
         text = str({name: value for name, value in document.items() if name not in {"metadata", "status"}}).lower()
-        return [Engine("", error, [document], NOTHING)] if any(word in text for word in MENTIONS) else []
-    manifests: dict[Stated, Manifest | RequestInvalid] = {}
+        return [EngineUnderReview("", error, [document], NOTHING)] if any(word in text for word in MENTIONS) else []
+    manifests: dict[EngineAnnotations, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
         way = way_of(document, container.path)
@@ -117,11 +117,11 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
             manifests[stated] = _read(document, stated, releases)
         manifest = manifests[stated]
         request = manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases)
-        engines.append(Engine(container.path, request, way, stated))
+        engines.append(EngineUnderReview(container.path, request, way, stated))
     return engines
 
 
-def _read(document: dict[str, Any], stated: Stated, releases: Releases) -> Manifest | RequestInvalid:
+def _read(document: dict[str, Any], stated: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
     """The manifest as annotations have it decided, or what is wrong with those."""
     try:
         return _manifest(document, stated, releases)
@@ -129,7 +129,7 @@ def _read(document: dict[str, Any], stated: Stated, releases: Releases) -> Manif
         return error
 
 
-def _manifest(document: dict[str, Any], stated: Stated, releases: Releases) -> Manifest:
+def _manifest(document: dict[str, Any], stated: EngineAnnotations, releases: Releases) -> Manifest:
     """The same.
 
     Raises:
@@ -137,7 +137,7 @@ def _manifest(document: dict[str, Any], stated: Stated, releases: Releases) -> M
     """
     members = {"manifest": document, **stated.members()}
     try:
-        asked = read_asked(members, releases)
+        asked = read_request_or_manifest(members, releases)
     except RequestInvalid as error:
         raise named(error) from error  # of these members only what annotations state can be wrong: an object itself is read later
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one

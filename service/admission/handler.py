@@ -13,20 +13,20 @@ from msgspec.structs import replace
 from policy.decision.decision import encode
 from policy.errors import PolicyError, RequestInvalid
 from service.admission.engines import engines_to_decide
-from service.admission.messages import Verdict, annotations_of, denial, shortened, warnings_of, why_not
+from service.admission.messages import EngineDecision, annotations_of, denial, shortened, warnings_of, why_not
 from service.admission.patch import patch_of
-from service.admission.review import AdmissionReview, Response, Reviewed, Status
+from service.admission.review import AdmissionReview, Response, ReviewAnswer, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policy.rules.releases import Releases
-    from service.admission.engines import Engine, Options
+    from service.admission.engines import AdmissionOptions, EngineUnderReview
     from service.admission.patch import Decide
     from service.admission.review import Result, Review
 
 
-def reviewed(review: Review, releases: Releases, decide: Decide, options: Options, *, mutating: bool) -> Reviewed:
+def reviewed(review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool) -> ReviewAnswer:
     """The answer to a review, of the validating call or of the mutating one.
 
     Objects that start no vLLM, operations that start nothing, and engines that an update leaves as they were are allowed without a word: what is
@@ -39,7 +39,7 @@ def reviewed(review: Review, releases: Releases, decide: Decide, options: Option
     return _validated(review, verdicts, options)
 
 
-def _validated(review: Review, verdicts: Sequence[Verdict], options: Options) -> Reviewed:
+def _validated(review: Review, verdicts: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
     refused = [verdict for verdict in verdicts if verdict.decision is not None and not verdict.decision.starts] if options.deny else []
     undecided = [verdict for verdict in verdicts if verdict.decision is None]
     held = undecided if options.fail == "closed" else []
@@ -52,7 +52,7 @@ def _validated(review: Review, verdicts: Sequence[Verdict], options: Options) ->
     return _answer(response, "ignored" if not verdicts else "warned" if warnings else "allowed")
 
 
-def _mutated(review: Review, verdicts: Sequence[Verdict], decide: Decide) -> Reviewed:
+def _mutated(review: Review, verdicts: Sequence[EngineDecision], decide: Decide) -> ReviewAnswer:
     patched = [(verdict, operations) for verdict in verdicts if (operations := patch_of(verdict, decide))]
     if patched:
         patch = encode([operation for _, operations in patched for operation in operations])
@@ -62,14 +62,14 @@ def _mutated(review: Review, verdicts: Sequence[Verdict], decide: Decide) -> Rev
     return _answer(Response(review.uid, allowed=True), "undecided" if undecided else "allowed" if verdicts else "ignored")
 
 
-def _answer(response: Response, result: Result) -> Reviewed:
-    return Reviewed(AdmissionReview(response), result)
+def _answer(response: Response, result: Result) -> ReviewAnswer:
+    return ReviewAnswer(AdmissionReview(response), result)
 
 
-def _verdict(engine: Engine, decide: Decide) -> Verdict:
+def _verdict(engine: EngineUnderReview, decide: Decide) -> EngineDecision:
     if isinstance(engine.request, RequestInvalid):
-        return Verdict(engine, None, why_not(engine.request))
+        return EngineDecision(engine, None, why_not(engine.request))
     try:
-        return Verdict(engine, decide(engine.request))
+        return EngineDecision(engine, decide(engine.request))
     except PolicyError as error:
-        return Verdict(engine, None, why_not(error))
+        return EngineDecision(engine, None, why_not(error))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from policy.decision.decision import Decision
     from policy.errors import PolicyError
-    from service.admission.engines import Engine, Options
+    from service.admission.engines import AdmissionOptions, EngineUnderReview
 
 IN_A_REQUEST: Final = 'say `"beyond_verified": "nearest"` to be decided by the closest'
 IN_A_REVIEW: Final = f"annotate `{BEYOND_VERIFIED}: nearest`"
@@ -32,10 +32,10 @@ MAX_MESSAGE: Final = 8192
 MAX_NOTE: Final = 1024
 
 
-class Verdict(Struct, frozen=True):
+class EngineDecision(Struct, frozen=True):
     """An engine's decision, or why there is none."""
 
-    engine: Engine
+    engine: EngineUnderReview
     decision: Decision | None
     why: str = ""
 
@@ -52,7 +52,7 @@ def why_not(error: PolicyError) -> str:
     return f"{message}{more}{remedy}"
 
 
-def warnings_of(verdict: Verdict, options: Options) -> Iterator[tuple[int, str]]:
+def warnings_of(verdict: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
     """What there is to say of an engine, each with its weight. What it is denied for, the denial says."""
     path, decision = verdict.engine.path, verdict.decision
     if decision is None:
@@ -87,7 +87,7 @@ def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
     return [*kept, f"{len(lines) - len(kept)} more warnings are not shown; `POST /v1/decisions` with the object answers with all"]
 
 
-def denial(refused: Sequence[Verdict], held: Sequence[Verdict]) -> str:
+def denial(refused: Sequence[EngineDecision], held: Sequence[EngineDecision]) -> str:
     """Why an object is denied: each engine with its errors, and what to do."""
     parts = []
     for verdict in refused:
@@ -101,7 +101,7 @@ def denial(refused: Sequence[Verdict], held: Sequence[Verdict]) -> str:
     return f"{_cut(' | '.join(parts), MAX_MESSAGE)} ({'; '.join(remedies)})"
 
 
-def annotations_of(verdicts: Sequence[Verdict]) -> dict[str, str]:
+def annotations_of(verdicts: Sequence[EngineDecision]) -> dict[str, str]:
     """What the audit log is told; the API server puts the webhook's name before each key."""
     told = [(verdict.engine.path or "object", verdict.decision) for verdict in verdicts]
     decisions = [(path, decision) for path, decision in told if decision is not None]

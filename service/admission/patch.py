@@ -15,7 +15,7 @@ from policy.request.manifest import pointer_of
 if TYPE_CHECKING:
     from policy.decision.decision import Decision
     from policy.request.request import Request
-    from service.admission.messages import Verdict
+    from service.admission.messages import EngineDecision
 
 
 class Decide(Protocol):
@@ -29,7 +29,7 @@ class Decide(Protocol):
         """
 
 
-def patch_of(verdict: Verdict, decide: Decide) -> list[dict[str, Any]]:
+def patch_of(verdict: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
     """The RFC 6902 operations that make an engine take the runner that was decided; none where they are made already or would not help.
 
     An engine that would not start with the variable is left as it is: the validating call says so.

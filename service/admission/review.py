@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, listed, quoted
-from policy.intake.manifests.reading import Node, Reading
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, quoted
+from policy.intake.manifests.reading import ManifestNode, ManifestReader
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -63,7 +63,7 @@ class AdmissionReview(Struct, frozen=True, rename="camel"):
     kind: str = KIND
 
 
-class Reviewed(Struct, frozen=True):
+class ReviewAnswer(Struct, frozen=True):
     """The answer to a review, and what happened; ``denied`` is every answer that does not allow."""
 
     response: AdmissionReview
@@ -77,9 +77,9 @@ def read_review(document: Any) -> Review:
         RequestInvalid: with every fault.
     """
     if not isinstance(document, dict):
-        raise RequestInvalid([Misfit("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")])
-    faults: list[Misfit] = []
-    root = Node(Reading(faults), document)
+        raise RequestInvalid([RequestFault("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")])
+    faults: list[RequestFault] = []
+    root = ManifestNode(ManifestReader(faults), document)
     for member, legal in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(member) != legal:
             root.get(member).fault(f"{quoted(document.get(member))} is not read here; legal: {listed([legal])}")
@@ -132,20 +132,20 @@ def read_review(document: Any) -> Review:
     return review
 
 
-def _read_texts(parent: Node, member: str) -> None:
+def _read_texts(parent: ManifestNode, member: str) -> None:
     """A member that is not a list of texts is a fault, at the first item that is none.
 
-    A ``Node`` repeats the names above it, so that only what has a fault gets one.
+    A ``ManifestNode`` repeats the names above it, so that only what has a fault gets one.
     """
     value = parent.value.get(member)
     place = next((place for place, item in enumerate(value) if not isinstance(item, str | None)), None) if isinstance(value, list) else None
     if place is not None:
-        Node(parent.reading, value[place], pointer=at(at(parent.pointer, member), place)).text()
+        ManifestNode(parent.reading, value[place], pointer=at(at(parent.pointer, member), place)).text()
     elif not isinstance(value, list | None):
         parent.get(member).items()
 
 
-def _needed(request: Node, member: str) -> str:
+def _needed(request: ManifestNode, member: str) -> str:
     """The text of a member that each review has; empty after a fault."""
     node = request.get(member)
     if node.value is None or node.value == "":

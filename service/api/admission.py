@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from service.api.decisions import Call, send_result
+from service.api.decisions import Endpoint, send_result
 from service.auth.access import DECIDE
 from service.documents.body import read_body, read_headers
-from service.jobs.messages import Kind
+from service.jobs.messages import JobKind
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from service.request_context import Asking
-    from service.state.state import Served
+    from service.request_context import RequestContext
+    from service.state.state import ServiceState
 
 VALIDATE: Final = "/v1/admission"
 MUTATE: Final = "/v1/admission/mutate"
 REVIEWS: Final = "runner_policy_admission_reviews"
 
 
-class Admission(Call):
+class AdmissionEndpoint(Endpoint):
     """A review, validating or mutating by its path."""
 
     any_query = True  # the API server says its `timeout` there
 
-    def __init__(self, served: Served, path: str) -> None:
+    def __init__(self, served: ServiceState, path: str) -> None:
         super().__init__(served, path)
-        self.kind = Kind.MUTATE if path == MUTATE else Kind.VALIDATE
+        self.kind = JobKind.MUTATE if path == MUTATE else JobKind.VALIDATE
         self.model_seconds = served.settings.admission_time
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
@@ -40,7 +40,7 @@ class Admission(Call):
             return scope["client"][0] if scope["client"] else "local"
         return self.served.access.caller(scope["client"], headers, DECIDE)
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:  # noqa: ARG002
         """Answer one review."""
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)

@@ -16,10 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from policy.decision.decision import encode
-from policy.errors import Misfit, PolicyError, RequestInvalid, nearest, quoted
+from policy.errors import PolicyError, RequestFault, RequestInvalid, nearest, quoted
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
-from policy.rules.releases import NoVersion, UnknownRelease
+from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.auth.access import READ
 from service.documents.query import parameter
 from service.problems import Refused, headers_of, problem_of
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
     from service.log.store import Store
     from service.state.answers import Answers
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 router = APIRouter()
 T = TypeVar("T")
 
 
-def _served(request: Request) -> Served:
-    served: Served = request.app.state.served
+def _served(request: Request) -> ServiceState:
+    served: ServiceState = request.app.state.served
     return served
 
 
@@ -131,10 +131,10 @@ async def metrics(request: Request) -> Response:
 @router.get("/v1/log")
 async def log(request: Request) -> Response:
     """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
-    from service.log.query import Page, page, read_asked  # noqa: PLC0415  # the log's library takes a quarter of a second to import
+    from service.log.query import Page, page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
-    asked = read_asked(request.query_params.multi_items())
+    asked = read_filter(request.query_params.multi_items())
     return _json(encode(await _from_store(page, store, asked) or Page([], None)))
 
 
@@ -159,11 +159,11 @@ def _store(request: Request) -> Store:
 
 async def _from_store(ask: Callable[..., T], *asked: Any) -> T | None:
     """What the store has; ``None`` where nothing was ever written to it."""
-    from service.log.store import NotMade, StoreFailed  # noqa: PLC0415  # as above
+    from service.log.store import StoreFailed, StoreNotCreated  # noqa: PLC0415  # as above
 
     try:
         return await asyncio.to_thread(ask, *asked)
-    except NotMade:
+    except StoreNotCreated:
         return None
     except StoreFailed as error:
         raise Refused("log-unavailable", f"the decision log cannot be asked: {error}") from error
@@ -173,9 +173,9 @@ def _release(answers: Answers, version: str) -> str:
     """The known release that decides for a version in a query."""
     try:
         return answers.policy.releases.resolve(version).decided_as
-    except (UnknownRelease, NoVersion) as error:
+    except (UnknownRelease, InvalidVersion) as error:
         kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
-        raise RequestInvalid([Misfit("", f"vllm_version: {error}")], kind) from error
+        raise RequestInvalid([RequestFault("", f"vllm_version: {error}")], kind) from error
 
 
 def add_handlers(app: FastAPI) -> None:

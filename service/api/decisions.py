@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policy.checks import candidate
-from policy.checks.comparison import answer_of, read_tried
+from policy.checks.comparison import answer_of, read_result
 from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.auth.access import DECIDE, DRY_RUN
@@ -28,12 +28,12 @@ from service.documents.body import (
     too_large,
 )
 from service.documents.query import refuse_query
-from service.jobs.messages import Job, JobResult, Kind
+from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import unless_gone
 from service.jobs.worker import JSON, OK
 from service.limits.slots import Slots
 from service.problems import AGAIN, MEDIA_TYPE, Refused, headers_of, problem_of
-from service.request_context import Asking
+from service.request_context import RequestContext
 from service.state.answers import today
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from service.state.answers import Answers
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 NDJSON: Final = b"application/x-ndjson"
 FAILED: Final = 500
@@ -90,7 +90,7 @@ async def send_result(send: Send, found: JobResult, output: Path | None) -> int:
     return found.status
 
 
-class Call:
+class Endpoint:
     """A call of the API as an ASGI application; a problem is answered, a vanished client is let go."""
 
     scope: ClassVar[str] = DECIDE
@@ -100,7 +100,7 @@ class Call:
     any_query: ClassVar[bool] = False
     """Whether the address may have parameters, which then mean nothing here."""
 
-    def __init__(self, served: Served, path: str) -> None:
+    def __init__(self, served: ServiceState, path: str) -> None:
         self.served = served
         self.settings = served.settings
         self.path = path[1:]
@@ -115,7 +115,7 @@ class Call:
         asking = None
         try:
             headers = dict(scope["headers"])
-            asking = Asking(self.path, self.caller(scope, headers), began)
+            asking = RequestContext(self.path, self.caller(scope, headers), began)
             if scope["query_string"] and not self.any_query:
                 refuse_query(scope["query_string"])
             status = await self.answer(scope, headers, receive, send, asking)
@@ -147,12 +147,12 @@ class Call:
         """The body of this task's request is there: what comes now may take its time."""
         self.served.slow.reading.pop(current_task(), None)
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:
         """Answer one request, or raise what is wrong with it; the status of the answer."""
         raise NotImplementedError
 
     async def worked(
-        self, kind: Kind, answers: Answers, body: bytes, wanted: Headers, asking: Asking, receive: Receive | None
+        self, kind: JobKind, answers: Answers, body: bytes, wanted: Headers, asking: RequestContext, receive: Receive | None
     ) -> tuple[JobResult, Path | None]:
         """The answer of a worker process, its decisions counted, logged and charged; and the file in which it may lie.
 
@@ -169,7 +169,7 @@ class Call:
             kind,
             answers.policy.revision,
             body,
-            wanted.content_type if kind is not Kind.DRY_RUN else wanted.whole_type,
+            wanted.content_type if kind is not JobKind.DRY_RUN else wanted.whole_type,
             wanted.wants_text,
             asking.path,
             asking.caller,
@@ -190,7 +190,7 @@ class Call:
             raise
         return found, output
 
-    async def send_worked(self, kind: Kind, answers: Answers, body: bytes, wanted: Headers, asking: Asking, receive: Receive, send: Send) -> int:
+    async def send_worked(self, kind: JobKind, answers: Answers, body: bytes, wanted: Headers, asking: RequestContext, receive: Receive, send: Send) -> int:
         """Answer a request by a worker process; the status."""
         found, output = await self.worked(kind, answers, body, wanted, asking, receive)
         try:
@@ -200,16 +200,16 @@ class Call:
                 output.unlink(missing_ok=True)
 
 
-class Turn:
+class DecisionBatcher:
     """Decides what arrived in one turn of the event loop, one after the other.
 
     Between two decisions no code of the server runs, which would push theirs out of the processor's caches.
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[asyncio.Future[bytes | None], Answers, bytes, Asking]] = []
+        self._waiting: list[tuple[asyncio.Future[bytes | None], Answers, bytes, RequestContext]] = []
 
-    def decision(self, answers: Answers, body: bytes, asking: Asking) -> asyncio.Future[bytes | None]:
+    def decision(self, answers: Answers, body: bytes, asking: RequestContext) -> asyncio.Future[bytes | None]:
         """The answer to a JSON body, or the error that there is instead, in this turn's end; ``None`` as ``Answers`` has it."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
@@ -234,12 +234,12 @@ class Turn:
                 future.set_exception(error)
 
 
-class Decisions(Call):
+class DecisionEndpoint(Endpoint):
     """``POST /v1/decisions``; what the others do step by step is one function here, which carries the load."""
 
-    def __init__(self, served: Served, path: str) -> None:
+    def __init__(self, served: ServiceState, path: str) -> None:
         super().__init__(served, path)
-        self.turn = Turn()
+        self.turn = DecisionBatcher()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide one deployment."""
@@ -265,12 +265,12 @@ class Decisions(Call):
             if len(body) > limit:
                 raise too_large(limit)
             answers = served.answers if b"if-match" not in headers else served.answers_for(headers)
-            asking = Asking(self.path, caller, began)
+            asking = RequestContext(self.path, caller, began)
             answer = None
             if not wanted.wants_text and wanted.content_type not in YAML_TYPES:
                 answer = answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
             if answer is None:
-                status = await self.send_worked(Kind.DECISION, answers, body, wanted, asking, receive, send)
+                status = await self.send_worked(JobKind.DECISION, answers, body, wanted, asking, receive, send)
                 if status == OK:
                     served.metrics.took.append(perf_counter_ns() - began)
                 return
@@ -291,15 +291,15 @@ class Decisions(Call):
                 served.done(scope, status, began, None, asking)
 
 
-class Batch(Call):
+class BatchEndpoint(Endpoint):
     """``POST /v1/decisions/batch``."""
 
-    def __init__(self, served: Served, path: str) -> None:
+    def __init__(self, served: ServiceState, path: str) -> None:
         super().__init__(served, path)
         self.turn = asyncio.Lock()
         """Whose turn it is among the streams of lines: one of them works at a time, so that others wait for one turn only."""
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:  # noqa: ARG002
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
         wanted = read_headers(headers, 1 << 62)
@@ -311,9 +311,9 @@ class Batch(Call):
         with self.served.memory.hold() as held:
             body = await read_body(receive, limit, held)
             self.arrived()
-            return await self.send_worked(Kind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send)
+            return await self.send_worked(JobKind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send)
 
-    async def stream(self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: Asking) -> int:
+    async def stream(self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: RequestContext) -> int:
         """A request a line in, an answer a line out, as they come; all of them by one revision."""
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
@@ -326,7 +326,7 @@ class Batch(Call):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return OK
 
-    async def answer_lines(self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: Asking) -> None:
+    async def answer_lines(self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: RequestContext) -> None:
         """The answers to some lines of a stream, slowed down to the caller's rate."""
         found: list[bytes] = []
         while len(found) < len(lines):
@@ -344,10 +344,10 @@ class Batch(Call):
         await send({"type": "http.response.body", "body": b"".join(found), "more_body": True})
         await asyncio.sleep(self.served.access.charge(asking.caller, len(lines)))
 
-    async def worked_line(self, answers: Answers, line: bytes, wanted: Headers, asking: Asking) -> bytes:
+    async def worked_line(self, answers: Answers, line: bytes, wanted: Headers, asking: RequestContext) -> bytes:
         """The answer of a worker process to one line."""
         try:
-            found, output = await self.worked(Kind.DECISION, answers, line, wanted, asking, None)
+            found, output = await self.worked(JobKind.DECISION, answers, line, wanted, asking, None)
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
         if output is None or found.spooled is None:
@@ -358,7 +358,7 @@ class Batch(Call):
             output.unlink(missing_ok=True)
 
 
-def _answer_small(answers: Answers, lines: list[bytes | Refused], asking: Asking, found: list[bytes]) -> bool:
+def _answer_small(answers: Answers, lines: list[bytes | Refused], asking: RequestContext, found: list[bytes]) -> bool:
     """Answer the lines that have no answer in ``found`` yet, until the turn is over; whether the next one is for a worker process."""
     ends = perf_counter_ns() + TURN
     for line in lines[len(found) :]:
@@ -371,16 +371,16 @@ def _answer_small(answers: Answers, lines: list[bytes | Refused], asking: Asking
     return False
 
 
-class DryRun(Call):
+class DryRunEndpoint(Endpoint):
     """``POST /v1/dry-run``."""
 
     scope = DRY_RUN
 
-    def __init__(self, served: Served, path: str) -> None:
+    def __init__(self, served: ServiceState, path: str) -> None:
         super().__init__(served, path)
         self.slots = Slots(self.settings.candidate_slots, WAITING, "too-many")
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: Asking) -> int:  # noqa: ARG002
+    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:  # noqa: ARG002
         """Decide and explain, and with candidate rules say what they would change."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
@@ -388,10 +388,10 @@ class DryRun(Call):
             body = await read_body(receive, limit, held)
             self.arrived()
             answers = self.served.answers_for(headers)
-            found, output = await self.worked(Kind.DRY_RUN, answers, body, wanted, asking, receive)
+            found, output = await self.worked(JobKind.DRY_RUN, answers, body, wanted, asking, receive)
             if found.candidate is not None:
                 tried = await unless_gone(receive, self.tried(found.candidate, asking.caller))
-                found = JobResult(OK, found.content_type, answer_of(read_tried(tried)))
+                found = JobResult(OK, found.content_type, answer_of(read_result(tried)))
             try:
                 return await send_result(send, found, output)
             finally:
@@ -414,11 +414,11 @@ async def _run(job: bytes, seconds: float) -> bytes:
     try:
         output, _ = await asyncio.wait_for(process.communicate(job), seconds)
     except TimeoutError as error:
-        raise Refused("rules-stopped", candidate.too_slow(seconds)) from error
+        raise Refused("rules-stopped", candidate.timeout_message(seconds)) from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise Refused("rules-stopped", candidate.stopped(process.returncode, seconds))
+        raise Refused("rules-stopped", candidate.exit_reason(process.returncode, seconds))
     return output

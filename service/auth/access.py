@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.errors import Misfit, PolicyError, RequestInvalid, RulesInvalid, listed, nearest, quoted
-from policy.parser.fields import Reader
+from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid, listed, nearest, quoted
+from policy.parser.fields import FieldReader
 from policy.parser.files import read_at_most
 from policy.parser.yamltree import MAX_BYTES, read_yaml
 from service.problems import Refused
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from policy.parser.yamltree import Node
+    from policy.parser.yamltree import YamlNode
     from service.telemetry.metrics import Metrics
 
 DECIDE, DRY_RUN, READ, LOG = "decide", "dry-run", "read", "log"
@@ -73,10 +73,10 @@ def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) 
     Raises:
         RequestInvalid: a member is not legal.
     """
-    faults = [] if NAME.fullmatch(name) else [Misfit("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
-    faults += [Misfit("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}") for scope in scopes if scope not in SCOPES]
+    faults = [] if NAME.fullmatch(name) else [RequestFault("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
+    faults += [RequestFault("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}") for scope in scopes if scope not in SCOPES]
     if until is not None and _day(until) is None:
-        faults.append(Misfit("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
+        faults.append(RequestFault("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
     if faults:
         raise RequestInvalid(faults)
     lines = [f"  - name: {name}", f"    sha256: {digest_of(token)}", f"    scopes: [{', '.join(scopes)}]", *([f'    until: "{until}"'] if until else [])]
@@ -101,7 +101,7 @@ def _text(path: Path) -> str:
 
 
 def _tokens(text: str, path: Path) -> tuple[Token, ...]:
-    reader = Reader(str(path))
+    reader = FieldReader(str(path))
     try:
         tokens = _read(read_yaml(text, str(path)), reader)
     except RulesInvalid as error:
@@ -154,7 +154,7 @@ class TokenFile:
             return read_tokens(self._kept)
 
 
-def _read(document: Node, reader: Reader) -> tuple[Token, ...]:
+def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
     found: dict[bytes, Token] = {}
     entries = reader.fields(document, "file of tokens", ("tokens",)).get("tokens")
     if entries is not None and entries.value == []:
@@ -168,7 +168,7 @@ def _read(document: Node, reader: Reader) -> tuple[Token, ...]:
     return tuple(found.values())
 
 
-def _token(node: Node, reader: Reader) -> Token | None:
+def _token(node: YamlNode, reader: FieldReader) -> Token | None:
     """An entry; ``None`` after a fault."""
     before = len(reader.faults)
     fields = reader.fields(node, "token", ("name", "sha256", "scopes"), ("until",))

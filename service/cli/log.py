@@ -28,7 +28,7 @@ from service.log.filters import DEFAULT_LIMIT, MAX_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from service.log.query import Asked
+    from service.log.query import LogFilter
     from service.log.record import Record, Row
     from service.log.store import Store
 
@@ -68,7 +68,7 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
     return filtering
 
 
-class Format(StrEnum):
+class LogFormat(StrEnum):
     """How records are taken out."""
 
     JSONL = "jsonl"
@@ -86,11 +86,11 @@ def tail(
 
     Example: `runner-policy log tail -f`
     """
-    from service.log.tail import Following  # noqa: PLC0415  # other commands need no database
+    from service.log.tail import LogTail  # noqa: PLC0415  # other commands need no database
 
     store = _store(url)
     with _asking():
-        following = Following(store, lines)
+        following = LogTail(store, lines)
         for record in following.newest:
             _show(record, as_json=as_json)
         try:
@@ -135,7 +135,7 @@ def query(
 def export(
     file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
     url: LogOption = None,
-    form: Annotated[Format | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
+    form: Annotated[LogFormat | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
     *,
     filters: Filters,
 ) -> None:
@@ -146,9 +146,9 @@ def export(
     from service.log.export import as_lines, as_parquet  # noqa: PLC0415  # as above
     from service.log.query import stream  # noqa: PLC0415  # as above
 
-    form = form or (Format.PARQUET if file.suffix == ".parquet" else Format.JSONL)
+    form = form or (LogFormat.PARQUET if file.suffix == ".parquet" else LogFormat.JSONL)
     asked = _asked(filters)
-    if form is Format.PARQUET and str(file) == "-":
+    if form is LogFormat.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
     store = _store(url)
     number = 0
@@ -168,7 +168,7 @@ def export(
                 as_lines(counted(), sys.stdout.buffer)
             else:
                 with file.open("wb") as target:
-                    (as_parquet if form is Format.PARQUET else as_lines)(counted(), target)
+                    (as_parquet if form is LogFormat.PARQUET else as_lines)(counted(), target)
     except BrokenPipeError:
         raise  # whoever reads has had enough
     except OSError as error:
@@ -176,12 +176,12 @@ def export(
     err.print(f"{number} decisions", markup=False)
 
 
-def _asked(filters: Filters) -> Asked:
-    from service.log.query import read_asked  # noqa: PLC0415  # other commands need no database
+def _asked(filters: Filters) -> LogFilter:
+    from service.log.query import read_filter  # noqa: PLC0415  # other commands need no database
 
     texts = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in filters.items() if value is not None]
     try:
-        return read_asked(texts)
+        return read_filter(texts)
     except RequestInvalid as error:
         fail(USAGE, *(fault.message for fault in error.faults))
 
@@ -190,7 +190,7 @@ def _store(url: str | None) -> Store:
     """The log's store, which is there."""
     from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
 
-    from service.log.store import NoStore, Store, read_url  # noqa: PLC0415  # other commands need no database
+    from service.log.store import InvalidStoreUrl, Store, read_url  # noqa: PLC0415  # other commands need no database
     from service.settings import Settings  # noqa: PLC0415  # as above
 
     try:
@@ -198,7 +198,7 @@ def _store(url: str | None) -> Store:
         if text is None:
             fail(USAGE, "no decision is logged: RUNNER_POLICY_LOG is `off`; name a log with --log")
         place = read_url(text)
-    except NoStore as error:
+    except InvalidStoreUrl as error:
         fail(USAGE, f"--log: {error}")
     except ValidationError as error:
         fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
@@ -218,7 +218,7 @@ def _asking() -> Iterator[None]:
         fail(USAGE, f"the log cannot be asked: {error}")
 
 
-def _found(store: Store, asked: Asked) -> list[Record]:
+def _found(store: Store, asked: LogFilter) -> list[Record]:
     """As many records as are wanted, where there are so many; a page may have fewer."""
     from service.log.query import page  # noqa: PLC0415  # as above
 

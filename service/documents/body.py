@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive
 
-    from service.limits.slots import Holding
+    from service.limits.slots import HeldMemory
 
 YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
 MAX_LENGTH: Final = 20
@@ -86,7 +86,7 @@ def _weight(text: bytes) -> float:
         return 0.0
 
 
-async def read_body(receive: Receive, limit: int, held: Holding, message: Message | None = None) -> bytes:
+async def read_body(receive: Receive, limit: int, held: HeldMemory, message: Message | None = None) -> bytes:
     """The whole body, of which ``message`` is the first part where that was received already.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from policy.checks.candidate import MAX_RULES
-from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, nearest, quoted
 
 MEMBERS: Final = ("request", "rules", "remove", "changes")
 ALL: Final = "all"
@@ -32,23 +32,23 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
         RequestInvalid: a member is unknown, or is not what it has to be.
     """
     unknown = [key for key in document if key not in MEMBERS][:MAX_FAULTS]
-    faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
+    faults = [RequestFault(at("", key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
     rules, remove = document.get("rules", []), document.get("remove", [])
     for name, value in (("rules", rules), ("remove", remove)):
         if type(value) is not list or not all(type(item) is str for item in value):
-            faults.append(Misfit(f"/{name}", f"{quoted(value)} is no list of texts"))
+            faults.append(RequestFault(f"/{name}", f"{quoted(value)} is no list of texts"))
         elif len(value) > MAX_RULES:
-            faults.append(Misfit(f"/{name}", f"{len(value)} are more than the {MAX_RULES} that are taken"))
+            faults.append(RequestFault(f"/{name}", f"{len(value)} are more than the {MAX_RULES} that are taken"))
     for_all = read_changes(document.get("changes"), faults)
     if type(document.get("request")) is not dict:
-        faults.append(Misfit("/request", f"{quoted(document.get('request'))} is no request"))
+        faults.append(RequestFault("/request", f"{quoted(document.get('request'))} is no request"))
     if faults:
         raise RequestInvalid(faults)
     return Candidate(document["request"], rules, remove, for_all)
 
 
-def read_changes(value: object, faults: list[Misfit]) -> bool:
+def read_changes(value: object, faults: list[RequestFault]) -> bool:
     """Whether the changes are asked of all deployments that there can be, and not of the request's alone."""
     if value is not None and value != ALL:
-        faults.append(Misfit("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out"))
+        faults.append(RequestFault("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out"))
     return value == ALL

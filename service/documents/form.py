@@ -13,7 +13,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from policy.checks.candidate import MAX_RULES
-from policy.errors import Misfit, RequestInvalid, listed, nearest, quoted
+from policy.errors import RequestFault, RequestInvalid, listed, nearest, quoted
 from service.documents.body import decode
 from service.documents.dry_run_request import Candidate, read_changes
 from service.problems import Refused
@@ -53,11 +53,11 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
                 if name in texts:
                     texts[name].append(content)
                 else:
-                    faults.append(Misfit(f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"))
+                    faults.append(RequestFault(f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"))
     except MultiPartException as error:
         raise Refused("malformed", f"not a form: {error.message}") from error
     if len(texts["deployment"]) != 1:
-        faults.append(Misfit("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
+        faults.append(RequestFault("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
     rules, remove = [_utf8("rules", content, faults) for content in texts["rules"]], [_utf8("remove", content, faults) for content in texts["remove"]]
     changes = [_utf8("changes", content, faults) for content in texts["changes"]]
     for_all = read_changes(changes[-1] if changes else None, faults)
@@ -67,9 +67,9 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
     return Candidate(decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all)
 
 
-def _utf8(part: str, content: tuple[str, bytes], faults: list[Misfit]) -> str:
+def _utf8(part: str, content: tuple[str, bytes], faults: list[RequestFault]) -> str:
     try:
         return content[1].decode()
     except UnicodeDecodeError:
-        faults.append(Misfit(f"/{part}", f"{quoted(content[0] or part)} is not UTF-8"))
+        faults.append(RequestFault(f"/{part}", f"{quoted(content[0] or part)} is not UTF-8"))
         return ""

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -18,16 +18,16 @@ NONE: Final = "this call takes none"
 IN_BODY: Final = "this call takes none; what is asked stands in the body"
 
 
-def read_query(pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[Misfit], none: str = NONE) -> dict[str, list[str]]:
+def read_query(pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[RequestFault], none: str = NONE) -> dict[str, list[str]]:
     """What is given for each legal name, in the order of those; what is wrong with names is added to ``faults``."""
     given: dict[str, list[str]] = {}
     for name, text in pairs:
         given.setdefault(name, []).append(text)
     known = f"legal: {listed(legal)}" if legal else none
     unknown = islice((name for name in given if name not in legal), MAX_FAULTS)
-    faults += (Misfit("", f"unknown parameter {quoted(name)}{nearest(name, legal)}; {known}") for name in unknown)
+    faults += (RequestFault("", f"unknown parameter {quoted(name)}{nearest(name, legal)}; {known}") for name in unknown)
     found = {name: given[name] for name in legal if name in given}
-    faults += (Misfit("", f"{name}: stands {len(texts)} times; keep one") for name, texts in found.items() if len(texts) > 1)
+    faults += (RequestFault("", f"{name}: stands {len(texts)} times; keep one") for name, texts in found.items() if len(texts) > 1)
     return found
 
 
@@ -37,7 +37,7 @@ def parameter(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str 
     Raises:
         RequestInvalid: with every fault.
     """
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     found = read_query(pairs, () if name is None else (name,), faults)
     if faults:
         raise RequestInvalid(faults)
@@ -50,7 +50,7 @@ def refuse_query(query: bytes) -> None:
     Raises:
         RequestInvalid: it has one.
     """
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     read_query(parse_qsl(query.decode("latin-1"), keep_blank_values=True), (), faults, IN_BODY)
     if faults:
         raise RequestInvalid(faults)

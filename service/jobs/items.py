@@ -8,7 +8,7 @@ from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads th
 from service.problems import Problem  # noqa: TC001  # as above
 
 
-class Item(Struct, frozen=True, omit_defaults=True):
+class ManifestDecision(Struct, frozen=True, omit_defaults=True):
     """An engine of a manifest by its path: its decision, or the problem with it."""
 
     path: str
@@ -20,7 +20,7 @@ class Item(Struct, frozen=True, omit_defaults=True):
         return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # one of the two is there
 
 
-class Items(Struct, frozen=True):
+class ManifestDecisions(Struct, frozen=True):
     """The answer to a manifest."""
 
-    items: list[Item]
+    items: list[ManifestDecision]

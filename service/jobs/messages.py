@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from service.admission.engines import Options  # noqa: TC001  # msgspec reads the annotations
+from service.admission.engines import AdmissionOptions  # noqa: TC001  # msgspec reads the annotations
 from service.telemetry.metrics import DecisionCount  # noqa: TC001  # msgspec reads the annotations
 
 ModelFiles = tuple[dict[str, Any], dict[str, str]]
 """A model's ``config.json``, and its other files by their names in its folder."""
 
 
-class Kind(StrEnum):
+class JobKind(StrEnum):
     """What is asked, by endpoint."""
 
     DECISION = "decision"
@@ -32,7 +32,7 @@ class JobSettings(Struct, frozen=True):
     max_decisions: int
     max_answer: int
     candidate_seconds: int
-    admission: Options
+    admission: AdmissionOptions
     is_logged: bool
     logs_dry_runs: bool
 
@@ -44,7 +44,7 @@ class Job(Struct, frozen=True):
     the hub gave others not; ``fetches`` says whether more can be had. A large answer is written to the file ``output``.
     """
 
-    kind: Kind
+    kind: JobKind
     revision: str
     body: bytes
     content_type: bytes

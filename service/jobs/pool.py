@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from service.jobs.messages import Job, JobResult
-    from service.models import Models
+    from service.models import HubModels
 
 ROUNDS: Final = 4
 """A speculators repository, its verifier, a draft: no deployment needs more rounds of models."""
@@ -91,7 +91,7 @@ class Worker:
 class Pool:
     """The worker processes of one serving process."""
 
-    def __init__(self, size: int, seconds: float, models: Models, folder: Path | None) -> None:
+    def __init__(self, size: int, seconds: float, models: HubModels, folder: Path | None) -> None:
         """At most ``size`` processes; a request has ``seconds`` in one. Large answers come by files in ``folder``."""
         self._slots = Slots(size, WAITING, "busy")
         self._free = [Worker() for _ in range(size)]

@@ -21,12 +21,12 @@ from policy import render
 from policy.checks import candidate
 from policy.checks.candidate import with_models
 from policy.decision.decision import ID_START, Decision, encode
-from policy.decision.evaluation import Answer
-from policy.errors import MAX_FAULTS, Misfit, PolicyError, RequestInvalid, at, quoted
+from policy.decision.evaluation import EncodedDecision
+from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid, at, quoted
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded
 from policy.policy import Policy
 from policy.request.manifest import requests_of
-from policy.request.request import Manifest, Request, read_asked, with_explanation
+from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 from service.admission.handler import reviewed
@@ -34,12 +34,12 @@ from service.admission.review import read_review
 from service.documents.body import decode
 from service.documents.dry_run_request import MEMBERS, Candidate, read_candidate
 from service.documents.form import read_form
-from service.jobs.items import Item, Items
-from service.jobs.messages import Job, JobResult, Kind
-from service.limits.budget import Budget
+from service.jobs.items import ManifestDecision, ManifestDecisions
+from service.jobs.messages import Job, JobKind, JobResult
+from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import Problem, Refused, problem_of
-from service.request_context import MOST, Asking
+from service.request_context import MOST, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
 
@@ -64,17 +64,17 @@ MAX_FETCHES: Final = 64
 NO_MEMORY: Final = f"it takes more than the {MEMORY >> 20} MiB of memory that one request may have; send it in parts"
 
 
-class Records:
+class JobRecords:
     """The decisions of one job, as they are counted and logged."""
 
     def __init__(self, job: Job) -> None:
-        self._asking = Asking(job.path, job.caller, job.began)
+        self._asking = RequestContext(job.path, job.caller, job.began)
         self._is_logged = job.settings.is_logged
         self.lines: list[bytes] = []
         self.counts: Counter[DecisionCount] = Counter()
         self.ids: list[str] = []
 
-    def add(self, answer: Answer, request: Request, policy: Policy) -> None:
+    def add(self, answer: EncodedDecision, request: Request, policy: Policy) -> None:
         """A decision was made."""
         ruling, final = answer.weighed.ruling, answer.weighed.final
         release = request.release.decided_as
@@ -121,11 +121,11 @@ class FoundModels:
             self.needed[name] = None
         if unknown:
             return error
-        faults = [Misfit(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)]
+        faults = [RequestFault(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)]
         return RequestInvalid(faults, MODEL_CONFIG_NEEDED)
 
 
-class Work:
+class JobWorker:
     """The jobs of one revision of the rules, in one process."""
 
     def __init__(self, rules: dict[str, str], default_release: str | None, before: Policy | None) -> None:
@@ -141,8 +141,8 @@ class Work:
     def result(self, job: Job, today: date) -> JobResult:
         """What came of a job; a request that cannot be answered is answered with its problem."""
         self._models.begin(job)
-        records = Records(job)
-        budget = Budget(job.settings.max_decisions, job.settings.max_answer)
+        records = JobRecords(job)
+        budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
         try:
             found = self._answer(job, records, budget, today)
         except PolicyError as error:
@@ -159,18 +159,18 @@ class Work:
             found.lines = records.lines
         return found
 
-    def _answer(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+    def _answer(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         match job.kind:
-            case Kind.BATCH:
+            case JobKind.BATCH:
                 return self._batch(job, records, budget, today)
-            case Kind.DRY_RUN:
+            case JobKind.DRY_RUN:
                 return self._dry_run(job, records, budget, today)
-            case Kind.VALIDATE | Kind.MUTATE:
+            case JobKind.VALIDATE | JobKind.MUTATE:
                 return self._review(job, records, budget, today)
         answer = self._decide(decode(job.body, job.content_type), records, budget, today)
         return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
 
-    def _batch(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+    def _batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The answers to many requests; an item's fault, or what the budget has no room for, spoils only that item."""
         pieces = []
         for number, item in enumerate(_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
@@ -182,19 +182,19 @@ class Work:
             pieces.append(piece)
         return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
 
-    def _dry_run(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+    def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The explained decision; with candidate rules the job of the process that tries them."""
         asked, pointer = _asked_of_dry_run(job)
         noted = records if job.settings.logs_dry_runs else None
         current = self._decide(asked.document, noted, budget, today, pointer, explain=True)
         if not asked.rules and not asked.remove:
             return JobResult(OK, TEXT, _text(current)) if job.wants_text else JobResult(OK, JSON, encode(current))
-        if isinstance(current, Items):
+        if isinstance(current, ManifestDecisions):
             place = f"{pointer}/manifest" if "manifest" in asked.document else pointer
             message = "candidate rules are tried on one deployment; send `facts` or a `deployment`"
-            raise RequestInvalid([Misfit(place, message)])
+            raise RequestInvalid([RequestFault(place, message)])
         request = {**self._whole(asked.document, job), "explain": True}
-        tried = candidate.Job(
+        tried = candidate.CandidateJob(
             self._rules,
             asked.rules,
             asked.remove,
@@ -210,12 +210,12 @@ class Work:
 
     def _whole(self, document: Any, job: Job) -> Any:
         """A request's document with the models that the hub gave for it."""
-        asked = read_asked(document, self.policy.releases) if job.fetches else None
+        asked = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
         if not isinstance(asked, Request) or asked.deployment is None:
             return document
         return with_models(document, self.policy.taken_in(asked).found)
 
-    def _review(self, job: Job, records: Records, budget: Budget, today: date) -> JobResult:
+    def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The answer to an admission review; what is decided in one of a dry run is recorded nowhere."""
         review = read_review(decode(job.body, job.content_type))
         noted = None if review.dry_run else records
@@ -223,45 +223,45 @@ class Work:
         def decide(request: Request, *, tried: bool = False) -> Decision:
             return self._one(request, None if tried else noted, budget, today)
 
-        is_mutating = job.kind is Kind.MUTATE
+        is_mutating = job.kind is JobKind.MUTATE
         found = reviewed(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
         return JobResult(OK, JSON, encode(found.response), review=found.result)
 
     def _decide(
         self,
         document: Any,
-        records: Records | None,
-        budget: Budget,
+        records: JobRecords | None,
+        budget: WorkBudget,
         today: date,
         pointer: str = "",
         *,
         explain: bool = False,
-    ) -> Decision | Items:
+    ) -> Decision | ManifestDecisions:
         """The answer to a request's document: a decision, or one for each engine of a manifest."""
-        asked = read_asked(document, self.policy.releases, pointer)
+        asked = read_request_or_manifest(document, self.policy.releases, pointer)
         if explain:
             asked = with_explanation(asked)
         return self._items(asked, records, budget, today) if isinstance(asked, Manifest) else self._one(asked, records, budget, today)
 
-    def _items(self, asked: Manifest, records: Records | None, budget: Budget, today: date) -> Items:
+    def _items(self, asked: Manifest, records: JobRecords | None, budget: WorkBudget, today: date) -> ManifestDecisions:
         items = []
         for path, request in requests_of(asked, self.policy.releases):
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
-                items.append(Item(path, self._one(request, records, budget, today)))
+                items.append(ManifestDecision(path, self._one(request, records, budget, today)))
             except PolicyError as error:
-                items.append(Item(path, problem=problem_of(error)))
-        return Items(items)
+                items.append(ManifestDecision(path, problem=problem_of(error)))
+        return ManifestDecisions(items)
 
-    def _one(self, request: Request, records: Records | None, budget: Budget, today: date) -> Decision:
+    def _one(self, request: Request, records: JobRecords | None, budget: WorkBudget, today: date) -> Decision:
         budget.decide(explained=request.explain)
         try:
             decision, weighed = self.policy.decided(request, today)
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error
         if records is not None:
-            answer = Answer(ID_START + decision.decision_id.encode(), weighed, decision)
+            answer = EncodedDecision(ID_START + decision.decision_id.encode(), weighed, decision)
             records.add(answer, request, self.policy)
         return decision
 
@@ -283,20 +283,20 @@ def _items(document: Any, most: int) -> list[Any]:
         RequestInvalid: it is no batch, or a larger one than is taken.
     """
     if type(document) is not dict:
-        raise RequestInvalid([Misfit("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
+        raise RequestInvalid([RequestFault("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
     unknown = [key for key in document if key != "items"][:MAX_FAULTS]
-    faults = [Misfit(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in unknown]
+    faults = [RequestFault(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in unknown]
     items = document.get("items")
     if type(items) is not list:
-        faults.append(Misfit("/items", f"{quoted(items)} is no list of requests"))
+        faults.append(RequestFault("/items", f"{quoted(items)} is no list of requests"))
     elif len(items) > most:
-        faults.append(Misfit("/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"))
+        faults.append(RequestFault("/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"))
     if faults or type(items) is not list:
         raise RequestInvalid(faults)
     return items
 
 
-def _text(answer: Decision | Items) -> bytes:
+def _text(answer: Decision | ManifestDecisions) -> bytes:
     """An answer for a terminal."""
     picture = render.decision(answer) if isinstance(answer, Decision) else render.containers([item.row() for item in answer.items])
     return render.as_text(picture).encode()
@@ -321,7 +321,7 @@ def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
     found.spooled_lines, found.lines = list(map(len, lines)), []
 
 
-_works: Final[dict[str, Work]] = {}
+_works: Final[dict[str, JobWorker]] = {}
 """The revisions of the rules that this process can decide by, the newest last."""
 
 
@@ -336,7 +336,7 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
         if rules is None:
             return None
         before = next(reversed(_works.values())).policy if _works else None
-        work = _works[job.revision] = Work(rules, job.settings.default_release, before)
+        work = _works[job.revision] = JobWorker(rules, job.settings.default_release, before)
         while len(_works) > KEPT_POLICIES:
             del _works[next(iter(_works))]
     return work.result(job, today)

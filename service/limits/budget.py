@@ -13,7 +13,7 @@ EXPLAINED: Final = 16
 """Decisions that an explained one counts as: it decides again for each assumption (measured: 6 to 20)."""
 
 
-class Budget:
+class WorkBudget:
     """The decisions and the bytes of answer that are left to one request."""
 
     def __init__(self, decisions: int, size: int) -> None:

@@ -59,7 +59,7 @@ class Slots:
                 del self._callers[caller]
 
 
-class Bound:
+class StreamLimit:
     """At most ``total`` of a thing at once, of which one caller has at most half; one too many is refused and never waits."""
 
     def __init__(self, total: int, kind: str) -> None:
@@ -91,7 +91,7 @@ class Bound:
                 del self._callers[caller]
 
 
-class Memory:
+class BodyMemory:
     """The bytes of bodies that a process holds, those that are still arriving included."""
 
     def __init__(self, most: int) -> None:
@@ -99,9 +99,9 @@ class Memory:
         self._most = most
         self._held = 0
 
-    def hold(self) -> Holding:
+    def hold(self) -> HeldMemory:
         """Nothing yet of a body that is about to arrive."""
-        return Holding(self)
+        return HeldMemory(self)
 
     def take(self, size: int) -> None:
         """``size`` more bytes are held.
@@ -118,12 +118,12 @@ class Memory:
         self._held -= size
 
 
-class Holding:
+class HeldMemory:
     """The bytes of one body; released at the end of a ``with`` block, or by ``release``."""
 
     __slots__ = ("_memory", "_size")
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: BodyMemory) -> None:
         self._memory = memory
         self._size = 0
 

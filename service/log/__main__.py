@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from service.log.record import Line, encode, row
-from service.log.worker import Keeper, Kept, Settled
+from service.log.worker import Ack, LogConfig, LogWorker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,13 +37,13 @@ def main() -> None:
     os.umask(0o077)  # what was decided for whom is nobody else's to read
     line = socket.socket(fileno=int(sys.argv[1]))
     lines = _lines(line)
-    kept = msgspec.json.decode(next(lines, b""), type=Kept)
+    kept = msgspec.json.decode(next(lines, b""), type=LogConfig)
 
-    def tell(settled: Settled) -> None:
+    def tell(settled: Ack) -> None:
         with suppress(OSError):  # whoever would hear of it may be gone
             line.sendall(encode(settled) + b"\n")
 
-    keeper = Keeper(kept, tell)
+    keeper = LogWorker(kept, tell)
     reader = threading.Thread(target=_read, args=(lines, keeper, kept.labels), name="reader")
     reader.start()
     try:
@@ -55,7 +55,7 @@ def main() -> None:
         line.close()
 
 
-def _read(lines: Iterator[bytes], keeper: Keeper, labels: str) -> None:
+def _read(lines: Iterator[bytes], keeper: LogWorker, labels: str) -> None:
     decode = msgspec.json.Decoder(tuple[int, list[Line]]).decode
     try:
         for data in lines:

@@ -20,12 +20,12 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from service.log.record import line
-from service.log.worker import Counts, Settled
+from service.log.worker import Ack, Counts
 from service.problems import LogUnavailable
 
 if TYPE_CHECKING:
-    from service.log.record import Noted
-    from service.log.worker import Kept
+    from service.log.record import LogEntry
+    from service.log.worker import LogConfig
 
 LINGER: Final = 0.02
 """Seconds that a decision waits for others to be sent with, where nobody waits for it."""
@@ -44,7 +44,7 @@ TOO_MANY: Final = "too many decisions wait to be recorded"
 log = logging.getLogger("runner_policy")
 
 
-class _Sent(Struct):
+class _SentBatch(Struct):
     """A batch that the keeper has, how many decisions are in it, who waits for it, and since when."""
 
     data: bytes
@@ -53,10 +53,10 @@ class _Sent(Struct):
     since: float
 
 
-class Log(asyncio.Protocol):
+class LogClient(asyncio.Protocol):
     """The decision log of one process; to be made and used in its event loop."""
 
-    def __init__(self, kept: Kept, bound: int) -> None:
+    def __init__(self, kept: LogConfig, bound: int) -> None:
         """``bound`` is how many decisions may wait to be safe."""
         self._kept, self._bound = kept, bound
         self.overflowed = 0
@@ -64,9 +64,9 @@ class Log(asyncio.Protocol):
         self.waiting = 0
         """Decisions that are not known to be safe."""
         self._counts = self._before = Counts()
-        self._noted: list[Noted | bytes] = []
+        self._noted: list[LogEntry | bytes] = []
         self._waiters: list[asyncio.Future[None]] = []
-        self._sent: dict[int, _Sent] = {}
+        self._sent: dict[int, _SentBatch] = {}
         self._size = 0
         self._sweeping = False
         self._number = 0
@@ -77,7 +77,7 @@ class Log(asyncio.Protocol):
         self._heard = b""
         self._closing = False
         self._settled = asyncio.Event()
-        self._decode = msgspec.json.Decoder(Settled).decode
+        self._decode = msgspec.json.Decoder(Ack).decode
         self._beginning = self._loop.create_task(self._begin())
 
     @property
@@ -96,7 +96,7 @@ class Log(asyncio.Protocol):
         """All that there is to say of it."""
         return {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
 
-    def note(self, noted: Noted | bytes) -> None:
+    def note(self, noted: LogEntry | bytes) -> None:
         """The decision will be kept, unless it is dropped, which is counted."""
         if self.waiting >= self._bound:
             self.overflowed += 1
@@ -106,7 +106,7 @@ class Log(asyncio.Protocol):
         if self._flushing is None:
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
-    def recorded(self, noted: Noted | bytes) -> asyncio.Future[None]:
+    def recorded(self, noted: LogEntry | bytes) -> asyncio.Future[None]:
         """The decision is in the store or on the local disk when the future is done; it raises ``LogUnavailable`` where it is not."""
         future: asyncio.Future[None] = self._loop.create_future()
         if self.waiting >= self._bound:
@@ -169,7 +169,7 @@ class Log(asyncio.Protocol):
             _tell(waiters, TOO_MANY)
             return
         self._size += len(data)
-        self._sent[self._number] = _Sent(data, number, waiters, self._loop.time())
+        self._sent[self._number] = _SentBatch(data, number, waiters, self._loop.time())
         if waiters and not self._sweeping:
             self._sweeping = True
             self._loop.call_later(SWEEP, self._sweep)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from sqlalchemy import select
 
-from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, listed, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, listed, quoted
 from service.documents.query import read_query
 from service.log.filters import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, MOMENT, NULL, RULE, TEXT, TEXTS, UNITS
 from service.log.record import Record, first_id, record
@@ -48,7 +48,7 @@ LEGAL: Final = {
 """What each filter may be, in words."""
 
 
-class Asked(Struct, frozen=True):
+class LogFilter(Struct, frozen=True):
     """Which records are wanted: ``texts`` by the members that have them, from ``since`` and before ``until``, both ids."""
 
     texts: dict[str, str] = {}
@@ -66,23 +66,23 @@ class Page(Struct, frozen=True):
     next: str | None
 
 
-def read_asked(parameters: Iterable[tuple[str, str]]) -> Asked:
+def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
     """What a query asks, of its parameters as they stand in it.
 
     Raises:
         RequestInvalid: with every fault; a filter that stands twice is one.
     """
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     values: dict[str, Any] = {}
     for name, stated in read_query(parameters, FILTERS, faults).items():
         for text in islice(dict.fromkeys(stated), MAX_FAULTS):
             values[name] = _value(name, text)
             if values[name] is None:
-                faults.append(Misfit("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
+                faults.append(RequestFault("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
     if faults:
         raise RequestInvalid(faults)
     texts = {name: values.pop(name) for name in TEXTS if name in values}
-    return Asked(texts, **values)
+    return LogFilter(texts, **values)
 
 
 def _value(name: str, text: str) -> str | bool | int | None:
@@ -119,7 +119,7 @@ def _bound(text: str) -> str | None:
     return first_id(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-def page(store: Store, asked: Asked) -> Page:
+def page(store: Store, asked: LogFilter) -> Page:
     """The newest records that are asked for.
 
     Raises:
@@ -146,7 +146,7 @@ def one(store: Store, decision_id: str) -> Record | None:
     return record(rows[0]) if rows else None
 
 
-def stream(store: Store, asked: Asked) -> Iterator[list[Row]]:
+def stream(store: Store, asked: LogFilter) -> Iterator[list[Row]]:
     """Every record that is asked for, the oldest first, in parts; a limit is not looked at.
 
     Raises:
@@ -171,7 +171,7 @@ def stream(store: Store, asked: Asked) -> Iterator[list[Row]]:
             return
 
 
-def _end_of_look(store: Store, asked: Asked, order: Any, after: str | None = None) -> str | None:
+def _end_of_look(store: Store, asked: LogFilter, order: Any, after: str | None = None) -> str | None:
     """The last id that one question looks at; ``None`` where it looks at all that there are, or needs to look at no more than it finds."""
     if not (asked.texts or asked.rule) and asked.starts is None:
         return None
@@ -182,7 +182,7 @@ def _end_of_look(store: Store, asked: Asked, order: Any, after: str | None = Non
     return found
 
 
-def _within(query: Query, asked: Asked) -> Query:
+def _within(query: Query, asked: LogFilter) -> Query:
     if asked.since is not None:
         query = query.where(TABLE.c.decision_id >= asked.since)
     if asked.until is not None:
@@ -190,7 +190,7 @@ def _within(query: Query, asked: Asked) -> Query:
     return query
 
 
-def _filtered(query: Query, asked: Asked) -> Query:
+def _filtered(query: Query, asked: LogFilter) -> Query:
     query = _within(query, asked)
     for name, text in asked.texts.items():
         query = query.where(TABLE.c[name].is_(None) if name in CHOICES and text == NULL else TABLE.c[name] == text)

@@ -21,7 +21,7 @@ from policy.fastpath.request_decoder import LAYERS, read
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
-    from policy.decision.evaluation import Answer
+    from policy.decision.evaluation import EncodedDecision
     from policy.request.request import Request
 
 encode: Final = msgspec.json.Encoder().encode
@@ -78,16 +78,16 @@ class Record(Struct, frozen=True, omit_defaults=True):
     erased: list[str] = []
 
 
-class _Release(Struct, frozen=True, gc=False):
+class _RecordedRelease(Struct, frozen=True, gc=False):
     decided_as: str
     verified: bool
 
 
-class _Policy(Struct, frozen=True, gc=False):
+class _RecordedPolicy(Struct, frozen=True, gc=False):
     revision: str
 
 
-class _Result(Struct, frozen=True, gc=False):
+class _RecordedResult(Struct, frozen=True, gc=False):
     """What of a decision has a column of its own."""
 
     decision_id: str
@@ -95,19 +95,19 @@ class _Result(Struct, frozen=True, gc=False):
     outcome: str | None
     starts: bool
     vllm_version: str
-    release: _Release
-    policy: _Policy
+    release: _RecordedRelease
+    policy: _RecordedPolicy
 
 
-_decode_result: Final = msgspec.json.Decoder(_Result).decode
+_decode_result: Final = msgspec.json.Decoder(_RecordedResult).decode
 _decode_line: Final = msgspec.json.Decoder(Line).decode
 
 
-Noted: TypeAlias = "tuple[Answer, Request, str, str, int, bytes | None]"
+LogEntry: TypeAlias = "tuple[EncodedDecision, Request, str, str, int, bytes | None]"
 """An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
 
 
-def line(noted: Noted | bytes) -> tuple[bytes, ...]:
+def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
     """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many.
 
     Of an answer of a worker process it is that line already.
@@ -137,13 +137,13 @@ def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_
     return b'{%b"vllm_version":%b,%b%b"facts":%b}' % (named, encode(vllm_version), beyond, layers, facts)
 
 
-def _usual_input(body: Raw, result: _Result) -> bytes:
+def _usual_input(body: Raw, result: _RecordedResult) -> bytes:
     """The same of a usual request's body."""
     asked = read(body)
     return _input(asked.request_id, result.vllm_version, encode(asked.facts), upstream_only=LAYERS[asked.layers], verified=result.release.verified)
 
 
-def _result(answer: Answer) -> bytes:
+def _result(answer: EncodedDecision) -> bytes:
     """The decision without what explains it, and without arguments that decide nothing, which may be anything."""
     if answer.decision is None:
         return answer.json
@@ -188,7 +188,7 @@ def record(kept: Row) -> Record:
     )
 
 
-def shown(noted: Noted | bytes, labels: str) -> bytes:
+def shown(noted: LogEntry | bytes, labels: str) -> bytes:
     """An answer's record in JSON."""
     return encode(record(row(_decode_line(b"".join(line(noted))), labels)))
 

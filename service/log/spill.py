@@ -188,7 +188,7 @@ def _sync(folder: Path) -> None:
         os.close(place)
 
 
-class Left:
+class SpillReader:
     """The files of a folder that nobody writes any more, to be taken in some rows at a time."""
 
     def __init__(self, folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from service.log.record import shown
 
 if TYPE_CHECKING:
-    from service.log.record import Noted
+    from service.log.record import LogEntry
 
 LINGER: Final = 0.02
 """Seconds that a record waits for others to be made with."""
@@ -39,13 +39,13 @@ class Printer:
         self.dropped = 0
         """Records that nobody took in time."""
         self._labels = labels
-        self._noted: list[Noted | bytes] = []
+        self._noted: list[LogEntry | bytes] = []
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._given = self._taken = 0  # bytes: one is the event loop's, the other the thread's
         self._dropping = False
         self._thread: threading.Thread | None = None
 
-    def note(self, noted: Noted | bytes) -> None:
+    def note(self, noted: LogEntry | bytes) -> None:
         """The record will be printed, unless it is dropped, which is counted."""
         if not self._noted:
             asyncio.get_running_loop().call_later(LINGER, self._flush)

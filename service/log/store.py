@@ -56,11 +56,11 @@ class StoreFailed(PolicyError):
     """The store could not be asked or written."""
 
 
-class NotMade(StoreFailed):
+class StoreNotCreated(StoreFailed):
     """Nothing was ever written to the store: its file or its table is not there."""
 
 
-class NoStore(PolicyError):
+class InvalidStoreUrl(PolicyError):
     """The URL names no store that there is."""
 
 
@@ -73,17 +73,17 @@ def read_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
-        raise NoStore("no URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`") from error
+        raise InvalidStoreUrl("no URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`") from error
     kind = url.get_backend_name()
     if kind == "sqlite":
         if not url.database or url.database == ":memory:" or url.query:
-            raise NoStore("a decision log in SQLite is a file, with nothing after its name; write `sqlite:////var/lib/log.db`")
+            raise InvalidStoreUrl("a decision log in SQLite is a file, with nothing after its name; write `sqlite:////var/lib/log.db`")
         return url.set(drivername="sqlite+pysqlite")
     if kind in {"postgresql", "postgres"}:
         if "@" in f"{url.host}{url.database}":
-            raise NoStore("the password has a character that means something in a URL; write it percent-encoded, `%2F` for `/`")
+            raise InvalidStoreUrl("the password has a character that means something in a URL; write it percent-encoded, `%2F` for `/`")
         return url.set(drivername="postgresql+psycopg")
-    raise NoStore("no kind of decision log that there is; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`")
+    raise InvalidStoreUrl("no kind of decision log that there is; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`")
 
 
 def is_file(url: URL) -> bool:
@@ -188,7 +188,7 @@ class Store:
                 finally:
                     timer.cancel()
         except (SQLAlchemyError, OSError) as error:
-            raise (NotMade if self._is_not_made(error) else StoreFailed)(said(error)) from error
+            raise (StoreNotCreated if self._is_not_made(error) else StoreFailed)(said(error)) from error
         finally:
             self._turns.release()
 

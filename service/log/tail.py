@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from service.log.query import LOOKED_AT, MOST, Asked, page
+from service.log.query import LOOKED_AT, MOST, LogFilter, page
 from service.log.record import first_id, made_at, record
 from service.log.store import TABLE
 
@@ -25,7 +25,7 @@ LATE: Final = timedelta(seconds=10)
 """How much older than the newest one a record may be as it comes."""
 
 
-class Following:
+class LogTail:
     """The newest records of a store, and from then on those that come."""
 
     def __init__(self, store: Store, number: int) -> None:
@@ -35,7 +35,7 @@ class Following:
             StoreFailed: the store cannot be asked.
         """
         self._store = store
-        newest = page(store, Asked(limit=max(1, number))).items
+        newest = page(store, LogFilter(limit=max(1, number))).items
         self._since: str | None = None
         self._seen: set[str] = set()
         if newest:

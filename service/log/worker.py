@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from service.log.file import Loss
 from service.log.record import Row, first_id
-from service.log.spill import Left, Spill, SpillFailed
+from service.log.spill import Spill, SpillFailed, SpillReader
 from service.log.store import StoreFailed, read_url, said
 from service.log.writer import Writer
 
@@ -42,7 +42,7 @@ TIDY: Final = 600.0
 UNSAFE: Final = "neither the store nor the local disk took it"
 
 
-class Kept(Struct, frozen=True):
+class LogConfig(Struct, frozen=True):
     """How a log is kept: the store's URL, the folder of what it does not take, the bounds of both (seconds, bytes), and each record's labels as JSON."""
 
     url: str
@@ -76,7 +76,7 @@ class Counts(Struct):
     can_record: bool = False
 
 
-class Settled(Struct, frozen=True):
+class Ack(Struct, frozen=True):
     """What the keeper says: these batches are safe, or why not; none at all where only the counts are news."""
 
     batches: list[int]
@@ -84,14 +84,14 @@ class Settled(Struct, frozen=True):
     counts: Counts
 
 
-class _Batch(Struct):
+class _RowBatch(Struct):
     """Rows that are written together, by the numbers under which they came."""
 
     numbers: list[int]
     rows: list[Row]
 
 
-class _Done(Struct):
+class _TaskResult(Struct):
     """What came of a task of the store: rows of which it refused some, rows that were taken in, rows deleted; whether there is more to look after."""
 
     refused: int = 0
@@ -102,37 +102,37 @@ class _Done(Struct):
 
 
 @dataclass(slots=True)
-class _Flight:
+class _PendingTask:
     """A task that the store is at: a batch, unless it was given up, or a look after things."""
 
-    future: Future[_Done]
-    batch: _Batch | None
+    future: Future[_TaskResult]
+    batch: _RowBatch | None
     since: float
     cut: bool = False
 
 
-class Keeper:
+class LogWorker:
     """Writes what it is given; ``tell`` hears of each batch."""
 
-    def __init__(self, kept: Kept, tell: Callable[[Settled], None]) -> None:
+    def __init__(self, kept: LogConfig, tell: Callable[[Ack], None]) -> None:
         self.counts = Counts()
         self._tell = tell
         self._writer = Writer(read_url(kept.url), kept.patience, durable=kept.durable)
         self._spill = Spill(Path(kept.spill), kept.spill_size, durable=kept.durable)
-        self._left = Left(Path(kept.spill))
+        self._left = SpillReader(Path(kept.spill))
         self._kept = kept
-        self._queue: deque[_Batch] = deque()
+        self._queue: deque[_RowBatch] = deque()
         self._wake = threading.Event()
         self._ending = False
         self._why = "the store is slow"
         """Why rows are spilled."""
-        self._flight: _Flight | None = None
+        self._flight: _PendingTask | None = None
         self._next_try = self._next_look = self._next_tidying = 0.0
         self._store = _Thread()
 
     def take(self, number: int, rows: list[Row]) -> None:
         """Write a batch, some time soon; any thread may say so."""
-        self._queue.append(_Batch([number], rows))
+        self._queue.append(_RowBatch([number], rows))
         self._wake.set()
 
     def end(self) -> None:
@@ -168,12 +168,12 @@ class Keeper:
     def _waiting(self) -> int:
         return sum(len(batch.rows) for batch in self._queue)
 
-    def _batch(self) -> _Batch:
+    def _batch(self) -> _RowBatch:
         """What waits, as far as it is written together."""
         batch = self._queue.popleft()
         while self._queue and len(batch.rows) < BATCH:
             more = self._queue.popleft()
-            batch = _Batch(batch.numbers + more.numbers, batch.rows + more.rows)
+            batch = _RowBatch(batch.numbers + more.numbers, batch.rows + more.rows)
         return batch
 
     def _depart(self) -> None:
@@ -187,8 +187,8 @@ class Keeper:
                 self._next_look = time.monotonic() + LOOK
             self._fly(None, self._look)
 
-    def _fly(self, batch: _Batch | None, task: Callable[..., _Done], *arguments: Any) -> None:
-        self._flight = _Flight(self._store.asked(task, *arguments), batch, time.monotonic())
+    def _fly(self, batch: _RowBatch | None, task: Callable[..., _TaskResult], *arguments: Any) -> None:
+        self._flight = _PendingTask(self._store.asked(task, *arguments), batch, time.monotonic())
         self._flight.future.add_done_callback(lambda _: self._wake.set())
 
     def _land(self) -> None:
@@ -212,7 +212,7 @@ class Keeper:
         else:
             self._landed(flight, done)
 
-    def _landed(self, flight: _Flight, done: _Done) -> None:
+    def _landed(self, flight: _PendingTask, done: _TaskResult) -> None:
         counts = self.counts
         counts.can_record = True
         if not counts.store_up:
@@ -231,7 +231,7 @@ class Keeper:
             counts.last_error = f"the store did not take {done.refused} records: it refused a value in them, or a trigger or rule of the database left them out"
         self._say(flight.batch.numbers, UNSAFE if done.refused else None)
 
-    def _failed(self, flight: _Flight, why: str) -> None:
+    def _failed(self, flight: _PendingTask, why: str) -> None:
         if self.counts.store_up or not flight.cut:  # what one that was cut off says of it is no news
             self.counts.last_error = self._why = why
         self.counts.store_up = False
@@ -243,7 +243,7 @@ class Keeper:
         else:
             self._spilled(batch)
 
-    def _spilled(self, batch: _Batch) -> None:
+    def _spilled(self, batch: _RowBatch) -> None:
         try:
             self._spill.write(batch.rows)
         except SpillFailed as error:
@@ -262,7 +262,7 @@ class Keeper:
         for losses in (self._writer.losses, self._spill.losses):
             while losses:
                 self._lose(losses.popleft())
-        self._tell(Settled(batches, error, replace(self.counts)))
+        self._tell(Ack(batches, error, replace(self.counts)))
 
     def _lose(self, loss: Loss) -> None:
         self.counts.lost_files += 1
@@ -271,10 +271,10 @@ class Keeper:
 
     # What the thread of the store does.
 
-    def _write(self, rows: list[Row]) -> _Done:
-        return _Done(refused=self._writer.write(rows))
+    def _write(self, rows: list[Row]) -> _TaskResult:
+        return _TaskResult(refused=self._writer.write(rows))
 
-    def _look(self) -> _Done:
+    def _look(self) -> _TaskResult:
         """Take in some of what was spilled, or else delete some of what is too old or too much."""
         self._writer.open()
         try:
@@ -284,17 +284,17 @@ class Keeper:
         if rows or broken:
             refused = self._writer.write(rows)
             self._left.taken()
-            return _Done(taken_in=len(rows) - refused, lost=refused + broken, more=True)
+            return _TaskResult(taken_in=len(rows) - refused, lost=refused + broken, more=True)
         self._find_lost_spill()
         self._writer.check_for_damage()
         if time.monotonic() < self._next_tidying:
-            return _Done()
+            return _TaskResult()
         age = self._kept.keep_seconds
         oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
         deleted = self._writer.trim(oldest, self._kept.keep_size)
         if not deleted:
             self._next_tidying = time.monotonic() + TIDY
-        return _Done(deleted=deleted, more=deleted > 0)
+        return _TaskResult(deleted=deleted, more=deleted > 0)
 
     def _find_lost_spill(self) -> None:
         """Find out which files that were left are gone though nobody took them in: the store does not have their last record."""
@@ -313,12 +313,12 @@ class _Thread:
     """A thread that does one thing after the other; one that hangs keeps no process from ending."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[tuple[Future[_Done], Callable[..., _Done], tuple[Any, ...]]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = SimpleQueue()
         threading.Thread(target=self._run, name="store", daemon=True).start()
 
-    def asked(self, task: Callable[..., _Done], *arguments: Any) -> Future[_Done]:
+    def asked(self, task: Callable[..., _TaskResult], *arguments: Any) -> Future[_TaskResult]:
         """What will come of a task."""
-        future: Future[_Done] = Future()
+        future: Future[_TaskResult] = Future()
         self._asked.put((future, task, arguments))
         return future
 

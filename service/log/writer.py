@@ -38,7 +38,7 @@ T = TypeVar("T")
 INSERT: Final = f"INSERT INTO {TABLE.name} ({', '.join(NAMES)})"
 
 
-class _Moved(Exception):
+class _FilesReplaced(Exception):
     """The files are not in their place; nothing was written."""
 
 
@@ -145,7 +145,7 @@ class Writer:
         for _ in range(ATTEMPTS):
             try:
                 found = task(self._opened())
-            except _Moved:
+            except _FilesReplaced:
                 continue
             except DBAPIError as error:
                 if not self._is_of_files(error):
@@ -279,7 +279,7 @@ class Writer:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             if not self._is_in_place():  # other processes may have new files, with which these have the index in common
                 connection.rollback()
-                raise _Moved
+                raise _FilesReplaced
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
             values = tuple(value for row in part for value in self._values(row))

@@ -13,10 +13,10 @@ from service.openapi.responses import SCHEMES
 from service.openapi.schemas import components
 
 if TYPE_CHECKING:
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 
-def document(base: dict[str, Any], served: Served) -> dict[str, Any]:
+def document(base: dict[str, Any], served: ServiceState) -> dict[str, Any]:
     """FastAPI's document of the showing calls, completed with the deciding ones."""
     base["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
     base["paths"] = {**deciding(served), **showing(base["paths"], served)}

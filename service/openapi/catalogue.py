@@ -18,7 +18,7 @@ from service.openapi.responses import ASKS_WHO, FULL, LARGE, problems, security
 from service.openapi.schemas import ref
 
 if TYPE_CHECKING:
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
@@ -28,7 +28,7 @@ IN_RELEASE: Final = (*QUERY, "unknown-release")
 IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
 
 
-class Shown(Struct, frozen=True):
+class ReadOperation(Struct, frozen=True):
     """What the document says of a call: its name, its answer as bytes, and what problems it can have."""
 
     name: str
@@ -38,32 +38,32 @@ class Shown(Struct, frozen=True):
     media_type: str = JSON
 
 
-def showing(calls: dict[str, Any], served: Served) -> dict[str, Any]:
+def showing(calls: dict[str, Any], served: ServiceState) -> dict[str, Any]:
     """FastAPI's calls by path, completed."""
     shown = _shown(served)
     return {path: {"get": _call(path, item["get"], shown[path], served)} for path, item in calls.items()}
 
 
-def _shown(served: Served) -> dict[str, Shown]:
+def _shown(served: ServiceState) -> dict[str, ReadOperation]:
     answers = served.answers
     record = encode(record_example(answers))
     text = {"type": "string"}
     state = {"type": "object", "required": ["status", "revision"], "properties": {"status": {"const": "ready"}, "revision": text}}
     return {
-        "/v1/policy": Shown("policy", answers.policy_document(served.published), QUERY),
-        "/v1/rules": Shown("rules", answers.rules_document, IN_RELEASE),
-        "/v1/rules/{rule_id}": Shown("rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *IN_RELEASE)),
-        "/v1/releases": Shown("releases", answers.releases_document, QUERY),
-        "/v1/facts": Shown("facts", answers.facts_document, QUERY),
-        "/v1/log": Shown("log", b'{"items":[%b],"next":null}' % record, IN_LOG, ref("Page")),
-        "/v1/decisions/{decision_id}": Shown("decision", record, IN_LOG, ref("Record")),
-        "/metrics": Shown("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
-        "/livez": Shown("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
-        "/readyz": Shown("readyz", answers.ready_document, ("log-unavailable",), state),
+        "/v1/policy": ReadOperation("policy", answers.policy_document(served.published), QUERY),
+        "/v1/rules": ReadOperation("rules", answers.rules_document, IN_RELEASE),
+        "/v1/rules/{rule_id}": ReadOperation("rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *IN_RELEASE)),
+        "/v1/releases": ReadOperation("releases", answers.releases_document, QUERY),
+        "/v1/facts": ReadOperation("facts", answers.facts_document, QUERY),
+        "/v1/log": ReadOperation("log", b'{"items":[%b],"next":null}' % record, IN_LOG, ref("Page")),
+        "/v1/decisions/{decision_id}": ReadOperation("decision", record, IN_LOG, ref("Record")),
+        "/metrics": ReadOperation("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
+        "/livez": ReadOperation("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
+        "/readyz": ReadOperation("readyz", answers.ready_document, ("log-unavailable",), state),
     }
 
 
-def _call(path: str, call: dict[str, Any], shown: Shown, served: Served) -> dict[str, Any]:
+def _call(path: str, call: dict[str, Any], shown: ReadOperation, served: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
     also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL,)))

@@ -16,7 +16,7 @@ from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY
 from service.openapi.schemas import ref
 
 if TYPE_CHECKING:
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 JSON, YAML, TEXT, NDJSON = "application/json", "application/yaml", "text/plain", "application/x-ndjson"
 IF_MATCH: Final = {
@@ -28,7 +28,7 @@ IF_MATCH: Final = {
 }
 
 
-def deciding(served: Served) -> dict[str, Any]:
+def deciding(served: ServiceState) -> dict[str, Any]:
     """The calls by path."""
     answers = served.answers
     first = EXAMPLES["kv-connector"]["value"]
@@ -76,7 +76,7 @@ def deciding(served: Served) -> dict[str, Any]:
     }
 
 
-def _reviews(served: Served) -> dict[str, Any]:
+def _reviews(served: ServiceState) -> dict[str, Any]:
     bodies = {JSON: {"schema": ref("Review"), "examples": {"pod": {"summary": "a Pod that is created", "value": REVIEW_EXAMPLE}}}}
     needed = security(served, DECIDE, always=not served.settings.admission_open)
 

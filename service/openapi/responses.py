@@ -11,7 +11,7 @@ from service.openapi.schemas import ref
 from service.problems import KINDS, MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from service.state.state import Served
+    from service.state.state import ServiceState
 
 BEARER: Final = "bearer"
 READS_BODY: Final = ("malformed", "too-slow", "revision-mismatch", "too-large", "unsupported-encoding", "invalid-request")
@@ -28,7 +28,7 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
 SCHEMES: Final = {BEARER: {"type": "http", "scheme": "bearer", "description": "a token of `runner-policy token new`, where the service is told to want one"}}
 
 
-def security(served: Served, scope: str | None, *, always: bool = True) -> dict[str, Any]:
+def security(served: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:
     """Whether a call needs a token, and of which scope: not where nobody does, nor with ``always`` false, where only a part of it does."""
     if scope is None:
         return {"security": []}

@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from policy.checks.candidate import MAX_RULES
-from policy.checks.comparison import Comparison, ComparisonOfAll
+from policy.checks.comparison import DryRunComparison, DryRunComparisonOfAll
 from policy.decision.decision import Decision
 from policy.intake.deployment import PLATFORMS
 from policy.request.request import MAX_REQUEST_ID, WAYS
 from policy.rules.json_schema import facts_schema
 from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING, AdmissionReview
-from service.jobs.items import Items
+from service.jobs.items import ManifestDecisions
 from service.log.record import Record
 from service.problems import Problem
 
@@ -33,7 +33,9 @@ def ref(name: str) -> Schema:
 
 def components() -> dict[str, Schema]:
     """Every schema that has a name."""
-    (_, found) = msgspec.json.schema_components([Decision, Problem, Comparison, ComparisonOfAll, Items, Record, AdmissionReview], ref_template=REF)
+    (_, found) = msgspec.json.schema_components(
+        [Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview], ref_template=REF
+    )
     found["Response"]["properties"]["patch"] |= {"contentMediaType": "application/json-patch+json"}
     found["Record"]["properties"] |= _record()
     mine = {"Page": _page(), "Facts": facts_schema(), "Request": _request(), "Batch": _batch(), "BatchAnswer": _batch_answer(), "Candidate": _candidate()}

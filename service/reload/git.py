@@ -26,8 +26,8 @@ from urllib3 import PoolManager, Retry
 
 from policy.errors import quoted
 from policy.parser.yamltree import MAX_BYTES
-from policy.rules.git import NoRevision, ObjectUnreadable, read_commit, read_object
-from service.reload.reload import OriginFailed
+from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
+from service.reload.reload import RulesSourceFailed
 from service.reload.signatures import NotSigned, verify
 from service.settings import state_folder
 
@@ -51,7 +51,7 @@ WHOLE: Final = 0x7FFFFFFF
 """The depth by which git fetches a history without an end, what was left out before included."""
 
 
-class RolledBack(OriginFailed):
+class RollbackRefused(RulesSourceFailed):
     """The branch is at a commit that does not descend from the accepted one."""
 
 
@@ -90,10 +90,10 @@ class Remote:
             accepted = self._accepted or self._kept(repository)
             try:
                 commit = self._newest(repository, accepted)
-            except OriginFailed as error:
+            except RulesSourceFailed as error:
                 if self._commit is not None or accepted is None or accepted not in repository.object_store:
                     raise
-                what = "the branch was rolled back" if isinstance(error, RolledBack) else "the remote is away"
+                what = "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is away"
                 log.warning("%s; its rules of last time are taken", what, extra={"error": str(error)})
                 commit = accepted
             brief = commit.decode()[:12]
@@ -102,11 +102,11 @@ class Remote:
                 try:
                     verify(found, self._signers)
                 except NotSigned as error:
-                    raise OriginFailed(f"the commit {brief} is not taken: {error}") from error
+                    raise RulesSourceFailed(f"the commit {brief} is not taken: {error}") from error
             try:
                 sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
-            except NoRevision as error:
-                raise OriginFailed(f"the commit {brief} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH") from error
+            except RevisionNotFound as error:
+                raise RulesSourceFailed(f"the commit {brief} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH") from error
         self._commit = commit
         return sources
 
@@ -117,7 +117,7 @@ class Remote:
         try:
             with closing(self._repository()) as repository:
                 repository.refs[self._ref] = self._commit
-        except (OriginFailed, OSError, FileLocked) as error:
+        except (RulesSourceFailed, OSError, FileLocked) as error:
             log.error("the accepted commit could not be kept; a restart does not know it", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
@@ -133,9 +133,9 @@ class Remote:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 return Repo.init_bare(str(self._folder))
             except OSError as error:
-                raise OriginFailed(f"{self._folder}: {error.strerror}") from error
+                raise RulesSourceFailed(f"{self._folder}: {error.strerror}") from error
         except (OSError, ValueError) as error:
-            raise OriginFailed(f"{self._folder} cannot be read: {error}; remove it, and it is made anew") from error
+            raise RulesSourceFailed(f"{self._folder} cannot be read: {error}; remove it, and it is made anew") from error
 
     def _kept(self, repository: Repo) -> ObjectID | None:
         """The commit of this branch that an earlier process accepted."""
@@ -146,7 +146,7 @@ class Remote:
         try:
             return read_object(repository, commit, Commit)
         except ObjectUnreadable as error:
-            raise OriginFailed(f"the branch {quoted(self._branch)} is at no commit that can be read: {error}") from error
+            raise RulesSourceFailed(f"the branch {quoted(self._branch)} is at no commit that can be read: {error}") from error
 
     def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
         """The newest commit of the branch, whose objects are here now.
@@ -170,7 +170,7 @@ class Remote:
         self._refused = commit, accepted
         briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
         if not self._allow_rollback:
-            raise RolledBack(
+            raise RollbackRefused(
                 f"the commit {briefs['commit']} is not taken: it does not descend from {briefs['accepted']}, whose rules were accepted; "
                 f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
             )
@@ -185,7 +185,7 @@ class Remote:
 
         def wants(refs: Any, depth: int | None = None) -> list[ObjectID]:
             if wanted not in refs:
-                raise OriginFailed(f"the remote has no branch {quoted(self._branch)}")
+                raise RulesSourceFailed(f"the remote has no branch {quoted(self._branch)}")
             found.append(refs[wanted])
             return [refs[wanted]] if depth == WHOLE or refs[wanted] not in repository.object_store else []
 
@@ -196,11 +196,11 @@ class Remote:
             # A thin pack may build upon files that were left out before.
             client, path = get_transport_and_path(self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH))
             client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
-        except OriginFailed:
+        except RulesSourceFailed:
             raise
         except Exception as error:  # noqa: BLE001  # a remote may say anything, and dulwich raises as much
             said = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
-            raise OriginFailed(f"{said}; see RUNNER_POLICY_RULES_GIT") from None
+            raise RulesSourceFailed(f"{said}; see RUNNER_POLICY_RULES_GIT") from None
         finally:
             pool.clear()
         return found[0]

@@ -69,11 +69,11 @@ class Published(Struct, frozen=True):
         return said | {"last_error": self.faults or None}
 
 
-class OriginFailed(PolicyError):
+class RulesSourceFailed(PolicyError):
     """The rules cannot be had from where they are to come from."""
 
 
-class Origin(Protocol):
+class RulesSource(Protocol):
     """Where rules come from."""
 
     @property
@@ -94,7 +94,7 @@ class Origin(Protocol):
         """One item whenever the rules may have changed, until ``stop``."""
 
 
-class Folder:
+class RulesFolder:
     """Rules in a folder, watched; a change of symbolic links, in it, as Kubernetes makes them, or to it, is one too."""
 
     def __init__(self, folder: Path) -> None:
@@ -157,7 +157,7 @@ class Folder:
         return found.st_dev, found.st_ino
 
 
-def first(origin: Origin) -> tuple[Published, Sources]:
+def first(origin: RulesSource) -> tuple[Published, Sources]:
     """The rules to begin with; every rule has its cases, which are not run.
 
     Raises:
@@ -172,7 +172,7 @@ def first(origin: Origin) -> tuple[Published, Sources]:
 class Reload:
     """Looks for changed rules in a thread, and publishes those that pass."""
 
-    def __init__(self, origin: Origin, folder: Path, published: Published, sources: Sources, default_release: str | None) -> None:
+    def __init__(self, origin: RulesSource, folder: Path, published: Published, sources: Sources, default_release: str | None) -> None:
         """``folder`` is the one that all processes of the service share."""
         self.published: Published
         self._origin, self._folder, self._default_release = origin, folder, default_release
@@ -248,7 +248,7 @@ class Reload:
             self.published = published
 
 
-class Reader:
+class RevisionReader:
     """What is published, as a process that serves looks for it."""
 
     def __init__(self, folder: Path) -> None:

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final
 from uuid_utils import uuid7
 
 from policy.decision.decision import ID_END, ID_START, encode
-from policy.decision.evaluation import Answer
-from policy.engine.cache import Recent
+from policy.decision.evaluation import EncodedDecision
+from policy.engine.cache import SecondHitCache
 from policy.errors import PolicyError, nearest, quoted
-from policy.fastpath.request_decoder import read_usual
+from policy.fastpath.request_decoder import decode_fast
 from policy.intake.intake import ModelConfigNeeded
-from policy.request.request import Manifest, Request, read_asked
+from policy.request.request import Manifest, Request, read_request_or_manifest
 from policy.rules.documents import facts_document, policy_document, releases_document, rule_document, rules_document
 from service.documents.body import decode
 from service.problems import Refused, problem_of
 
 if TYPE_CHECKING:
     from policy.policy import Policy
-    from service.models import Models
+    from service.models import HubModels
     from service.recorder import Recorder
     from service.reload.reload import Published
-    from service.request_context import Asking
+    from service.request_context import RequestContext
     from service.settings import Settings
-    from service.telemetry.metrics import Decided
+    from service.telemetry.metrics import DecisionCounter
 
 DAY: Final = 86_400  # seconds
 KEPT_SIZE: Final = 8192
@@ -50,7 +50,7 @@ def today() -> date:
 class Answers:
     """What a loaded policy answers."""
 
-    def __init__(self, policy: Policy, published: Published, settings: Settings, models: Models, recorder: Recorder) -> None:
+    def __init__(self, policy: Policy, published: Published, settings: Settings, models: HubModels, recorder: Recorder) -> None:
         """The policy is that of the published rules."""
         self.policy = policy
         self.recorder = recorder
@@ -63,7 +63,7 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: Recent[bytes, tuple[bytes, Answer, Request, Decided]] = Recent(settings.kept_answers)
+        self._kept: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(settings.kept_answers)
         self._day, self._midnight = date.min, 0.0
 
     def policy_document(self, published: Published) -> bytes:
@@ -85,7 +85,7 @@ class Answers:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode(rule_document(found, release))
 
-    def kept(self, body: bytes, asking: Asking) -> bytes | None:
+    def kept(self, body: bytes, asking: RequestContext) -> bytes | None:
         """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
         self._today()
         kept = self._kept.get(body)
@@ -95,10 +95,10 @@ class Answers:
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
         if not self.recorder.silent:
-            self.recorder.log_it(Answer(json, answer.weighed, answer.decision), asked, asking, body)
+            self.recorder.log_it(EncodedDecision(json, answer.weighed, answer.decision), asked, asking, body)
         return json
 
-    def decision(self, body: bytes, asking: Asking) -> bytes | None:
+    def decision(self, body: bytes, asking: RequestContext) -> bytes | None:
         """The answer to a JSON body; ``None`` where that may take long, for a worker process.
 
         Raises:
@@ -138,14 +138,14 @@ class Answers:
         if len(body) > MAX_INLINE:
             return None
         releases = self.policy.releases
-        asked = read_usual(body, releases) or read_asked(decode(body), releases)
+        asked = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
         if isinstance(asked, Manifest):
             return None
         if asked.deployment is not None and (asked.explain or len(body) > MAX_INLINE_DEPLOYMENT):
             return None
         return asked
 
-    def line(self, body: bytes | PolicyError, asking: Asking) -> bytes | None:
+    def line(self, body: bytes | PolicyError, asking: RequestContext) -> bytes | None:
         """The decision on a stream's line or its problem, ending in a newline; ``None`` where that is for a worker process."""
         try:
             if isinstance(body, PolicyError):

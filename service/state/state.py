@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from policy.policy import Policy
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
-from service.admission.engines import Options
+from service.admission.engines import AdmissionOptions
 from service.jobs.messages import JobSettings
 from service.jobs.pool import Pool
-from service.limits.slots import Bound, Memory
+from service.limits.slots import BodyMemory, StreamLimit
 from service.problems import Refused
 from service.state.answers import Answers, today
-from service.transport.body_timeout import Slowness
+from service.transport.body_timeout import BodyTimeouts
 from service.transport.connection import Connection
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from service.auth.access import Access
-    from service.models import Models
+    from service.models import HubModels
     from service.recorder import Recorder
     from service.reload.reload import Published
-    from service.request_context import Asking
+    from service.request_context import RequestContext
     from service.settings import Settings
     from service.telemetry.metrics import Metrics, Sample
 
@@ -40,10 +40,10 @@ requests = logging.getLogger("runner_policy.requests")
 log = logging.getLogger("runner_policy")
 
 
-class Served:
+class ServiceState:
     """One process's service without HTTP."""
 
-    def __init__(self, settings: Settings, published: Published, models: Models, recorder: Recorder, access: Access, version: str) -> None:
+    def __init__(self, settings: Settings, published: Published, models: HubModels, recorder: Recorder, access: Access, version: str) -> None:
         """The published rules are loaded.
 
         Raises:
@@ -54,12 +54,12 @@ class Served:
         self.access = access
         self.recorder = recorder
         self.metrics: Metrics = recorder.metrics
-        self.slow = Slowness(settings.body_time)
+        self.slow = BodyTimeouts(settings.body_time)
         self.version = version
         self._models = models
         self.tells = settings.access_log
-        self.memory = Memory(settings.max_bodies)
-        self.streams = Bound(settings.max_streams, "too-many-streams")
+        self.memory = BodyMemory(settings.max_bodies)
+        self.streams = StreamLimit(settings.max_streams, "too-many-streams")
         self.pool = Pool(settings.job_slots, settings.job_timeout, models, settings.run)
         self.published = published
         self.answers = self.made(published, None)
@@ -74,7 +74,7 @@ class Served:
             settings.max_decisions,
             settings.max_answer,
             int(settings.candidate_time) + 1,
-            Options(settings.admission_deny, settings.admission_set_env, settings.admission_fail),
+            AdmissionOptions(settings.admission_deny, settings.admission_set_env, settings.admission_fail),
             is_logged=self.recorder.keeps,
             logs_dry_runs=settings.log_dry_runs,
         )
@@ -105,7 +105,7 @@ class Served:
                 raise Refused("revision-mismatch", f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out")
         return answers
 
-    def done(self, scope: Scope, status: int, began: int, path: str | None = None, asking: Asking | None = None) -> None:
+    def done(self, scope: Scope, status: int, began: int, path: str | None = None, asking: RequestContext | None = None) -> None:
         """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
         self.metrics.done(path or scope["path"], status)
         if self.tells:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from policy.decision.evaluation import Weighed
+    from policy.decision.evaluation import Evaluation
     from policy.decision.ruling import Ruling
     from policy.policy import Policy
     from policy.request.request import Request
@@ -112,7 +112,7 @@ class DecisionCount(Struct, frozen=True):
     rules: tuple[str, ...]
 
 
-class Decided(Struct, eq=False, weakref=True):
+class DecisionCounter(Struct, eq=False, weakref=True):
     """How many decisions came of a ruling and the final one; both are kept here, so that no other can have their ids."""
 
     ruling: Ruling
@@ -133,8 +133,8 @@ class Metrics:
         self.loop: asyncio.AbstractEventLoop | None = None
         """The loop that adds to the numbers, once there is one."""
         self._counted: dict[tuple[str, Labels], float] = {}
-        self._decisions: dict[tuple[int, int, str], Decided] = {}
-        self._all: WeakSet[Decided] = WeakSet()  # those too that only an answer that is kept still adds to
+        self._decisions: dict[tuple[int, int, str], DecisionCounter] = {}
+        self._all: WeakSet[DecisionCounter] = WeakSet()  # those too that only an answer that is kept still adds to
         self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Requests by path and status."""
         self.took: list[int] = []
@@ -149,7 +149,7 @@ class Metrics:
         key = (name, labels)
         self._counted[key] = self._counted.get(key, 0) + by
 
-    def decided(self, request: Request, weighed: Weighed, policy: Policy) -> Decided:
+    def decided(self, request: Request, weighed: Evaluation, policy: Policy) -> DecisionCounter:
         """Count a decision; where it was counted."""
         ruling, final, release = weighed.ruling, weighed.final, request.release.decided_as
         key = (id(ruling), id(final), release)
@@ -157,7 +157,7 @@ class Metrics:
         if counted is None:
             if len(self._decisions) >= KEPT_RULINGS:
                 self.let_go()
-            self._decisions[key] = counted = Decided(ruling, final, release, policy.ruleset(release).rules)
+            self._decisions[key] = counted = DecisionCounter(ruling, final, release, policy.ruleset(release).rules)
             self._all.add(counted)
         counted.number += 1
         return counted

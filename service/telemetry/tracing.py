@@ -31,7 +31,7 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "
 FAILED: Final = 500
 
 
-class Unfit(Exception):
+class InvalidTracingSetting(Exception):
     """A variable has a value that cannot be followed; the message names both."""
 
 
@@ -54,7 +54,7 @@ def set_up(revision: Callable[[], str]) -> Tracing | None:
         return None
     try:
         return Tracing(_provider(names), revision)
-    except (Unfit, ValueError, TypeError, ImportError) as error:  # what the SDK raises for values of its own variables
+    except (InvalidTracingSetting, ValueError, TypeError, ImportError) as error:  # what the SDK raises for values of its own variables
         log.error("traces are off: a variable of OpenTelemetry cannot be followed", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
         return None
 
@@ -76,11 +76,11 @@ def _exporter(name: str) -> SpanExporter:
 
         return ConsoleSpanExporter()
     if name != "otlp":
-        raise Unfit(f"{EXPORTER}: `{name}` is no exporter here; legal: `otlp`, `console`, `none`")
+        raise InvalidTracingSetting(f"{EXPORTER}: `{name}` is no exporter here; legal: `otlp`, `console`, `none`")
     for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL):
         protocol = os.environ.get(variable, "").strip()
         if protocol not in {"", HTTP}:
-            raise Unfit(f"{variable}: `{protocol}` is not spoken here; legal: `{HTTP}`")
+            raise InvalidTracingSetting(f"{variable}: `{protocol}` is not spoken here; legal: `{HTTP}`")
         if protocol:
             break
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # as above

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from asyncio import Task
 
 
-class Slowness:
+class BodyTimeouts:
     """The requests of one process whose bodies are on their way.
 
     ``reading`` has since when (ns) each task waits for its body, or for the next part of a stream; who

@@ -349,7 +349,7 @@ def _turned_away(app: ASGIApp) -> ASGIApp:
     return refuse
 
 
-class Silence:
+class IdleReaper:
     """The connections on which nothing moves: no request comes, nor the rest of its head, or nothing of an answer is read.
 
     They are closed after a while; those that had a request and have been idle since are the server's, which keeps them for longer.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policy.checks.check import Checker, Unfinished
+from policy.checks.check import CheckAborted, Checker
 from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_a_check_without_a_process_that_waits_says_the_same(sources: Sources) ->
 
 
 def test_a_check_that_takes_too_long_is_ended_and_the_next_one_is_not(checker: Checker, sources: Sources) -> None:
-    with pytest.raises(Unfinished, match=r"^checking the rules took more than 1e-06 s$"):
+    with pytest.raises(CheckAborted, match=r"^checking the rules took more than 1e-06 s$"):
         checker.faults_of(sources, None, 1e-6)
     assert checker.faults_of(Sources(), None, 60) == NOTHING
 

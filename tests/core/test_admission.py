@@ -18,7 +18,7 @@ from policy.decision.decision import encode
 from policy.errors import EngineFailed, RequestInvalid
 from policy.intake.command.launcher import REMEDY
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
-from service.admission.engines import Options
+from service.admission.engines import AdmissionOptions
 from service.admission.handler import reviewed
 from service.admission.messages import MAX_PATH, MAX_WARNING, MAX_WARNINGS
 from service.admission.review import read_review
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policy.decision.decision import Decision
-    from policy.errors import Misfit
+    from policy.errors import RequestFault
     from policy.policy import Policy
     from policy.request.request import Request
 
@@ -44,11 +44,11 @@ QWEN = "Qwen/Qwen3-8B"
 POD, TEMPLATE = "spec.containers[0]", "spec.template.spec.containers[0]"
 LEADER, WORKER = (f"spec.leaderWorkerTemplate.{role}Template.spec.containers[0]" for role in ("leader", "worker"))
 
-WARN = Options(deny=False, set_env="annotated", fail="open")
-DENY = Options(deny=True, set_env="annotated", fail="open")
-STRICT = Options(deny=True, set_env="always", fail="closed")
-ALWAYS = Options(deny=False, set_env="always", fail="open")
-OFF = Options(deny=False, set_env="off", fail="open")
+WARN = AdmissionOptions(deny=False, set_env="annotated", fail="open")
+DENY = AdmissionOptions(deny=True, set_env="annotated", fail="open")
+STRICT = AdmissionOptions(deny=True, set_env="always", fail="closed")
+ALWAYS = AdmissionOptions(deny=False, set_env="always", fail="open")
+OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
 SET = f"vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
@@ -76,13 +76,13 @@ def decide(policy: Policy) -> Callable[..., Any]:
 def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, Document]]:
     """Reviews a document: what happened, and the response as the API server reads it, with its patch as a document and without what varies."""
 
-    def answer(document: Document, options: Options, *, mutating: bool = False, by: Callable[..., Any] = decide) -> tuple[str, Document]:
+    def answer(document: Document, options: AdmissionOptions, *, mutating: bool = False, by: Callable[..., Any] = decide) -> tuple[str, Document]:
         return answered(policy, by, document, options, mutating=mutating)
 
     return answer
 
 
-def answered(policy: Policy, decide: Callable[..., Any], document: Document, options: Options, *, mutating: bool) -> tuple[str, Document]:
+def answered(policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool) -> tuple[str, Document]:
     found = reviewed(read_review(document), policy.releases, decide, options, mutating=mutating)
     whole = json.loads(encode(found.response))
     response: Document = whole.pop("response")
@@ -156,7 +156,7 @@ GROUP = f"{LEADER}=v1 {WORKER}=v1"
 # what is answered
 
 
-VALIDATED: list[tuple[str, Options, str, Document]] = [
+VALIDATED: list[tuple[str, AdmissionOptions, str, Document]] = [
     ("pod-of-replicaset", WARN, "warned", told(f"{POD}: {SET}", runner=f"{POD}=v1")),
     ("deployment-create", WARN, "warned", told(f"{TEMPLATE}: {SET}")),
     ("deployment-create", STRICT, "warned", told(f"{TEMPLATE}: {SET}")),
@@ -181,12 +181,12 @@ VALIDATED: list[tuple[str, Options, str, Document]] = [
 
 @pytest.mark.parametrize(("name", "options", "result", "response"), VALIDATED)
 def test_the_validating_call_warns_denies_or_says_nothing(
-    ask: Callable[..., tuple[str, Document]], name: str, options: Options, result: str, response: Document
+    ask: Callable[..., tuple[str, Document]], name: str, options: AdmissionOptions, result: str, response: Document
 ) -> None:
     assert ask(review_of(name), options) == (result, response)
 
 
-MUTATED: list[tuple[str, Options, str, Document]] = [
+MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
     ("pod-of-replicaset", WARN, "patched", patched(named(IN_POD), appended(IN_POD, TO_V1), runner=f"{POD}=v1")),
     ("pod-of-replicaset", OFF, "ignored", NOTHING),
     ("deployment-create", WARN, "ignored", NOTHING),
@@ -220,7 +220,7 @@ MUTATED: list[tuple[str, Options, str, Document]] = [
 
 @pytest.mark.parametrize(("name", "options", "result", "response"), MUTATED)
 def test_the_mutating_call_patches_or_says_nothing(
-    ask: Callable[..., tuple[str, Document]], name: str, options: Options, result: str, response: Document
+    ask: Callable[..., tuple[str, Document]], name: str, options: AdmissionOptions, result: str, response: Document
 ) -> None:
     assert ask(review_of(name), options, mutating=True) == (result, response)
 
@@ -647,7 +647,7 @@ def places(document: Any, path: Place = ()) -> list[Place]:
     return [path, *(place for key, value in below for place in places(value, (*path, key)))]
 
 
-def faults_of(document: Any) -> tuple[Misfit, ...]:
+def faults_of(document: Any) -> tuple[RequestFault, ...]:
     """Why a document is no review; nothing where it is one."""
     try:
         read_review(document)
@@ -686,9 +686,9 @@ def changed(document: Any, path: Place, value: Any, *, gone: bool) -> Any:
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     document=mutations(),
-    options=st.builds(Options, deny=st.booleans(), set_env=st.sampled_from(["off", "annotated", "always"]), fail=st.sampled_from(["open", "closed"])),
+    options=st.builds(AdmissionOptions, deny=st.booleans(), set_env=st.sampled_from(["off", "annotated", "always"]), fail=st.sampled_from(["open", "closed"])),
 )
-def test_any_review_gets_a_well_formed_answer_or_its_faults(ask: Callable[..., tuple[str, Document]], document: Any, options: Options) -> None:
+def test_any_review_gets_a_well_formed_answer_or_its_faults(ask: Callable[..., tuple[str, Document]], document: Any, options: AdmissionOptions) -> None:
     faults = faults_of(document)
     assert all(fault.pointer == "" or fault.pointer.startswith("/") for fault in faults)
     if faults:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from policy.checks.candidate import COMMAND, Job, attempt, encode, laid_over, stopped
-from policy.checks.comparison import Change, Tried, compare, read_tried
+from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
+from policy.checks.comparison import MemberChange, SandboxResult, compare, read_result
 from policy.errors import RequestInvalid, RulesInvalid
 from policy.request.request import read_request
 
@@ -49,8 +49,8 @@ def upstream_rule(name: str, effect: str, **members: Any) -> str:
     return rule(name, effect, owner=None, review_by=None, waits_for=None, **members)
 
 
-def job(sources: Sources, *rules: str, request: Any = KV, remove: list[str] | None = None, seconds: int = 10) -> Job:
-    return Job(sources.rules, list(rules), remove or [], request, "0.23.0", TODAY, seconds)
+def job(sources: Sources, *rules: str, request: Any = KV, remove: list[str] | None = None, seconds: int = 10) -> CandidateJob:
+    return CandidateJob(sources.rules, list(rules), remove or [], request, "0.23.0", TODAY, seconds)
 
 
 def current(policy: Policy, request: Any = KV) -> Decision:
@@ -62,7 +62,7 @@ def current(policy: Policy, request: Any = KV) -> Decision:
 
 def test_a_candidate_stands_in_place_of_the_rule_of_its_id(sources: Sources) -> None:
     text = rule("kv-connector-fallback")
-    texts, ids = laid_over(sources.rules, [text], [])
+    texts, ids = overlay(sources.rules, [text], [])
     assert (texts, ids) == ({**sources.rules, "house/kv-connector-fallback.yaml": text}, ["kv-connector-fallback"])
 
 
@@ -80,31 +80,31 @@ def test_a_candidate_stands_in_place_of_the_rule_of_its_id(sources: Sources) -> 
     ids=["house effect", "effect of both", "upstream effect", "another", "no effect", "no text", "called as the list of releases"],
 )
 def test_a_new_candidate_goes_to_the_layer_of_its_effect(sources: Sources, text: str, path: str) -> None:
-    texts, _ = laid_over(sources.rules, [text], [])
+    texts, _ = overlay(sources.rules, [text], [])
     assert texts == {**sources.rules, path: text}
 
 
 def test_a_condition_may_be_a_candidate_too(sources: Sources) -> None:
     text = json.dumps({"id": "microbatching", "why": "It is tried.", "releases": [{"vllm": ">=0.30", "when": {"lora_config": "present"}}]})
-    assert laid_over(sources.rules, [text], [])[0]["upstream/conditions/microbatching.yaml"] == text
+    assert overlay(sources.rules, [text], [])[0]["upstream/conditions/microbatching.yaml"] == text
 
 
 def test_a_rule_can_be_taken_away_and_given_back(sources: Sources) -> None:
     path = "house/kv-connector-fallback.yaml"
     without = {name: text for name, text in sources.rules.items() if name != path}
-    assert laid_over(sources.rules, [], ["kv-connector-fallback"]) == (without, ["kv-connector-fallback"])
-    assert laid_over(sources.rules, [rule("kv-connector-fallback")], ["kv-connector-fallback"])[0].keys() == sources.rules.keys()
+    assert overlay(sources.rules, [], ["kv-connector-fallback"]) == (without, ["kv-connector-fallback"])
+    assert overlay(sources.rules, [rule("kv-connector-fallback")], ["kv-connector-fallback"])[0].keys() == sources.rules.keys()
 
 
 def test_the_base_is_left_as_it_is(sources: Sources) -> None:
     before = dict(sources.rules)
-    laid_over(sources.rules, [rule("kv-connector-fallback"), rule("new-rule")], ["moe"])
+    overlay(sources.rules, [rule("kv-connector-fallback"), rule("new-rule")], ["moe"])
     assert sources.rules == before
 
 
 def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
     with pytest.raises(RequestInvalid) as raised:
-        laid_over(sources.rules, ["["], ["kv-connector-fallbak", "moe", "zzz"])
+        overlay(sources.rules, ["["], ["kv-connector-fallbak", "moe", "zzz"])
     assert [(fault.pointer, fault.message) for fault in raised.value.faults] == [
         ("/remove/0", "no rule is called `kv-connector-fallbak`; did you mean `kv-connector-fallback`?"),
         ("/remove/2", "no rule is called `zzz`"),
@@ -113,12 +113,12 @@ def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
 
 def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
     with pytest.raises(RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is rules\[0\] as well; give each rule once$"):
-        laid_over(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
+        overlay(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
 
 
 def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Sources) -> None:
     with pytest.raises(RulesInvalid) as raised:
-        laid_over(sources.rules, ["", "- id: a", "title: none", "id: Upper", "id: 7", "a: [", rule("fine"), "\n\n  7", "a: \ud800", "id: ../up"], [])
+        overlay(sources.rules, ["", "- id: a", "title: none", "id: Upper", "id: 7", "a: [", rule("fine"), "\n\n  7", "a: \ud800", "id: ../up"], [])
     lacking = "the rule has no `id` in lower-case words with hyphens; add it"
     assert [str(fault) for fault in raised.value.faults] == [
         "rules[0]:1:1: empty; there is no document",
@@ -137,14 +137,14 @@ def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Source
 
 
 def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
-    tried = attempt(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
+    tried = run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
     assert tried.decision
     assert (tried.decision.runner, tried.rules, tried.faults, tried.misfits, tried.failed) == ("v2", ["kv-connector-fallback"], [], [], "")
 
 
 def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: Sources) -> None:
-    tried = attempt(job(sources, rule("new-rule", effect="fallback-v3", review_by="soon")))
-    assert tried == Tried(faults=tried.faults)
+    tried = run_job(job(sources, rule("new-rule", effect="fallback-v3", review_by="soon")))
+    assert tried == SandboxResult(faults=tried.faults)
     assert [(fault.path, fault.message) for fault in tried.faults] == [
         ("house/new-rule.yaml", "`fallback-v3` is no effect of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you mean `fallback-v1`?"),
         ("house/new-rule.yaml", "`soon` is no date; write it as `2027-01-31`"),
@@ -152,14 +152,14 @@ def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: So
 
 
 def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
-    tried = attempt(job(sources, remove=["v2-by-default"]))
+    tried = run_job(job(sources, remove=["v2-by-default"]))
     assert [(fault.path, fault.message) for fault in tried.faults][:1] == [
         ("releases.yaml", "nothing decides in 0.22.0 where no other rule fires; add a `default-v2` rule with `when: always`")
     ]
 
 
 def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
-    assert attempt(job(sources, request={"facts": {}, "vllm_version": "newest", "explain": 1})) == Tried(
+    assert run_job(job(sources, request={"facts": {}, "vllm_version": "newest", "explain": 1})) == SandboxResult(
         misfits=[
             ("/vllm_version", "`newest` is no version; write it as `0.23.0` or `v0.23.0`"),
             ("/explain", "`1` is neither `true` nor `false`"),
@@ -171,35 +171,35 @@ def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
 def test_rules_that_the_engine_refuses_are_told_so(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("policy.engine.compiler.ALONE", 0)
     monkeypatch.setattr("policy.engine.compiler.MAX_GROUPS", 0)
-    assert attempt(job(sources)) == Tried(failed="11 conditions are more than the 0 that one release can have")
+    assert run_job(job(sources)) == SandboxResult(failed="11 conditions are more than the 0 that one release can have")
 
 
 def test_what_was_tried_survives_the_way_between_processes(sources: Sources) -> None:
-    for tried in (attempt(job(sources, request={**KV, "explain": True})), attempt(job(sources, "id: broken")), attempt(job(sources, request=[]))):
-        assert read_tried(encode(tried)) == tried
+    for tried in (run_job(job(sources, request={**KV, "explain": True})), run_job(job(sources, "id: broken")), run_job(job(sources, request=[]))):
+        assert read_result(encode(tried)) == tried
 
 
 # Comparing.
 
 
 def test_a_comparison_names_every_member_that_changes_and_the_rule_that_does_it(sources: Sources, policy: Policy) -> None:
-    found = compare(current(policy), attempt(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"}))))
+    found = compare(current(policy), run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"}))))
     rules = ["kv-connector-fallback"]
     assert (found.current.runner, found.candidate.runner) == ("v1", "v2")
     assert found.changes == [
-        Change("runner", "v1", "v2", rules),
-        Change("outcome", "fallback", "default", rules),
-        Change("set_env", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, {}, rules),
+        MemberChange("runner", "v1", "v2", rules),
+        MemberChange("outcome", "fallback", "default", rules),
+        MemberChange("set_env", {"VLLM_USE_V2_MODEL_RUNNER": "0"}, {}, rules),
     ]
 
 
 def test_a_change_is_written_with_from_and_to() -> None:
-    assert msgspec.to_builtins(Change("runner", "v1", "v2", ["a"])) == {"member": "runner", "from": "v1", "to": "v2", "rules": ["a"]}
+    assert msgspec.to_builtins(MemberChange("runner", "v1", "v2", ["a"])) == {"member": "runner", "from": "v1", "to": "v2", "rules": ["a"]}
 
 
 def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -> None:
-    found = compare(current(policy), attempt(job(sources, remove=["kv-connector-fallback", "moe"])))
-    assert [(change.member, change.rules) for change in found.changes if isinstance(change, Change)] == [
+    found = compare(current(policy), run_job(job(sources, remove=["kv-connector-fallback", "moe"])))
+    assert [(change.member, change.rules) for change in found.changes if isinstance(change, MemberChange)] == [
         ("runner", ["kv-connector-fallback"]),
         ("outcome", ["kv-connector-fallback"]),
         ("set_env", ["kv-connector-fallback"]),
@@ -209,37 +209,37 @@ def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -
 def test_where_the_touched_rules_do_not_stand_those_that_differ_are_named(sources: Sources, policy: Policy) -> None:
     request = {"vllm_version": "0.30.0", "facts": {"parallel_config": {"ubatch_size": 2}}}
     text = json.dumps({"id": "microbatching", "why": "It is tried.", "releases": [{"vllm": ">=0.30", "when": {"parallel_config.enable_dbo": True}}]})
-    found = compare(current(policy, request), attempt(job(sources, text, request=request)))
+    found = compare(current(policy, request), run_job(job(sources, text, request=request)))
     rules = ["dual-batch-overlap", "advise-v2-unsupported", "v2-by-default"]
-    assert [(change.member, change.rules) for change in found.changes if isinstance(change, Change)] == [
+    assert [(change.member, change.rules) for change in found.changes if isinstance(change, MemberChange)] == [
         (member, rules) for member in ("runner", "outcome", "unsupported_features", "upstream", "warnings")
     ]
 
 
 def test_a_candidate_that_changes_nothing_gives_no_changes(sources: Sources, policy: Policy) -> None:
-    assert compare(current(policy), attempt(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
+    assert compare(current(policy), run_job(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
 
 
 def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, policy: Policy) -> None:
     decision = current(policy)
     with pytest.raises(RulesInvalid, match=r"^house/new-rule\.yaml:"):
-        compare(decision, attempt(job(sources, "id: new-rule")))
+        compare(decision, run_job(job(sources, "id: new-rule")))
     with pytest.raises(RequestInvalid, match=r"none of `facts`, `deployment`, `manifest`"):
-        compare(decision, attempt(job(sources, request={})))
+        compare(decision, run_job(job(sources, request={})))
     with pytest.raises(RulesInvalid, match=r"^rules:1:1: it broke$"):
-        compare(decision, Tried(failed="it broke"))
+        compare(decision, SandboxResult(failed="it broke"))
 
 
 # The process.
 
 
-def run(work: Job) -> subprocess.CompletedProcess[bytes]:
+def run(work: CandidateJob) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(COMMAND, input=encode(work), capture_output=True, timeout=60, check=False)
 
 
 def test_the_process_answers_what_a_call_would(sources: Sources) -> None:
     done = run(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
-    found, expected = read_tried(done.stdout), attempt(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
+    found, expected = read_result(done.stdout), run_job(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
     assert found.decision
     assert expected.decision
     assert msgspec.structs.replace(found.decision, decision_id="") == msgspec.structs.replace(expected.decision, decision_id="")
@@ -286,14 +286,14 @@ SIZES = ["tensor_parallel_size", "pipeline_parallel_size", "prefill_context_para
 )
 def test_a_hostile_candidate_is_refused_with_a_word_and_within_bounds(sources: Sources, text: str) -> None:
     done = run(job(sources, text, seconds=5))
-    tried = read_tried(done.stdout)
+    tried = read_result(done.stdout)
     assert (tried.decision, tried.faults != [], done.returncode, done.stderr) == (None, True, 0, b"")
     assert [fault.message for fault in tried.faults if len(fault.message) > 1000] == []
 
 
 def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
     rules = [rule(f"long-{n}", when={"kv_transfer_config.kv_connector": {"in": [f"Connector{n}x{m}" for m in range(600)]}}) for n in range(10)]
-    tried = read_tried(run(job(sources, *rules, rule("nixl", when={"kv_transfer_config.kv_connector": {"in": ["a", "NixlConnector"]}}))).stdout)
+    tried = read_result(run(job(sources, *rules, rule("nixl", when={"kv_transfer_config.kv_connector": {"in": ["a", "NixlConnector"]}}))).stdout)
     assert tried.decision
     assert [reason.rule for reason in tried.decision.reasons if reason.decisive] == ["kv-connector-fallback", "nixl"]
 
@@ -311,4 +311,4 @@ def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
 def test_what_exceeds_the_bounds_ends_the_process(sources: Sources, afterwards: str, code: int, message: str) -> None:
     command = [sys.executable, "-c", f"import os\nfrom policy.checks import candidate\ncandidate.main()\n{afterwards}"]
     done = subprocess.run(command, input=encode(job(sources, seconds=2)), capture_output=True, timeout=60, check=False)
-    assert (done.returncode, stopped(done.returncode, 2)) == (code, message)
+    assert (done.returncode, exit_reason(done.returncode, 2)) == (code, message)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from policy.checks.candidate import laid_over
+from policy.checks.candidate import overlay
 from policy.decision.decision import encode
 from policy.decision.trace import failures
-from policy.fastpath.request_decoder import read_usual
+from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
 from policy.request.request import read_request
 from policy.rules.catalogue import load
-from policy.rules.conditions import Use
+from policy.rules.conditions import Ref
 from policy.rules.loader import Sources
 from policy.rules.releases import UnknownRelease
 
@@ -612,7 +612,7 @@ def house(name: str, effect: str, when: Any, **members: Any) -> str:
 
 
 def with_house(sources: Sources, *rules: str) -> Policy:
-    return Policy(load(Sources(laid_over(sources.rules, list(rules), [])[0])))
+    return Policy(load(Sources(overlay(sources.rules, list(rules), [])[0])))
 
 
 FORCE = house("wants-v2", "force-v2", {"model_config": "present"})
@@ -719,7 +719,7 @@ def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> Non
 
 def answered(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
     """The answer's JSON to a body that is read and answered in the short way."""
-    usual = read_usual(json.dumps({"facts": facts}).encode(), policy.releases)
+    usual = decode_fast(json.dumps({"facts": facts}).encode(), policy.releases)
     assert usual
     found: dict[str, Any] = json.loads(policy.answer(usual, TODAY).json)
     del found["decision_id"]
@@ -888,7 +888,7 @@ def test_a_rule_is_traced_to_the_first_condition_that_failed(
 
 def test_a_condition_that_was_never_put_in_place_cannot_be_explained() -> None:
     with pytest.raises(AssertionError):
-        failures(Use("microbatching", negated=False, line=1, column=1), [])
+        failures(Ref("microbatching", negated=False, line=1, column=1), [])
 
 
 def test_refusals_are_traced_with_the_variable_as_it_will_be_set(sources: Sources) -> None:

@@ -32,7 +32,7 @@ from policy.rules.loader import Sources
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.errors import Misfit
+    from policy.errors import RequestFault
     from policy.policy import Policy
     from policy.rules.catalogue import ReleaseRule
 
@@ -97,7 +97,7 @@ def fired(rules: tuple[ReleaseRule, ...], *documents: dict[str, Any]) -> list[li
     ruleset = Ruleset(rules, (0, 33))
     found = []
     for document in documents:
-        faults: list[Misfit] = []
+        faults: list[RequestFault] = []
         facts = read_facts(document, (0, 33), "", faults)
         assert faults == []
         found.append([place - 1 for place in ruleset.fired(facts)])

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import MAX_FAULTS
-from policy.facts.facts import MAX_IGNORED, MAX_IGNORED_KEY, as_sent, defaults, read_facts
-from policy.facts.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, Kind, Malformed, ancestors, parse_variable
+from policy.facts.facts import MAX_IGNORED, MAX_IGNORED_KEY, defaults, read_facts, to_json
+from policy.facts.vocabulary import FACTS, INDEX, VARIABLE, VOCABULARY, FactKind, Malformed, ancestors, parse_variable
 
 if TYPE_CHECKING:
-    from policy.errors import Misfit
+    from policy.errors import RequestFault
     from policy.facts.facts import Facts
 
 VARIABLE_NAME = "VLLM_USE_V2_MODEL_RUNNER"
@@ -183,7 +183,7 @@ def test_these_texts_of_the_variable_stop_vllm_with_these_words(text: str, error
 
 
 def read(document: Any, series: tuple[int, int] = (0, 23)) -> tuple[Facts, list[tuple[str, str]]]:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     facts = read_facts(document, series, "", faults)
     return facts, [(fault.pointer, fault.message) for fault in faults]
 
@@ -194,7 +194,7 @@ def differing(document: Any, series: tuple[int, int] = (0, 23)) -> dict[str, Any
     assert faults == []
     rows = zip(FACTS, facts.row, defaults(series), strict=True)
     found = {name: value for name, value, default in rows if type(value) is not type(default) or value != default}
-    return {name: as_sent(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return {name: to_json(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def test_nothing_said_is_the_defaults() -> None:
@@ -375,7 +375,7 @@ def test_a_flood_of_faults_is_cut() -> None:
 
 
 def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     read_facts({"a": 1, "model_config": {"is_moe": 1}, "platform": {"b": 1}}, (0, 23), "/items/3/facts", faults)
     assert [fault.pointer for fault in faults] == ["/items/3/facts/a", "/items/3/facts/model_config/is_moe", "/items/3/facts/platform/b"]
 
@@ -404,7 +404,7 @@ def test_only_the_first_ignored_members_of_sensible_length_are_kept() -> None:
 
 
 def test_one_fact_of_each_kind_says_what_is_legal() -> None:
-    found = {str(fact.kind): fact.legal for fact in reversed(VOCABULARY) if not fact.nullable or fact.kind in {Kind.TEXT, Kind.LIST}}
+    found = {str(fact.kind): fact.legal for fact in reversed(VOCABULARY) if not fact.nullable or fact.kind in {FactKind.TEXT, FactKind.LIST}}
     assert found == {
         "presence": "an object, `null` where it is absent",
         "tri-state": "the variable's text, `true`, `false`, `null` where it is unset",

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from policy.cli.generate import generated, main, spans
 from policy.errors import RulesInvalid
 from policy.facts.vocabulary import FACTS
-from policy.parser.fields import Reader
+from policy.parser.fields import FieldReader
 from policy.parser.yamltree import read_yaml
 from policy.rules.condition_parser import read_condition
 from policy.rules.effects import TABLE
@@ -184,7 +184,7 @@ def test_the_schema_takes_the_conditions_that_the_reader_takes(when: Any, is_leg
         "releases": [{"vllm": ">=0.22", "text": "examples", "when": when}],
     }
     assert VALIDATORS["rule"].is_valid(document) == is_legal
-    reader = Reader("example")
+    reader = FieldReader("example")
     read_condition(read_yaml(json.dumps(when), "example"), reader)
     assert (reader.faults == []) == is_legal
 

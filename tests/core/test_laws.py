@@ -21,9 +21,9 @@ from policy.decision.decision import encode
 from policy.decision.ruleset import Ruleset
 from policy.decision.trace import failures
 from policy.errors import RulesInvalid
-from policy.facts.facts import as_sent, defaults, read_facts
-from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, Kind, Malformed
-from policy.fastpath.request_decoder import read_usual
+from policy.facts.facts import defaults, read_facts, to_json
+from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Fact, FactKind, Malformed
+from policy.fastpath.request_decoder import decode_fast
 from policy.policy import Policy
 from policy.request.request import Request, read_request
 from policy.rules.catalogue import load
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policy.decision.decision import Decision
-    from policy.errors import Misfit
+    from policy.errors import RequestFault
 
 law = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 TODAY = date(2026, 1, 1)
@@ -163,21 +163,21 @@ def samples(fact: Fact) -> list[Any]:
     """Legal values, those that rules ask for among them."""
     words = [value for value in MENTIONED.get(fact.name, []) if isinstance(value, str)]
     match fact.kind:
-        case Kind.PRESENCE:
+        case FactKind.PRESENCE:
             legal: list[Any] = [{}, {}, IGNORED, None]
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             legal = ["0", "1", True, False, None, *ODD_VARIABLES]
-        case Kind.BOOLEAN:
+        case FactKind.BOOLEAN:
             legal = [True, False]
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             legal = [fact.least, fact.least + 1, 2, 3, 2**31 - 1]
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             legal = list(fact.choices)
-        case Kind.TEXT:
+        case FactKind.TEXT:
             legal = [*words, "", "ray", "NixlConnector"]
-        case Kind.TEXTS:
+        case FactKind.TEXTS:
             legal = [[], ["other"], *([word] for word in words), *([word, "other"] for word in words), *(["other", word] for word in words)]
-        case Kind.LIST:
+        case FactKind.LIST:
             legal = [[], [1], [None], ["a.b:C"], [[1, 2, 3]]]
     return [*legal, None] if fact.nullable else legal
 
@@ -383,7 +383,7 @@ def test_a_default_may_be_stated_or_left_out(crowded: Policy, facts: dict[str, A
     stated = json.loads(json.dumps(facts))
     for fact in VOCABULARY:
         above = [path for path in FACTS if fact.name.startswith(f"{path}.")]
-        if fact.kind is not Kind.PRESENCE and all(Deployment(stated, release).value(path) is not None for path in above):
+        if fact.kind is not FactKind.PRESENCE and all(Deployment(stated, release).value(path) is not None for path in above):
             parts = fact.name.split(".")
             parent = reduce(lambda document, part: document.setdefault(part, {}), parts[:-1], stated)
             parent.setdefault(parts[-1], fact.default)
@@ -402,7 +402,7 @@ def assert_evidence(decision: Decision, release: str, facts: dict[str, Any]) -> 
     for reason in decision.reasons:
         for name, value in reason.facts.items():
             expected = deployment.value(name)
-            if FACTS[name].kind is Kind.PRESENCE:
+            if FACTS[name].kind is FactKind.PRESENCE:
                 expected = expected is not None
             if isinstance(expected, Unreadable):
                 expected = facts["env"]["VLLM_USE_V2_MODEL_RUNNER"]
@@ -422,7 +422,7 @@ def test_a_decision_is_right_whatever_was_asked_before(crowded: Policy, seed: in
         near = json.loads(json.dumps(facts))
         put(near, name.split("."), random.choice(SAMPLES[name]))
         body = json.dumps({"vllm_version": release, "layers": layers, "facts": near}).encode()
-        request = read_usual(body, crowded.releases) or asked(crowded, release, near, layers)
+        request = decode_fast(body, crowded.releases) or asked(crowded, release, near, layers)
         decision = crowded.decide(request, TODAY)
         assert crowded.answer(request, TODAY).json[AFTER_ID:] == encode(decision)[AFTER_ID:]
         assert as_reference(decision) == REFERENCE.decide(release, near, layers)
@@ -445,11 +445,11 @@ def stated(facts: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
 def as_stated(fact: Fact, label: str) -> Any:
     """What ``would_change`` calls a value, as a request states it."""
     match fact.kind:
-        case Kind.PRESENCE:
+        case FactKind.PRESENCE:
             return {}
-        case Kind.BOOLEAN | Kind.INTEGER:
+        case FactKind.BOOLEAN | FactKind.INTEGER:
             return json.loads(label)
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return None if label == "null" else label
         case _:
             return label
@@ -462,7 +462,7 @@ def test_what_an_assumption_would_change_is_what_stating_it_changes(crowded: Pol
     assert decision.assumptions is not None
     for item in decision.assumptions or []:
         fact = FACTS[item.fact]
-        if fact.kind in {Kind.TEXTS, Kind.LIST}:
+        if fact.kind in {FactKind.TEXTS, FactKind.LIST}:
             continue
         for label, other in item.would_change.items():
             again = decided(crowded, release, stated(facts, item.fact, as_stated(fact, label)), layers)
@@ -478,15 +478,15 @@ def test_an_assumption_changes_nothing_exactly_where_no_other_value_changes_the_
     for item in decision.assumptions or []:
         fact = FACTS[item.fact]
         words = [word for word in MENTIONED.get(fact.name, []) if isinstance(word, str)]
-        others: dict[Kind, list[Any]] = {
-            Kind.PRESENCE: [{}],
-            Kind.VARIABLE: ["0", "1"],
-            Kind.BOOLEAN: [True, False],
-            Kind.INTEGER: [1, 2, 3, 2**31 - 1],
-            Kind.CHOICE: [*fact.choices, *([None] if fact.nullable else [])],
-            Kind.TEXT: [*words, "something else", None],
-            Kind.TEXTS: [[], ["something else"], *([word] for word in words), *([word, "something else"] for word in words)],
-            Kind.LIST: [[], [1]],
+        others: dict[FactKind, list[Any]] = {
+            FactKind.PRESENCE: [{}],
+            FactKind.VARIABLE: ["0", "1"],
+            FactKind.BOOLEAN: [True, False],
+            FactKind.INTEGER: [1, 2, 3, 2**31 - 1],
+            FactKind.CHOICE: [*fact.choices, *([None] if fact.nullable else [])],
+            FactKind.TEXT: [*words, "something else", None],
+            FactKind.TEXTS: [[], ["something else"], *([word] for word in words), *([word, "something else"] for word in words)],
+            FactKind.LIST: [[], [1]],
         }
         again = [decided(crowded, release, stated(facts, item.fact, value), layers) for value in others[fact.kind]]
         changed = any((other.runner, other.starts) != (decision.runner, decision.starts) for other in again)
@@ -530,9 +530,9 @@ def operand_of(fact: Fact, takes: str) -> st.SearchStrategy[Any]:
             return st.just(True)
         case "values", _:
             return st.lists(words, min_size=1, max_size=3, unique=True)
-        case _, Kind.BOOLEAN | Kind.VARIABLE:
+        case _, FactKind.BOOLEAN | FactKind.VARIABLE:
             return st.booleans()
-        case _, Kind.INTEGER:
+        case _, FactKind.INTEGER:
             return st.sampled_from([fact.least, 2, 3, 2**31 - 1])
         case _:
             return words
@@ -575,7 +575,7 @@ def test_the_engine_answers_any_condition_as_the_reference_does(asks: list[dict[
     try:
         for n in range(10):
             document = scattered(f"{seed} {n}")
-            faults: list[Misfit] = []
+            faults: list[RequestFault] = []
             read = read_facts(document, series(release), "", faults)
             fired = [place for place in ruleset.fired(read) if place >= 0]
             expected = [name for name in reference.fired(release, document, UPSTREAM) if name != "always"]
@@ -662,12 +662,12 @@ def faulty(row: list[Any]) -> Iterator[str]:
     """The facts whose values a rule should never see."""
     for fact, value in zip(VOCABULARY, row, strict=True):
         match fact.kind:
-            case Kind.PRESENCE:
+            case FactKind.PRESENCE:
                 legal = type(value) is bool
-            case Kind.VARIABLE:
+            case FactKind.VARIABLE:
                 legal = value is None or type(value) is bool or isinstance(value, Malformed)
-            case Kind.TEXTS | Kind.LIST if isinstance(value, tuple):
-                legal = fact.admits(as_sent(value))
+            case FactKind.TEXTS | FactKind.LIST if isinstance(value, tuple):
+                legal = fact.admits(to_json(value))
             case _:
                 legal = fact.admits(value) or (value is None and fact.nullable)
         if not legal:
@@ -677,7 +677,7 @@ def faulty(row: list[Any]) -> Iterator[str]:
 @law
 @given(document=junk | spoilt(), release=st.sampled_from(RELEASES))
 def test_any_json_gives_faults_or_a_row_of_legal_values(document: Any, release: str) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     facts = read_facts(document, series(release), "", faults)
     assert len(facts.row) == len(defaults(series(release)))
     assert list(faulty(facts.row)) == []
@@ -686,7 +686,7 @@ def test_any_json_gives_faults_or_a_row_of_legal_values(document: Any, release: 
 @law
 @given(document=junk | spoilt())
 def test_the_pointer_of_a_fault_resolves_in_the_document(document: Any) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     read_facts(document, (0, 23), "", faults)
     for fault in faults:
         pointed(document, fault.pointer)
@@ -695,19 +695,19 @@ def test_the_pointer_of_a_fault_resolves_in_the_document(document: Any) -> None:
 @law
 @given(document=junk | spoilt(), release=st.sampled_from(RELEASES))
 def test_what_was_read_without_a_fault_is_what_the_reference_reads(document: Any, release: str) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     facts = read_facts(document, series(release), "", faults)
     if faults:
         return
     deployment = Deployment(document, release)
     for fact, value in zip(VOCABULARY, facts.row, strict=True):
         expected = deployment.value(fact.name)
-        if fact.kind is Kind.PRESENCE:
+        if fact.kind is FactKind.PRESENCE:
             expected = expected is not None
         if isinstance(expected, Unreadable):
             expected = Malformed(pointed(document, "/" + VARIABLE.replace(".", "/")), expected.error)
         if not deployment.is_below_absent(fact.name):
-            assert (fact.name, as_sent(value) if isinstance(value, tuple) else value) == (fact.name, expected)
+            assert (fact.name, to_json(value) if isinstance(value, tuple) else value) == (fact.name, expected)
 
 
 FACTS_SCHEMA = Draft202012Validator(facts_schema())
@@ -716,7 +716,7 @@ FACTS_SCHEMA = Draft202012Validator(facts_schema())
 @law
 @given(document=st.dictionaries(keys, junk, max_size=4) | spoilt())
 def test_what_is_read_without_a_fault_follows_the_schema_of_the_facts(document: dict[str, Any]) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     read_facts(document, (0, 23), "", faults)
     if not faults:
         assert [error.message for error in FACTS_SCHEMA.iter_errors(document)] == []
@@ -725,7 +725,7 @@ def test_what_is_read_without_a_fault_follows_the_schema_of_the_facts(document: 
 @law
 @given(document=st.dictionaries(keys, junk, max_size=4) | spoilt())
 def test_what_does_not_follow_the_schema_of_the_facts_is_a_fault(document: dict[str, Any]) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     read_facts(document, (0, 23), "", faults)
     if FACTS_SCHEMA.is_valid(document):  # a whole number may be written as 2.0 there, and a variable have a zero byte
         assert [fault for fault in faults if ".0`" not in fault.message and r"\x00" not in fault.message] == []
@@ -777,7 +777,7 @@ def read(request: Request) -> tuple[Any, ...]:
 @settings(law, max_examples=300)
 @given(body=bodies())
 def test_the_short_way_reads_what_the_long_way_reads_or_nothing(policy: Policy, body: bytes) -> None:
-    short = read_usual(body, policy.releases)
+    short = decode_fast(body, policy.releases)
     if short is not None:
         assert read(short) == read(read_request(msgspec.json.decode(body), policy.releases))
 
@@ -792,11 +792,11 @@ def test_the_short_way_reads_what_is_plainly_legal(policy: Policy, seed: int, ve
             name = f"{path}{key}"
             if isinstance(value, dict) and key not in IGNORED:
                 found[key] = plain(value, f"{name}.")
-            elif name in FACTS and (value is not None or FACTS[name].kind is not Kind.PRESENCE):
+            elif name in FACTS and (value is not None or FACTS[name].kind is not FactKind.PRESENCE):
                 found[key] = value if value != [None] else []
         return found
 
     body = json.dumps({"facts": plain(scattered(seed)), "vllm_version": version, "layers": layers}).encode()
-    short = read_usual(body, policy.releases)
+    short = decode_fast(body, policy.releases)
     assert short
     assert read(short) == read(read_request(json.loads(body), policy.releases))

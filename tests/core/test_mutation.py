@@ -15,7 +15,7 @@ from policy.rules.loader import Sources
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
-    from policy.rules.rule import Named, Rule
+    from policy.rules.rule import NamedCondition, Rule
 
 RELEASES = "known: ['0.22.0', '0.23.0', '0.24.0']\ndefault: '0.24.0'\n"
 PP = "parallel_config.pipeline_parallel_size"
@@ -39,7 +39,7 @@ def catalogue_of(*, conditions: dict[str, Any] | None = None, **members: Any) ->
 
 
 def changes(catalogue: Catalogue, name: str = "example") -> list[tuple[str, str]]:
-    items: dict[str, Rule | Named] = {**{rule.id: rule for rule in catalogue.rules}, **catalogue.conditions}
+    items: dict[str, Rule | NamedCondition] = {**{rule.id: rule for rule in catalogue.rules}, **catalogue.conditions}
     return [(mutant.range, mutant.change) for mutant in mutants(items[name], catalogue.releases)]
 
 

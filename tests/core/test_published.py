@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.engine.cache import Recent
+from policy.engine.cache import SecondHitCache
 from policy.facts.vocabulary import FACTS
 from policy.rules.documents import facts_document, policy_document, read_by, releases_document, rule_document, rules_document
 
@@ -213,26 +213,26 @@ def test_the_policy_says_what_is_loaded(catalogue: Catalogue) -> None:
 
 
 def test_an_answer_is_worth_keeping_once_it_is_asked_for_again() -> None:
-    recent: Recent[str, int] = Recent(2)
+    recent: SecondHitCache[str, int] = SecondHitCache(2)
     found = [recent.comes_again("a") for _ in range(2)]
     recent.keep("a", 1)
     assert (found, recent.get("a")) == ([False, True], 1)
 
 
 def test_the_oldest_answer_is_let_go_for_the_newest() -> None:
-    recent: Recent[int, int] = Recent(2)
+    recent: SecondHitCache[int, int] = SecondHitCache(2)
     for question in (1, 2, 3):
         recent.keep(question, question)
     assert [recent.get(question) for question in (1, 2, 3)] == [None, 2, 3]
 
 
 def test_a_memory_of_no_size_keeps_nothing() -> None:
-    recent: Recent[str, int] = Recent(0)
+    recent: SecondHitCache[str, int] = SecondHitCache(0)
     assert [recent.comes_again("a") for _ in range(3)] == [False] * 3
 
 
 def test_everything_can_be_let_go() -> None:
-    recent: Recent[str, int] = Recent(2)
+    recent: SecondHitCache[str, int] = SecondHitCache(2)
     recent.keep("a", 1)
     recent.clear()
     assert recent.get("a") is None

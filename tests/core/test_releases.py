@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.rules.releases import NoVersion, Releases, Resolution, UnknownRelease, series
+from policy.rules.releases import InvalidVersion, Releases, Resolution, UnknownRelease, series
 
 KNOWN = ("0.20.0", "0.20.2", "0.21.0", "0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.33.0")
 RELEASES = Releases(KNOWN, "0.23.0")
@@ -71,7 +71,7 @@ def test_a_known_release_is_verified_with_nearest_too() -> None:
 
 @pytest.mark.parametrize("version", ["", " ", "latest", "0.23.x", "0.23-", "0,23", "0.23.0 0.24.0", "１.０x", "9" * 65, "0." * 40 + "1", "\0", "\ud800"])
 def test_what_is_no_version_is_told_how_to_write_one(version: str) -> None:
-    with pytest.raises(NoVersion, match=r"^`.*` is no version; write it as `0\.23\.0` or `v0\.23\.0`$"):
+    with pytest.raises(InvalidVersion, match=r"^`.*` is no version; write it as `0\.23\.0` or `v0\.23\.0`$"):
         RELEASES.resolve(version)
 
 
@@ -80,7 +80,7 @@ def test_another_default_is_one_of_the_known_releases() -> None:
     assert (other.known, other.default, other.resolve(None)) == (KNOWN, "0.24.0", Resolution("0.24.0", verified=True, defaulted=True))
 
 
-@pytest.mark.parametrize(("version", "error"), [("0.99.0", UnknownRelease), ("newest", NoVersion)])
+@pytest.mark.parametrize(("version", "error"), [("0.99.0", UnknownRelease), ("newest", InvalidVersion)])
 def test_another_default_that_is_not_known_is_an_error(version: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         RELEASES.with_default(version)

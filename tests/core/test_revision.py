@@ -12,7 +12,7 @@ from dulwich.repo import Repo
 
 from policy.errors import RulesInvalid
 from policy.parser.yamltree import MAX_BYTES
-from policy.rules.git import NoRevision, read_commit
+from policy.rules.git import RevisionNotFound, read_commit
 from policy.rules.loader import MAX_DEPTH, MAX_TOTAL, Sources
 
 if TYPE_CHECKING:
@@ -170,5 +170,5 @@ def test_the_files_of_a_revision_have_a_greatest_size_together(repository: Repos
 @pytest.mark.parametrize("name", ["", "none", "HEAD^^", "HEAD~9", "HEAD:rules", "HEAD^{tree}", "@{-1}", "a..b", "HEAD@{1}", ":/x", "1" * 40, "\udcff", "a\0b"])
 def test_a_name_of_no_revision_is_said_to_be_none(repository: Repository, name: str) -> None:
     repository.commit()
-    with pytest.raises(NoRevision):
+    with pytest.raises(RevisionNotFound):
         read_commit(repository.git, name, "rules/")

@@ -13,11 +13,11 @@ from pydantic import SecretStr
 
 from policy.errors import EngineFailed, PolicyError
 from service.app import create_app
-from service.models import Models
+from service.models import HubModels
 from service.problems import KINDS, ProblemFault, problem_of
 from service.recorder import Recorder
 from service.reload.reload import Published
-from service.request_context import Asking
+from service.request_context import RequestContext
 from service.settings import Settings
 from service.state.answers import Answers
 from service.telemetry.metrics import Metrics
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BODY = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}}'
 
 
-ASKING = Asking("v1/decisions", "somebody", 0)
+ASKING = RequestContext("v1/decisions", "somebody", 0)
 PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00")
 
 
@@ -46,7 +46,7 @@ PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "202
 )
 def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.state.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
-    answers = Answers(policy, PUBLISHED, Settings(), Models(None), Recorder(Metrics()))
+    answers = Answers(policy, PUBLISHED, Settings(), HubModels(None), Recorder(Metrics()))
 
     def warnings() -> list[list[str]]:
         return [json.loads(answer(answers))["warnings"] for _ in range(4)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from policy.engine.compiler import fnv1a
-from policy.facts.vocabulary import FACTS, MAX_INTEGER, VOCABULARY, Fact, Kind
+from policy.facts.vocabulary import FACTS, MAX_INTEGER, VOCABULARY, Fact, FactKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,23 +227,23 @@ VALUES: list[tuple[str, Any]] = [
 def legal(fact: Fact, value: Any) -> bool:
     """Whether the value is one that the fact can have, by its kind; the bounds in texts' and lists' lengths aside."""
     if value is None:
-        return fact.nullable or fact.kind in {Kind.PRESENCE, Kind.VARIABLE}
+        return fact.nullable or fact.kind in {FactKind.PRESENCE, FactKind.VARIABLE}
     match fact.kind:
-        case Kind.BOOLEAN:
+        case FactKind.BOOLEAN:
             return isinstance(value, bool)
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             return isinstance(value, int) and not isinstance(value, bool) and fact.least <= value <= MAX_INTEGER
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return value in fact.choices
-        case Kind.TEXT:
+        case FactKind.TEXT:
             return isinstance(value, str) and len(value) <= 8192
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             return isinstance(value, bool) or (isinstance(value, str) and len(value) <= 8192 and "\0" not in value)
-        case Kind.TEXTS:
+        case FactKind.TEXTS:
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
-        case Kind.LIST:
+        case FactKind.LIST:
             return isinstance(value, list)
-        case Kind.PRESENCE:
+        case FactKind.PRESENCE:
             return value == {} or (isinstance(value, dict) and fact.name != "env")
 
 

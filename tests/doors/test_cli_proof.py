@@ -12,7 +12,7 @@ import pytest
 from dulwich import porcelain
 from ruletexts import rule_text
 
-from policy.proof.difference import Answer
+from policy.proof.difference import ProofOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +168,7 @@ def test_a_manifest_that_only_one_side_can_read_is_not_decided(call: Callable[..
 
 def test_a_solver_and_an_engine_that_disagree_prove_nothing(call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     narrow(folder)
-    monkeypatch.setattr("policy.proof.replay.Replay.__call__", lambda self, facts: (Answer(None, None, False, ()),) * 2)  # noqa: ARG005
+    monkeypatch.setattr("policy.proof.replay.Replay.__call__", lambda self, facts: (ProofOutcome(None, None, False, ()),) * 2)  # noqa: ARG005
     done = call("rules", "diff", "HEAD", "--rules", str(folder))
     assert (done.code, done.out) == (1, "")
     assert "the solver and the engine disagree; report it with these facts: {" in done.err

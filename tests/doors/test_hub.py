@@ -15,14 +15,14 @@ from pydantic import SecretStr
 from policy.intake.model.hub import Hub
 from policy.rules.loader import default_folder
 from service.auth.access import Access
-from service.jobs.messages import Job, Kind
-from service.models import Models
+from service.jobs.messages import Job, JobKind
+from service.models import HubModels
 from service.recorder import Recorder
-from service.reload.reload import Folder, first
-from service.request_context import Asking
+from service.reload.reload import RulesFolder, first
+from service.request_context import RequestContext
 from service.settings import Settings
 from service.state.answers import today
-from service.state.state import Served
+from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -153,17 +153,17 @@ def test_candidate_rules_are_tried_with_what_the_hub_gave(hub: HubServer, asked:
 
 def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path: Path) -> None:
     now = [0.0]
-    models = Models(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
+    models = HubModels(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
     settings = Settings(log=SecretStr("off"))
-    served = Served(settings, first(Folder(default_folder()))[0], models, Recorder(Metrics()), Access(None, 0, Metrics()), "0")
-    asking = Asking("v1/decisions", "somebody", 0)
+    served = ServiceState(settings, first(RulesFolder(default_folder()))[0], models, Recorder(Metrics()), Access(None, 0, Metrics()), "0")
+    asking = RequestContext("v1/decisions", "somebody", 0)
 
     async def answer(body: bytes) -> bytes:
         answers = served.answers
         found = answers.kept(body, asking) or answers.decision(body, asking)
         if found is not None:
             return found
-        job = Job(Kind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
+        job = Job(JobKind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
         return (await served.pool.result(job, answers.texts, today())).body
 
     def architecture() -> str:

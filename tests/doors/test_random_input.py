@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.facts.vocabulary import VOCABULARY, Fact, Kind
+from policy.facts.vocabulary import VOCABULARY, Fact, FactKind
 from policy.request.request import MEMBERS
 
 if TYPE_CHECKING:
@@ -50,21 +50,21 @@ def checked(response: httpx.Response) -> Any:
 def values(fact: Fact) -> st.SearchStrategy[Any]:
     """Values that a fact can have."""
     match fact.kind:
-        case Kind.PRESENCE:
+        case FactKind.PRESENCE:
             return st.sampled_from([{}, None])
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             return st.sampled_from(["0", "1", " 7 ", "", "yes", True, False, None])
-        case Kind.BOOLEAN:
+        case FactKind.BOOLEAN:
             return st.booleans()
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             return st.integers(fact.least, 16)
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return st.sampled_from([*fact.choices, *([None] if fact.nullable else [])])
-        case Kind.TEXT:
+        case FactKind.TEXT:
             return st.one_of(st.none(), st.sampled_from(["ray", "mp", "NixlConnector"]), st.text(max_size=10))
-        case Kind.TEXTS:
+        case FactKind.TEXTS:
             return st.lists(st.sampled_from(["Qwen3ForCausalLM", "LlamaForCausalLM", "sliding_attention", "x"]), max_size=3)
-        case Kind.LIST:
+        case FactKind.LIST:
             return st.lists(st.integers(0, 9), max_size=3)
 
 

@@ -16,7 +16,7 @@ from policy.intake.model.tables import releases
 from policy.render import as_text
 from policy.render import decision as decision_for_people
 from policy.request.manifest import requests_of
-from policy.request.request import Manifest, read_asked, with_explanation
+from policy.request.request import Manifest, read_request_or_manifest, with_explanation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,7 +217,7 @@ def shows(text: str) -> bool:
 def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Iterator[str]:
     """What is answered: each decision as JSON and, with an explanation, for people; or every fault."""
     try:
-        asked = read_asked(document, policy.releases)
+        asked = read_request_or_manifest(document, policy.releases)
         asked = with_explanation(asked) if explain else asked
         found = requests_of(asked, policy.releases) if isinstance(asked, Manifest) else [("", asked)]
     except RequestInvalid as error:

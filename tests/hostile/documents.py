@@ -12,10 +12,10 @@ from hostile.reader import Reader
 
 from policy.checks.cases import read_cases
 from policy.facts.facts import read_facts
-from policy.fastpath.request_decoder import read_usual
+from policy.fastpath.request_decoder import decode_fast
 from policy.parser.jsontext import read_json
 from policy.parser.yamltree import read_yaml
-from policy.request.request import read_asked
+from policy.request.request import read_request_or_manifest
 from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources
 from policy.rules.releases import series
@@ -25,7 +25,7 @@ from service.documents.body import decode, read_headers, read_lines
 from service.documents.dry_run_request import read_candidate
 from service.documents.form import read_form
 from service.documents.query import refuse_query
-from service.log.query import read_asked as read_filters
+from service.log.query import read_filter as read_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -417,8 +417,8 @@ def _read_chunks(body: bytes, chunk: int, limit: int) -> list[Any]:
 
 READERS: Final[dict[str, Reader]] = {
     "JSON": Reader(read_json, BODY, JSON, tried=16_384),
-    "usual request": Reader(lambda body: read_usual(body, CATALOGUE.releases), BODY, JSON | REQUESTS),
-    "request": Reader(lambda body: read_asked(decode(body), CATALOGUE.releases), BODY, REQUESTS, tried=16_384),
+    "usual request": Reader(lambda body: decode_fast(body, CATALOGUE.releases), BODY, JSON | REQUESTS),
+    "request": Reader(lambda body: read_request_or_manifest(decode(body), CATALOGUE.releases), BODY, REQUESTS, tried=16_384),
     "facts": Reader(lambda body: read_facts(read_json(body), series("0.23.0"), "", []), BODY, REQUESTS),
     "candidate": Reader(lambda body: read_candidate(read_json(body)), BODY, CANDIDATES),
     "review": Reader(lambda body: read_review(read_json(body)), REVIEW, REVIEWS),

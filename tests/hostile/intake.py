@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from hostile.reader import Reader
 
 from policy.errors import RequestInvalid
-from policy.intake.command.flag_values import taken
+from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import flags
 from policy.intake.command.shell import split
 from policy.parser.jsontext import read_json
 from policy.policy import Policy
 from policy.request.manifest import requests_of
-from policy.request.request import Manifest, read_asked
+from policy.request.request import Manifest, read_request_or_manifest
 from policy.rules.catalogue import load
 from policy.rules.loader import read_folder
 
@@ -54,7 +54,7 @@ def shipped() -> Policy:
 def decide(body: bytes) -> list[object]:
     """The decisions of a request's body: one for a deployment, one for each engine of a manifest."""
     policy = shipped()
-    asked = read_asked(read_json(body), policy.releases)
+    asked = read_request_or_manifest(read_json(body), policy.releases)
     if not isinstance(asked, Manifest):
         return [policy.answer(asked, TODAY)]
     return [_decided(policy, request) for _, request in requests_of(asked, policy.releases)]
@@ -190,7 +190,7 @@ KINDS: Final = {flag.kind: flag for flag in flags(RELEASE).by_name.values() if f
 
 
 def _taken(kind: str, body: bytes) -> object:
-    return taken(KINDS[kind], body.decode())
+    return parse_value(KINDS[kind], body.decode())
 
 
 def deployment(**members: Any) -> bytes:

@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS
 from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_options
-from policy.intake.command.flag_values import taken
+from policy.intake.command.flag_values import parse_value
 from policy.intake.command.flags import elsewhere, flags
 from policy.intake.command.shell import MAX_WORDS, Unknown
-from policy.intake.command_line import CommandLine, Options
+from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.model.tables import releases
 from policy.vllm.tablegen.arguments import arguments
 from policy.vllm.tablegen.modules import World
-from policy.vllm.tablegen.wheels import FolderSource, Reading
+from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from policy.errors import Misfit
+    from policy.errors import RequestFault
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
 NEW = "0.33.0"
 
 
-def read(words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True) -> tuple[Options, list[Misfit]]:
-    faults: list[Misfit] = []
+def read(words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True) -> tuple[ParsedOptions, list[RequestFault]]:
+    faults: list[RequestFault] = []
     command = CommandLine(words, [f"args[{index}]" for index in range(len(words))], serve=serve)
     return read_options(release, command, files or {}, faults), faults
 
@@ -167,7 +167,7 @@ def test_what_decides_nothing_is_named_as_written_and_a_secret_without_its_value
     ],
 )
 def test_a_flag_reads_its_text(flag: str, text: str, value: object) -> None:
-    assert taken(flags(NEW).exact[flag], text) == value
+    assert parse_value(flags(NEW).exact[flag], text) == value
 
 
 @pytest.mark.parametrize("words", [["-qfp8"], ["-q", "fp8"], ["--quantization=fp8"], ["--max-model-len", "1k"], ["--enable-hybrid-kv-cache-manager"]])
@@ -291,7 +291,7 @@ def test_a_secret_s_value_is_in_no_message() -> None:
     ],
 )
 def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[str], warned: str, ignored: str) -> None:
-    assert read(words, release) == (Options({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]), [])
+    assert read(words, release) == (ParsedOptions({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]), [])
 
 
 def test_a_model_that_cannot_be_known_is_a_fault() -> None:
@@ -668,7 +668,7 @@ def written(folder: Path, sources: dict[str, str]) -> World:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         lines = text.splitlines()
         (folder / path).write_text("\n".join(line[8:] if line.startswith(" " * 8) else line for line in lines), encoding="utf-8")
-    return World(Reading(FolderSource(folder)))
+    return World(SourceReader(FolderSource(folder)))
 
 
 def test_a_flag_s_row_is_read_from_the_field_behind_it(tmp_path: Path) -> None:

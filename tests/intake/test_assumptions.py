@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.decision.decision import Assumption, Otherwise
+from policy.decision.decision import Alternative, Assumption
 from policy.request.manifest import requests_of
-from policy.request.request import Manifest, Request, read_asked
+from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
     from asking import Asking
 
 DENSE = ["--model", "dense"]
 RUNNER = "env.VLLM_USE_V2_MODEL_RUNNER"
-V1 = Otherwise("v1", starts=True)
-V2 = Otherwise("v2", starts=True)
+V1 = Alternative("v1", starts=True)
+V2 = Alternative("v2", starts=True)
 STATED = {"platform": "cuda", "has_triton": True, "plugins": {"logits_processors": []}}
 SET = {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 NOT_STATED = "not stated"
@@ -27,19 +27,19 @@ def assumed(ask: Asking, args: list[str], release: str, **said: Any) -> list[Ass
     return ask(args, release, explain=True, **said).assumptions or []
 
 
-def platform(value: str = "cuda", **otherwise: Otherwise) -> Assumption:
+def platform(value: str = "cuda", **otherwise: Alternative) -> Assumption:
     return Assumption("environment.platform", value, NOT_STATED, otherwise)
 
 
-def triton(*, value: bool = True, **otherwise: Otherwise) -> Assumption:
+def triton(*, value: bool = True, **otherwise: Alternative) -> Assumption:
     return Assumption("platform.has_triton", value, NOT_STATED, otherwise)
 
 
-def plugins(**otherwise: Otherwise) -> Assumption:
+def plugins(**otherwise: Alternative) -> Assumption:
     return Assumption("plugins.logits_processors", [], NOT_STATED, otherwise)
 
 
-def runner(otherwise: dict[str, Otherwise]) -> Assumption:
+def runner(otherwise: dict[str, Alternative]) -> Assumption:
     return Assumption(RUNNER, None, NOT_STATED, otherwise)
 
 
@@ -53,9 +53,9 @@ OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
     ("0.33.0", DENSE, {"environment": {"has_triton": True}, "env": SET}, [platform(), plugins()]),
     ("0.33.0", DENSE, {"environment": {**STATED, "platform": None}}, [platform(), runner({"0": V1})]),
     ("0.33.0", DENSE, {"environment": {**STATED, "has_triton": None}}, [triton(false=V1), runner({"0": V1})]),
-    ("0.33.0", DENSE, {"environment": {"platform": "cpu", "plugins": {}}}, [triton(value=False, true=V2), runner({"1": Otherwise("v2", starts=False)})]),
+    ("0.33.0", DENSE, {"environment": {"platform": "cpu", "plugins": {}}}, [triton(value=False, true=V2), runner({"1": Alternative("v2", starts=False)})]),
     ("0.33.0", DENSE, {"environment": {**STATED, "plugins": None}, "env": SET}, [plugins()]),
-    ("0.29.0", NGRAM, {"environment": STATED}, [runner({"1": Otherwise("v2", starts=False)})]),
+    ("0.29.0", NGRAM, {"environment": STATED}, [runner({"1": Alternative("v2", starts=False)})]),
     ("0.23.0", NIXL, {"environment": STATED, "upstream": False}, [runner({"1": V2})]),
     ("0.33.0", DENSE, {"environment": STATED, "env": {"VLLM_USE_V2_MODEL_RUNNER": "x"}}, []),
 ]
@@ -81,8 +81,8 @@ def test_another_platform_is_weighed_with_all_that_follows_from_it(ask: Asking, 
         stated = ask(["--model", "moe"], release, environment={"platform": platform_})
         assert decision.assumptions
         would = decision.assumptions[0].would_change.get(platform_)
-        answer = Otherwise(stated.runner, stated.starts)
-        assert would == (None if answer == Otherwise(decision.runner, decision.starts) else answer)
+        answer = Alternative(stated.runner, stated.starts)
+        assert would == (None if answer == Alternative(decision.runner, decision.starts) else answer)
 
 
 def pod(*variables: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def pod(*variables: str) -> dict[str, Any]:
 def asked_of(ask: Asking, manifest: dict[str, Any]) -> Request:
     configs = ask.request(DENSE)["deployment"]["model_configs"]
     document = {"manifest": manifest, "model_configs": configs, "environment": STATED, "layers": ["upstream"], "explain": True}
-    asked = read_asked(document, ask.policy.releases)
+    asked = read_request_or_manifest(document, ask.policy.releases)
     assert isinstance(asked, Manifest)
     ((_, request),) = requests_of(asked, ask.policy.releases)
     assert isinstance(request, Request)

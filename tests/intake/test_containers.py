@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.errors import Misfit, RequestInvalid
+from policy.errors import RequestFault, RequestInvalid
 from policy.request.manifest import name_of, pointer_of, requests_of
-from policy.request.request import Manifest, Request, read_asked
+from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
     from asking import Asking
@@ -28,7 +28,7 @@ def pod(*containers: dict[str, Any]) -> dict[str, Any]:
 
 def read(ask: Asking, document: Any, pointer: str = "", **members: Any) -> list[tuple[str, Request | RequestInvalid]]:
     configs = ask.request(ARGS)["deployment"]["model_configs"]
-    asked = read_asked({"manifest": document, "model_configs": configs, **members}, ask.policy.releases, pointer)
+    asked = read_request_or_manifest({"manifest": document, "model_configs": configs, **members}, ask.policy.releases, pointer)
     assert isinstance(asked, Manifest)
     return requests_of(asked, ask.policy.releases)
 
@@ -99,7 +99,7 @@ def test_a_missing_configuration_stands_where_the_request_would_state_it(ask: As
     with pytest.raises(RequestInvalid) as raised:
         ask.policy.decide(request, TODAY)
     message = "the config.json of `a/b` is needed, under the name that the arguments give it; given: `dense`"
-    assert (raised.value.problem, raised.value.faults) == ("model-config-needed", (Misfit("/model_configs/a~1b", message),))
+    assert (raised.value.problem, raised.value.faults) == ("model-config-needed", (RequestFault("/model_configs/a~1b", message),))
 
 
 def test_a_manifest_that_cannot_be_read_is_a_problem_as_a_whole(ask: Asking) -> None:
@@ -112,7 +112,7 @@ def test_a_manifest_without_an_engine_has_no_requests(ask: Asking) -> None:
 
 
 def test_a_bare_manifest_is_a_request_by_itself(ask: Asking) -> None:
-    asked = read_asked([pod(container("vllm/vllm-openai:v0.33.0"))], ask.policy.releases)
+    asked = read_request_or_manifest([pod(container("vllm/vllm-openai:v0.33.0"))], ask.policy.releases)
     assert isinstance(asked, Manifest)
     assert [path for path, _ in requests_of(asked, ask.policy.releases)] == ["[0].spec.containers[0]"]
 

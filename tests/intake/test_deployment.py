@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.errors import MAX_FAULTS, Misfit
+from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.deployment import MAX_FILES, MAX_MODELS, MAX_PLUGINS, MAX_VARIABLES, Deployment, Environment, read_deployment
 
 if TYPE_CHECKING:
     from asking import Asking
 
 
-def read(document: Any) -> tuple[Deployment, list[Misfit]]:
-    faults: list[Misfit] = []
+def read(document: Any) -> tuple[Deployment, list[RequestFault]]:
+    faults: list[RequestFault] = []
     return read_deployment(document, "/deployment", faults), faults
 
 
@@ -107,7 +107,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
 @pytest.mark.parametrize(("document", "expected"), WRONG)
 def test_what_is_wrong_is_named_with_its_place(document: Any, expected: list[tuple[str, str]]) -> None:
     _, faults = read(document)
-    assert faults == [Misfit(f"/deployment{place}", message) for place, message in expected]
+    assert faults == [RequestFault(f"/deployment{place}", message) for place, message in expected]
 
 
 def test_all_faults_are_named_at_once(ask: Asking) -> None:
@@ -130,7 +130,7 @@ BOUNDS: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("member", "document", "message"), BOUNDS, ids=[member for member, _, _ in BOUNDS])
 def test_there_is_only_so_much_of_anything(member: str, document: dict[str, Any], message: str) -> None:
     _, faults = read({member: document})
-    assert faults == [Misfit(f"/deployment/{member}", message)]
+    assert faults == [RequestFault(f"/deployment/{member}", message)]
 
 
 def test_of_many_unknown_members_and_words_only_the_first_are_named() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.errors import RequestInvalid
-from policy.facts.vocabulary import FACTS, Kind
+from policy.facts.vocabulary import FACTS, FactKind
 from policy.intake.derive.derivation import VARIABLES
 from policy.intake.intake import ModelConfigNeeded
 from policy.policy import Policy
@@ -269,10 +269,10 @@ def test_whatever_is_deployed_there_is_an_answer_with_legal_facts_or_a_fault_in_
 
 def is_legal(name: str, value: Any) -> bool:
     fact = FACTS[name]
-    if fact.kind in {Kind.PRESENCE, Kind.BOOLEAN}:
+    if fact.kind in {FactKind.PRESENCE, FactKind.BOOLEAN}:
         return type(value) is bool
     if value is None:
-        return fact.nullable or fact.kind is Kind.VARIABLE
+        return fact.nullable or fact.kind is FactKind.VARIABLE
     return fact.admits(list(value) if isinstance(value, tuple) else value)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.errors import Misfit
+from policy.errors import RequestFault
 from policy.intake.command.launcher import REMEDY, Unread, read_command, read_text, starts_vllm
 from policy.intake.command.shell import MAX_WORDS
 from policy.intake.command_line import CommandLine
@@ -16,8 +16,8 @@ ENV = {"MODEL": "org/m", "TP": "4", "HIDDEN": None}
 SERVER = "vllm.entrypoints.openai.api_server"
 
 
-def read(words: list[str]) -> tuple[CommandLine, list[Misfit]]:
-    faults: list[Misfit] = []
+def read(words: list[str]) -> tuple[CommandLine, list[RequestFault]]:
+    faults: list[RequestFault] = []
     return read_command(words, PLACES[: len(words)], ENV, faults, "/deployment/args"), faults
 
 
@@ -74,7 +74,7 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
     ],
 )
 def test_the_command_of_a_script_that_starts_vllm_is_read(script: str, words: list[str], env: dict[str, str | None], *, serve: bool) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
     for shell in (["sh", "-c"], ["/bin/bash", "-lc"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
         assert read([*shell, script]) == (CommandLine(words, [PLACES[len(shell)]] * len(words), env, serve), [])
@@ -83,7 +83,7 @@ def test_the_command_of_a_script_that_starts_vllm_is_read(script: str, words: li
 
 @pytest.mark.parametrize("text", ["--model m -tp 2", "org/m -tp 2"])
 def test_a_text_may_hold_flags_alone(text: str) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     assert (read_text(text, {}, faults, "/a").words, faults) == (text.split(), [])
 
 
@@ -135,7 +135,7 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
     ],
 )
 def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     assert read_command(words, PLACES[: len(words)], {}, faults, "/a") == CommandLine()
     assert [(fault.pointer, fault.message.endswith("does not start vLLM's server; write its flags, or `vllm serve MODEL …`")) for fault in faults] == [
         ("/a", True)
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_a_fault_that_says_so(words: list[str], why: str,
     found = starts_vllm(words, ENV)
     assert isinstance(found, Unread)
     assert (found.why, found.names_vllm) == (why, names_vllm)
-    assert faults == [Misfit(f"/deployment/args/{place}", f"{why}, {REMEDY}")]
+    assert faults == [RequestFault(f"/deployment/args/{place}", f"{why}, {REMEDY}")]
 
 
 @pytest.mark.parametrize("script", ["cat <<EOF\nx\nEOF\nvllm serve m", "python3 - <<EOF\nvllm.entrypoints.openai\nEOF", "vllm serve 'm"])
@@ -236,17 +236,17 @@ def test_a_script_that_cannot_be_read_and_has_no_vllm_names_none() -> None:
 )
 def test_a_program_that_variables_name_is_read(words: list[str], found: list[str]) -> None:
     env = {"A": "vllm", "S": "serve", "X": "vllm serve m -tp 2"}
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     assert (read_command(words, PLACES[: len(words)], env, faults, "/a").words, faults) == (found, [])
     assert starts_vllm(words, env) is True
 
 
 def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_none() -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     assert read_text("", {}, faults, "/a") == CommandLine()
     assert faults == []
     read_text("sleep 1", {}, faults, "/a")
-    assert faults == [Misfit("/a", "`sleep 1` does not start vLLM's server; write its flags, or `vllm serve MODEL …`")]
+    assert faults == [RequestFault("/a", "`sleep 1` does not start vLLM's server; write its flags, or `vllm serve MODEL …`")]
 
 
 @pytest.mark.parametrize(("words", "starts"), [(["vllm", "serve"], True), (["--model", "m"], False), (["org/m", "--port", "1"], False)])
@@ -256,16 +256,16 @@ def test_flags_alone_could_be_another_program_s(words: list[str], *, starts: boo
 
 def test_a_broken_script_says_where() -> None:
     said = "the script cannot be read: the quote `'` at character 12 is not closed; close it"
-    assert read(["sh", "-c", "vllm serve 'm"])[1] == [Misfit("/deployment/args", said)]
+    assert read(["sh", "-c", "vllm serve 'm"])[1] == [RequestFault("/deployment/args", said)]
     for text, message in (('sh -c "vllm serve \'m"', said), ("vllm serve 'm", said.replace("the script cannot be read", "not a shell's command"))):
-        faults: list[Misfit] = []
+        faults: list[RequestFault] = []
         read_text(text, {}, faults, "/a")
-        assert faults == [Misfit("/a", message)]
+        assert faults == [RequestFault("/a", message)]
 
 
 def test_more_words_than_are_read_are_a_fault() -> None:
     words = ["a"] * (MAX_WORDS + 1)
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     assert read_command(words, words, {}, faults, "/a") == CommandLine()
     assert faults[0].message.startswith("4097 words are too many to be read")
     assert starts_vllm(words, {}) is False
@@ -278,7 +278,7 @@ WORD = st.sampled_from(
 
 @given(st.lists(WORD, max_size=10))
 def test_any_words_give_a_command_line_or_faults(words: list[str]) -> None:
-    faults: list[Misfit] = []
+    faults: list[RequestFault] = []
     found = read_command(words, ["args"] * len(words), ENV, faults, "/a")
     assert len(found.words) == len(found.places)
     assert not (faults and found.words)

@@ -9,9 +9,9 @@ import huggingface_hub.constants
 import pytest
 from hubserver import CONFIG, NAME, Reply, hub_server
 
-from policy.errors import Misfit, RequestInvalid
+from policy.errors import RequestFault, RequestInvalid
 from policy.intake.model.hub import HubMisconfigured
-from policy.intake.model_finder import Models
+from policy.intake.model_finder import ModelFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def file(folder: Path, content: Any = CONFIG, name: str = "config.json") -> Path
     return folder / name
 
 
-def refusal(models: Models, name: str = NAME) -> list[Misfit]:
+def refusal(models: ModelFinder, name: str = NAME) -> list[RequestFault]:
     with pytest.raises(RequestInvalid) as caught:
         models.find(name)
     assert caught.value.problem == "model-config-needed"
@@ -50,21 +50,21 @@ def refusal(models: Models, name: str = NAME) -> list[Misfit]:
 
 def test_what_is_nowhere_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Models({}, hub=False).find(NAME) is None
+    assert ModelFinder({}, hub=False).find(NAME) is None
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_what_a_flag_names_is_read(tmp_path: Path, *, is_folder: bool) -> None:
     place = file(tmp_path / "a")
     file(tmp_path / "a", "[]", "modules.json")
-    models = Models({NAME: place.parent if is_folder else place}, hub=False)
+    models = ModelFinder({NAME: place.parent if is_folder else place}, hub=False)
     assert models.find(NAME) == (CONFIG, {"modules.json": "[]"} if is_folder else {})
 
 
 def test_a_folder_here_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     file(tmp_path / "a")
-    models = Models({}, hub=False)
+    models = ModelFinder({}, hub=False)
     assert models.find("a") == models.find(str(tmp_path / "a")) == (CONFIG, {})
 
 
@@ -72,21 +72,21 @@ def test_a_flag_counts_more_than_a_folder_and_a_folder_more_than_the_hub(hub: Hu
     monkeypatch.chdir(tmp_path)
     file(tmp_path / "a")
     other = file(tmp_path / "b", OTHER)
-    assert Models({"a": other}, hub=True).find("a") == (OTHER, {})
-    assert Models({}, hub=True).find("a") == (CONFIG, {})
+    assert ModelFinder({"a": other}, hub=True).find("a") == (OTHER, {})
+    assert ModelFinder({}, hub=True).find("a") == (CONFIG, {})
     assert hub.asked == []
 
 
 def test_the_hub_gives_what_is_not_here(hub: HubServer) -> None:
     hub.give(Reply())
     hub.give(Reply(b"[]"), "modules.json")
-    assert Models({}, hub=True).find(NAME) == (CONFIG, {"modules.json": "[]"})
+    assert ModelFinder({}, hub=True).find(NAME) == (CONFIG, {"modules.json": "[]"})
 
 
 def test_each_model_is_read_once(hub: HubServer, tmp_path: Path) -> None:
     place = file(tmp_path / "a")
     hub.give(Reply())
-    models = Models({"a": place}, hub=True)
+    models = ModelFinder({"a": place}, hub=True)
     found = [models.find("a"), models.find(NAME)]
     place.unlink()
     hub.replies.clear()
@@ -99,39 +99,39 @@ def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Pa
     folder = file(tmp_path / "a", "[]").parent
     (folder / "modules.json").write_bytes(b"\xff")
     pointer = "/model_configs/Qwen~1Qwen3-8B"
-    assert refusal(Models({NAME: folder}, hub=False)) == [
-        Misfit(pointer, f"`{folder}/config.json` holds `[]` and not an object"),
-        Misfit(pointer, f"`{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
+    assert refusal(ModelFinder({NAME: folder}, hub=False)) == [
+        RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object"),
+        RequestFault(pointer, f"`{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
     ]
-    assert refusal(Models({NAME: folder / "config.json"}, hub=False)) == [Misfit(pointer, f"`{folder}/config.json` holds `[]` and not an object")]
-    assert refusal(Models({NAME: folder / "x"}, hub=False)) == [Misfit(pointer, f"`{folder}/x` cannot be read: No such file or directory")]
+    assert refusal(ModelFinder({NAME: folder / "config.json"}, hub=False)) == [RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object")]
+    assert refusal(ModelFinder({NAME: folder / "x"}, hub=False)) == [RequestFault(pointer, f"`{folder}/x` cannot be read: No such file or directory")]
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "config.json", "x" * 200])
 def test_what_is_no_folder_s_path_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     monkeypatch.chdir(file(tmp_path / "a").parent)
-    assert Models({}, hub=False).find(name) is None
+    assert ModelFinder({}, hub=False).find(name) is None
 
 
 def test_a_folder_that_holds_no_model_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     told = "`.` has no `config.json`; name the folder that the model was saved in"
-    assert [refusal(Models({}, hub=True), name) for name in (".", "")] == [[Misfit(f"/model_configs/{name}", told)] for name in (".", "")]
+    assert [refusal(ModelFinder({}, hub=True), name) for name in (".", "")] == [[RequestFault(f"/model_configs/{name}", told)] for name in (".", "")]
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "a/" * 5000])
 def test_a_path_that_is_too_long_is_told(name: str) -> None:
-    (fault,) = refusal(Models({}, hub=False), name)
+    (fault,) = refusal(ModelFinder({}, hub=False), name)
     assert fault.message.endswith("` cannot be read: File name too long")
 
 
 def test_what_the_hub_refuses_is_told(hub: HubServer) -> None:
     told = f"`{NAME}` on {hub.url} has no `config.json`; check the name, or give its `config.json`"
-    assert refusal(Models({}, hub=True)) == [Misfit("/model_configs/Qwen~1Qwen3-8B", told)]
+    assert refusal(ModelFinder({}, hub=True)) == [RequestFault("/model_configs/Qwen~1Qwen3-8B", told)]
 
 
 def test_a_hub_whose_address_is_none_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "ftp://hub")
-    Models({}, hub=False)
+    ModelFinder({}, hub=False)
     with pytest.raises(HubMisconfigured):
-        Models({}, hub=True)
+        ModelFinder({}, hub=True)

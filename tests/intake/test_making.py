@@ -13,7 +13,7 @@ import pytest
 from policy.intake.model.tables import MODELS, TRANSFORMERS_TABLES, VLLM_TABLES, provenance, releases, tables
 from policy.vllm.tablegen import make as maketables
 from policy.vllm.tablegen.history import read_history, write_history
-from policy.vllm.tablegen.values import Unreadable
+from policy.vllm.tablegen.values import SourceUnreadable
 from policy.vllm.tablegen.wheels import downloaded
 
 if TYPE_CHECKING:
@@ -592,20 +592,20 @@ def test_source_stands_for_one_version(sources: Path) -> None:
 def test_a_registry_that_is_not_a_dict_is_no_release(sources: Path) -> None:
     registry = sources / "vllm/vllm/model_executor/models/registry.py"
     registry.write_text("_VLLM_MODELS = f()")
-    with pytest.raises(Unreadable):
+    with pytest.raises(SourceUnreadable):
         made(sources)
     registry.write_text("_VLLM_MODELS = dict(A=('dense', 'Base'))")
-    with pytest.raises(Unreadable):
+    with pytest.raises(SourceUnreadable):
         made(sources)
     registry.write_text("_VLLM_MODELS = []")
-    with pytest.raises(Unreadable):
+    with pytest.raises(SourceUnreadable):
         made(sources)
 
 
 def test_a_registry_entry_that_is_no_pair_is_no_release(sources: Path) -> None:
     registry = sources / "vllm/vllm/model_executor/models/registry.py"
     registry.write_text('_VLLM_MODELS = {**_TEXT, "DenseModel": "dense"}\n_TEXT = {}')
-    with pytest.raises(Unreadable, match="DenseModel"):
+    with pytest.raises(SourceUnreadable, match="DenseModel"):
         made(sources)
 
 
@@ -639,7 +639,7 @@ def test_a_release_that_detects_no_method_has_no_formula_for_it(sources: Path) -
 
 def test_breakable_architectures_that_are_no_list_are_unreadable(sources: Path) -> None:
     written(sources / "vllm", {"vllm/config/vllm.py": "def default_breakable_cudagraph_architectures():\n    x = 1\n    return 'A'"})
-    with pytest.raises(Unreadable):
+    with pytest.raises(SourceUnreadable):
         made(sources)
 
 

@@ -10,7 +10,7 @@ import pytest
 from policy.vllm.tablegen.backend import backend_models, legacy_layer_types
 from policy.vllm.tablegen.configs import transformers_configs
 from policy.vllm.tablegen.modules import World
-from policy.vllm.tablegen.wheels import FolderSource, Reading
+from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +139,7 @@ def world_of(folder: Path, files: dict[str, str]) -> World:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return World(Reading(FolderSource(folder)))
+    return World(SourceReader(FolderSource(folder)))
 
 
 @pytest.mark.parametrize(("base", "body", "expected"), ROWS)

@@ -12,8 +12,8 @@ from policy.vllm.tablegen.branches import Branches
 from policy.vllm.tablegen.classes import Klass, Outside, constant, klass_of
 from policy.vllm.tablegen.formulas import UNREADABLE
 from policy.vllm.tablegen.modules import World
-from policy.vllm.tablegen.values import Name, Unreadable, named_value
-from policy.vllm.tablegen.wheels import FolderSource, Reading
+from policy.vllm.tablegen.values import Name, SourceUnreadable, named_value
+from policy.vllm.tablegen.wheels import FolderSource, SourceReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def world_of(folder: Path, files: dict[str, str]) -> World:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(dedent(text))
-    return World(Reading(FolderSource(folder)))
+    return World(SourceReader(FolderSource(folder)))
 
 
 BODIES: list[tuple[str, dict[str, Any]]] = [
@@ -109,7 +109,7 @@ def test_what_is_more_than_a_value_is_unreadable_and_never_guessed(tmp_path: Pat
     if text.startswith("import"):
         assert named_value(world, "m", "A") == Name("A")
         return
-    with pytest.raises(Unreadable):
+    with pytest.raises(SourceUnreadable):
         named_value(world, "m", "A")
 
 
@@ -170,7 +170,7 @@ def test_a_name_that_is_made_of_itself_ends(tmp_path: Path) -> None:
     klass = klass_of(world, module, ast.Name("L"))
     assert isinstance(klass, Klass)
     assert (constant(klass, "other"), constant(klass, "none")) == (1, None)
-    with pytest.raises(Unreadable):
+    with pytest.raises(SourceUnreadable):
         constant(klass, "flag")
 
 

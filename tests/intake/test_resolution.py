@@ -9,90 +9,106 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.intake.model.configuration import Configuration
-from policy.intake.model.registry import MOST, Asked, Resolved, Unsupported, architectures_of, is_encoder_decoder, is_hybrid, is_moe, resolved, use_mla
+from policy.intake.model.registry import (
+    MOST,
+    ModelQuery,
+    ResolvedModel,
+    Unsupported,
+    architectures_of,
+    is_encoder_decoder,
+    is_hybrid,
+    is_moe,
+    resolved,
+    use_mla,
+)
 from policy.intake.model.tables import releases, tables
 
 NEWEST = "0.33.0"
 Document = dict[str, Any]
 
 
-def resolve(release: str, document: Document, asked: Asked | None = None) -> Resolved:
+def resolve(release: str, document: Document, asked: ModelQuery | None = None) -> ResolvedModel:
     configuration = Configuration(document, tables(release))
-    return resolved(configuration.tables, configuration, architectures_of(configuration), asked or Asked())
+    return resolved(configuration.tables, configuration, architectures_of(configuration), asked or ModelQuery())
 
 
 QWEN: Document = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
-CASES: list[tuple[str, Document, Asked, tuple[str, str, str]]] = [
-    (NEWEST, QWEN, Asked(), ("generate", "none", "Qwen3ForCausalLM")),
-    (NEWEST, QWEN, Asked(runner="pooling"), ("pooling", "embed", "Qwen3ForCausalLM")),
-    (NEWEST, QWEN, Asked(convert="classify"), ("pooling", "classify", "Qwen3ForCausalLM")),
-    (NEWEST, QWEN, Asked(sentence_transformers=True), ("pooling", "embed", "Qwen3ForCausalLM")),
-    (NEWEST, QWEN, Asked(runner="draft"), ("draft", "none", "Qwen3ForCausalLM")),
-    (NEWEST, {**QWEN, "architectures": ["NoSuchModel", "Qwen3ForCausalLM"]}, Asked(), ("pooling", "embed", "Qwen3ForCausalLM")),
-    (NEWEST, {**QWEN, "architectures": ["NoSuch", "Qwen3ForCausalLM"]}, Asked(), ("generate", "none", "Qwen3ForCausalLM")),
-    (NEWEST, {"architectures": ["LlamaModel", "LlamaForCausalLM"], "model_type": "llama"}, Asked(), ("generate", "none", "LlamaForCausalLM")),
-    (NEWEST, {"architectures": ["Qwen3Model", "Qwen3ForCausalLM"], "model_type": "qwen3"}, Asked(), ("pooling", "embed", "Qwen3ForCausalLM")),
-    (NEWEST, {"model_type": "llama"}, Asked(), ("generate", "none", "LlamaForCausalLM")),
-    (NEWEST, {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}, Asked(), ("pooling", "classify", "Qwen3ForCausalLM")),
-    (NEWEST, {"architectures": ["BertModel"], "model_type": "bert"}, Asked(), ("pooling", "none", "BertEmbeddingModel")),
-    (NEWEST, {"architectures": ["Qwen3ForCausalLM"], "model_type": "no_such_type"}, Asked(), ("generate", "none", "Qwen3ForCausalLM")),
-    (NEWEST, {**QWEN, "architectures": ["TransformersForCausalLM"]}, Asked(model_impl="transformers"), ("generate", "none", "TransformersForCausalLM")),
-    (NEWEST, QWEN, Asked(model_impl="terratorch"), ("pooling", "none", "Terratorch")),
-    (NEWEST, {"architectures": ["ExaoneMoeMTP"]}, Asked(), ("generate", "none", "ExaoneMoeMTP")),
-    (NEWEST, {"architectures": ["NoSuch"]}, Asked(model_impl="terratorch"), ("generate", "none", "Terratorch")),
+CASES: list[tuple[str, Document, ModelQuery, tuple[str, str, str]]] = [
+    (NEWEST, QWEN, ModelQuery(), ("generate", "none", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, ModelQuery(runner="pooling"), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, ModelQuery(convert="classify"), ("pooling", "classify", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, ModelQuery(sentence_transformers=True), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, QWEN, ModelQuery(runner="draft"), ("draft", "none", "Qwen3ForCausalLM")),
+    (NEWEST, {**QWEN, "architectures": ["NoSuchModel", "Qwen3ForCausalLM"]}, ModelQuery(), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, {**QWEN, "architectures": ["NoSuch", "Qwen3ForCausalLM"]}, ModelQuery(), ("generate", "none", "Qwen3ForCausalLM")),
+    (NEWEST, {"architectures": ["LlamaModel", "LlamaForCausalLM"], "model_type": "llama"}, ModelQuery(), ("generate", "none", "LlamaForCausalLM")),
+    (NEWEST, {"architectures": ["Qwen3Model", "Qwen3ForCausalLM"], "model_type": "qwen3"}, ModelQuery(), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (NEWEST, {"model_type": "llama"}, ModelQuery(), ("generate", "none", "LlamaForCausalLM")),
+    (NEWEST, {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}, ModelQuery(), ("pooling", "classify", "Qwen3ForCausalLM")),
+    (NEWEST, {"architectures": ["BertModel"], "model_type": "bert"}, ModelQuery(), ("pooling", "none", "BertEmbeddingModel")),
+    (NEWEST, {"architectures": ["Qwen3ForCausalLM"], "model_type": "no_such_type"}, ModelQuery(), ("generate", "none", "Qwen3ForCausalLM")),
+    (NEWEST, {**QWEN, "architectures": ["TransformersForCausalLM"]}, ModelQuery(model_impl="transformers"), ("generate", "none", "TransformersForCausalLM")),
+    (NEWEST, QWEN, ModelQuery(model_impl="terratorch"), ("pooling", "none", "Terratorch")),
+    (NEWEST, {"architectures": ["ExaoneMoeMTP"]}, ModelQuery(), ("generate", "none", "ExaoneMoeMTP")),
+    (NEWEST, {"architectures": ["NoSuch"]}, ModelQuery(model_impl="terratorch"), ("generate", "none", "Terratorch")),
 ]
 
 
 @pytest.mark.parametrize(("release", "document", "asked", "expected"), CASES)
-def test_the_runner_type_follows_from_the_class(release: str, document: Document, asked: Asked, expected: tuple[str, str, str]) -> None:
+def test_the_runner_type_follows_from_the_class(release: str, document: Document, asked: ModelQuery, expected: tuple[str, str, str]) -> None:
     found = resolve(release, document, asked)
     assert (found.runner_type, found.convert_type, found.model.class_name) == expected
 
 
-BACKEND: list[tuple[Document, Asked, str]] = [
-    (QWEN, Asked(model_impl="transformers"), "TransformersForCausalLM"),
-    ({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"}, Asked(model_impl="transformers"), "TransformersMoEForCausalLM"),
-    ({"architectures": ["Qwen3Model"], "model_type": "qwen3"}, Asked(model_impl="transformers", runner="pooling"), "TransformersEmbeddingModel"),
-    (QWEN, Asked(model_impl="transformers", runner="pooling"), "TransformersForCausalLM"),
-    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, Asked(), "TransformersForCausalLM"),
-    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, Asked(convert="embed"), "TransformersForCausalLM"),
+BACKEND: list[tuple[Document, ModelQuery, str]] = [
+    (QWEN, ModelQuery(model_impl="transformers"), "TransformersForCausalLM"),
+    ({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"}, ModelQuery(model_impl="transformers"), "TransformersMoEForCausalLM"),
+    ({"architectures": ["Qwen3Model"], "model_type": "qwen3"}, ModelQuery(model_impl="transformers", runner="pooling"), "TransformersEmbeddingModel"),
+    (QWEN, ModelQuery(model_impl="transformers", runner="pooling"), "TransformersForCausalLM"),
+    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, ModelQuery(), "TransformersForCausalLM"),
+    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, ModelQuery(convert="embed"), "TransformersForCausalLM"),
     (
         {"architectures": ["AyaVisionForConditionalGeneration"], "model_type": "aya_vision"},
-        Asked(model_impl="transformers"),
+        ModelQuery(model_impl="transformers"),
         "TransformersMultiModalForCausalLM",
     ),
 ]
 
 
 @pytest.mark.parametrize(("document", "asked", "expected"), BACKEND)
-def test_the_transformers_backend_is_taken_for_its_own_name(document: Document, asked: Asked, expected: str) -> None:
+def test_the_transformers_backend_is_taken_for_its_own_name(document: Document, asked: ModelQuery, expected: str) -> None:
     assert resolve(NEWEST, document, asked).architecture == expected
 
 
-REFUSED: list[tuple[str, Document, Asked, str]] = [
-    (NEWEST, {}, Asked(), "No model architectures are specified"),
-    (NEWEST, {"architectures": [7, None]}, Asked(), "No model architectures are specified"),
-    (NEWEST, {"architectures": "LlamaForCausalLM"}, Asked(), "No model architectures are specified"),
+REFUSED: list[tuple[str, Document, ModelQuery, str]] = [
+    (NEWEST, {}, ModelQuery(), "No model architectures are specified"),
+    (NEWEST, {"architectures": [7, None]}, ModelQuery(), "No model architectures are specified"),
+    (NEWEST, {"architectures": "LlamaForCausalLM"}, ModelQuery(), "No model architectures are specified"),
     (
         NEWEST,
         {"architectures": ["Phi3SmallForCausalLM"], "model_type": "phi3small"},
-        Asked(),
+        ModelQuery(),
         "Model architecture Phi3SmallForCausalLM was supported in vLLM until v0.9.2, and is not supported anymore.",
     ),
     (
         "0.23.0",
         {"architectures": ["BartModel"]},
-        Asked(),
+        ModelQuery(),
         "Model architecture BartModel is not supported in-tree anymore. Please install the plugin at https://github.com/vllm-project/bart-plugin",
     ),
-    (NEWEST, {"architectures": ["NoSuch"]}, Asked(), "Model architectures ['NoSuch'] are not supported for now."),
-    ("0.20.0", {"architectures": ["NoSuch"]}, Asked(model_impl="transformers"), "The Transformers implementation of 'NoSuch' is not compatible with vLLM."),
-    (NEWEST, {"architectures": ["NoSuch"], "auto_map": {}}, Asked(model_impl="transformers"), "Model architectures ['NoSuch'] are not supported for now."),
+    (NEWEST, {"architectures": ["NoSuch"]}, ModelQuery(), "Model architectures ['NoSuch'] are not supported for now."),
+    (
+        "0.20.0",
+        {"architectures": ["NoSuch"]},
+        ModelQuery(model_impl="transformers"),
+        "The Transformers implementation of 'NoSuch' is not compatible with vLLM.",
+    ),
+    (NEWEST, {"architectures": ["NoSuch"], "auto_map": {}}, ModelQuery(model_impl="transformers"), "Model architectures ['NoSuch'] are not supported for now."),
 ]
 
 
 @pytest.mark.parametrize(("release", "document", "asked", "reason"), REFUSED)
-def test_a_model_that_a_release_refuses_is_refused_in_its_words(release: str, document: Document, asked: Asked, reason: str) -> None:
+def test_a_model_that_a_release_refuses_is_refused_in_its_words(release: str, document: Document, asked: ModelQuery, reason: str) -> None:
     with pytest.raises(Unsupported) as refused:
         resolve(release, document, asked)
     assert str(refused.value) == reason
@@ -102,12 +118,12 @@ def test_a_class_that_no_release_registers_is_refused() -> None:
     found = tables(NEWEST)
     bare = type(found)(**{name: getattr(found, name) for name in found.__struct_fields__} | {"models": {}, "other_platforms": {}, "resolutions": {}})
     with pytest.raises(Unsupported, match="are not supported for now"):
-        resolved(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], Asked(model_impl="terratorch"))
+        resolved(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], ModelQuery(model_impl="terratorch"))
 
 
 def test_the_same_question_has_the_same_answer() -> None:
     assert resolve(NEWEST, QWEN) is resolve(NEWEST, {**QWEN, "num_hidden_layers": 2})
-    assert resolve(NEWEST, QWEN, Asked(platform="rocm")) == resolve(NEWEST, QWEN, Asked(platform="rocm"))
+    assert resolve(NEWEST, QWEN, ModelQuery(platform="rocm")) == resolve(NEWEST, QWEN, ModelQuery(platform="rocm"))
 
 
 def test_architectures_beyond_any_model_are_not_looked_at() -> None:
@@ -187,22 +203,22 @@ def test_an_encoder_may_stand_in_the_language_model(document: Document, *, expec
     assert is_encoder_decoder(Configuration(document, tables(NEWEST))) is expected
 
 
-LATENT: list[tuple[str, Document, Asked, bool]] = [
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, Asked(), True),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": None}, Asked(), False),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, Asked(), False),
-    ("0.28.0", {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, Asked(), True),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, Asked(model_impl="transformers"), True),
-    (NEWEST, {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, Asked(), False),
-    (NEWEST, {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, Asked(), True),
-    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4], "head_dim": 512}, Asked(), True),
-    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4]}, Asked(), False),
-    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, Asked(), False),
+LATENT: list[tuple[str, Document, ModelQuery, bool]] = [
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, ModelQuery(), True),
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": None}, ModelQuery(), False),
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, ModelQuery(), False),
+    ("0.28.0", {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, ModelQuery(), True),
+    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, ModelQuery(model_impl="transformers"), True),
+    (NEWEST, {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, ModelQuery(), False),
+    (NEWEST, {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, ModelQuery(), True),
+    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4], "head_dim": 512}, ModelQuery(), True),
+    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4]}, ModelQuery(), False),
+    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, ModelQuery(), False),
 ]
 
 
 @pytest.mark.parametrize(("release", "document", "asked", "expected"), LATENT)
-def test_latent_attention_follows_from_the_language_model(release: str, document: Document, asked: Asked, *, expected: bool) -> None:
+def test_latent_attention_follows_from_the_language_model(release: str, document: Document, asked: ModelQuery, *, expected: bool) -> None:
     configuration = Configuration(document, tables(release))
     assert use_mla(resolve(release, document, asked), configuration) is expected
 
@@ -224,7 +240,7 @@ WORDS = {
     "convert": ("auto", "none", "embed", "classify", "reward"),
     "model_impl": ("auto", "vllm", "transformers", "terratorch"),
 }
-ASKED = st.builds(Asked, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans())
+ASKED = st.builds(ModelQuery, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans())
 
 
 @given(
@@ -234,7 +250,7 @@ ASKED = st.builds(Asked, **{name: st.sampled_from(words) for name, words in WORD
     asked=ASKED,
     release=st.sampled_from(releases()),
 )
-def test_whatever_a_document_holds_it_is_resolved_or_refused(document: Document, names: Any, model_type: Any, asked: Asked, release: str) -> None:
+def test_whatever_a_document_holds_it_is_resolved_or_refused(document: Document, names: Any, model_type: Any, asked: ModelQuery, release: str) -> None:
     configuration = Configuration({**document, "architectures": names, "model_type": model_type}, tables(release))
     is_moe(configuration)
     is_encoder_decoder(configuration)

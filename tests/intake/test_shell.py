@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.command.shell import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, BadShell, Unknown, known, split
+from policy.intake.command.shell import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError, Unknown, known, split
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 
@@ -165,7 +165,7 @@ def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text:
     ],
 )
 def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:
-    with pytest.raises(BadShell) as caught:
+    with pytest.raises(ShellSyntaxError) as caught:
         split(text, {"A": "x" * (MAX_FILLED // 10)}, ["sh", "x" * (MAX_FILLED // 10)])
     assert str(caught.value) == said
 
@@ -193,6 +193,6 @@ def test_kubernetes_fills_in_what_is_there_and_leaves_the_rest(word: str, filled
 def test_any_text_gives_commands_or_says_what_is_wrong(text: str) -> None:
     try:
         commands = split(text, ENV, ["sh", "one"])
-    except BadShell:
+    except ShellSyntaxError:
         return
     assert all(command.words for command in commands)

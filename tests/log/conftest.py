@@ -18,11 +18,11 @@ from postgres import Postgres
 from postgres import postgres as started
 
 from policy.request.request import read_request
-from service.log.client import Log
-from service.log.query import Asked, stream
+from service.log.client import LogClient
+from service.log.query import LogFilter, stream
 from service.log.record import record
 from service.log.store import Store, StoreFailed, read_url
-from service.log.worker import Kept
+from service.log.worker import LogConfig
 from service.log.writer import Writer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import httpx
 
     from policy.policy import Policy
-    from service.log.record import Noted
+    from service.log.record import LogEntry
 
 run, call, on_terminal = doors.run, doors.call, doors.on_terminal
 TODAY = date(2026, 1, 1)
@@ -68,7 +68,7 @@ class Place:
     def records(self) -> list[dict[str, Any]]:
         """What the store has, the oldest first; nothing where there is no store."""
         try:
-            return [msgspec.json.decode(msgspec.json.encode(record(row))) for part in stream(Store(read_url(self.url), 30), Asked()) for row in part]
+            return [msgspec.json.decode(msgspec.json.encode(record(row))) for part in stream(Store(read_url(self.url), 30), LogFilter()) for row in part]
         except StoreFailed:
             return []
 
@@ -123,10 +123,10 @@ def on_server(postgres: Postgres, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def noted(policy: Policy) -> Callable[..., Noted]:
+def noted(policy: Policy) -> Callable[..., LogEntry]:
     """A decision as the log takes it; each has an id of its own."""
 
-    def make(caller: str = "argo", facts: dict[str, Any] | None = None, version: str = "0.23.0", request_id: str | None = None) -> Noted:
+    def make(caller: str = "argo", facts: dict[str, Any] | None = None, version: str = "0.23.0", request_id: str | None = None) -> LogEntry:
         document = {"facts": FACTS if facts is None else facts, "vllm_version": version, "request_id": request_id}
         request = read_request(document, policy.releases)
         return policy.answer(request, TODAY), request, "v1/decisions", caller, 1000, None
@@ -134,7 +134,7 @@ def noted(policy: Policy) -> Callable[..., Noted]:
     return make
 
 
-def id_of(noted: Noted) -> str:
+def id_of(noted: LogEntry) -> str:
     return str(msgspec.json.decode(noted[0].json)["decision_id"])
 
 
@@ -147,17 +147,17 @@ def made(place: Place) -> Place:
 
 
 @asynccontextmanager
-async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterator[Log]:
+async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterator[LogClient]:
     """A log with a keeper, as a process of the service has it."""
     usual = {"spill_size": 1 << 30, "patience": 5.0, "durable": False, "keep_seconds": None, "keep_size": None, "labels": LABELS}
-    log = Log(Kept(**{"url": place.url, "spill": str(place.spill), **usual, **kept}), bound)
+    log = LogClient(LogConfig(**{"url": place.url, "spill": str(place.spill), **usual, **kept}), bound)
     try:
         yield log
     finally:
         await log.close(doors.PATIENCE)
 
 
-async def until(holds: Callable[[], object], log: Log | None = None) -> None:
+async def until(holds: Callable[[], object], log: LogClient | None = None) -> None:
     """Wait until something holds."""
     ends = time.monotonic() + doors.PATIENCE
     while not holds():

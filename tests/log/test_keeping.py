@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from log.conftest import Place
 
-    from service.log.client import Log
-    from service.log.record import Noted
+    from service.log.client import LogClient
+    from service.log.record import LogEntry
 
 pytestmark = pytest.mark.anyio
 
 
-def note(log: Log, noted: Callable[..., Noted], number: int) -> list[str]:
+def note(log: LogClient, noted: Callable[..., LogEntry], number: int) -> list[str]:
     """Log some decisions; their ids."""
     found = [noted() for _ in range(number)]
     for each in found:
@@ -33,15 +33,15 @@ def note(log: Log, noted: Callable[..., Noted], number: int) -> list[str]:
     return [id_of(each) for each in found]
 
 
-async def down(log: Log) -> None:
+async def down(log: LogClient) -> None:
     await until(lambda: not log.counts.store_up, log)
 
 
-async def safe(log: Log) -> None:
+async def safe(log: LogClient) -> None:
     await until(lambda: not log.waiting, log)
 
 
-def told(log: Log, *names: str) -> list[Any]:
+def told(log: LogClient, *names: str) -> list[Any]:
     state = log.state()
     return [state[name] for name in names]
 
@@ -50,7 +50,7 @@ def kill(process: Any) -> None:
     os.kill(process.pid, signal.SIGKILL)
 
 
-async def test_what_is_noted_is_written(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_what_is_noted_is_written(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place) as log:
         ids = note(log, noted, 1234)
         await safe(log)
@@ -58,13 +58,13 @@ async def test_what_is_noted_is_written(place: Place, noted: Callable[..., Noted
         assert told(log, "written", "spilled", "taken_in", "lost", "overflowed", "store_up") == [1234, 0, 0, 0, 0, True]
 
 
-async def test_the_end_waits_for_what_was_noted(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_the_end_waits_for_what_was_noted(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place) as log:
         ids = note(log, noted, 50)
     assert place.ids() == sorted(ids)
 
 
-def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(on_server: Place, noted: Callable[..., Noted]) -> None:
+def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     assert on_server.server is not None
     with on_server.server.away():
 
@@ -95,7 +95,7 @@ def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(on_ser
     going(again())
 
 
-async def test_a_store_that_goes_and_comes_back_has_every_record_once(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_goes_and_comes_back_has_every_record_once(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server) as log:
@@ -112,7 +112,7 @@ async def test_a_store_that_goes_and_comes_back_has_every_record_once(on_server:
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_server_that_dies_and_comes_back_has_every_record_once(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_server_that_dies_and_comes_back_has_every_record_once(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server) as log:
@@ -126,7 +126,7 @@ async def test_a_server_that_dies_and_comes_back_has_every_record_once(on_server
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server, patience=2) as log:
@@ -143,7 +143,7 @@ async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callabl
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
     with server.frozen():
@@ -156,7 +156,7 @@ async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(
     assert on_server.ids() == sorted(ids)
 
 
-async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place, patience=2) as log:
         ids = note(log, noted, 5)
         await safe(log)
@@ -168,7 +168,7 @@ async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(place:
     assert place.ids() == sorted(ids)
 
 
-async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place, patience=20.0) as log:
         ids = note(log, noted, 1)
         await safe(log)
@@ -183,7 +183,7 @@ async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: 
         assert place.ids() == sorted(ids)
 
 
-async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     """Files of this process, and of those that it starts, may not become larger than they are."""
     import resource  # noqa: PLC0415  # of Unix
 
@@ -203,7 +203,7 @@ async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted
         assert sqlite.ids() == sorted(ids)
 
 
-def test_what_neither_store_nor_disk_takes_is_counted(on_server: Place, noted: Callable[..., Noted]) -> None:
+def test_what_neither_store_nor_disk_takes_is_counted(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     assert on_server.server is not None
 
     async def test() -> None:
@@ -224,7 +224,7 @@ def test_what_neither_store_nor_disk_takes_is_counted(on_server: Place, noted: C
         going(test())
 
 
-def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callable[..., Noted]) -> None:
+def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     import resource  # noqa: PLC0415  # of Unix
 
     assert on_server.server is not None
@@ -249,7 +249,7 @@ def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callab
         going(test())
 
 
-async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_with_it(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_with_it(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     assert on_server.server is not None
     on_server.url = on_server.server.database("ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     async with keeping(on_server) as log:
@@ -263,7 +263,7 @@ async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_wit
         assert on_server.ids() == sorted(others)
 
 
-async def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place) as log:
         ids = []
         for _ in range(2):
@@ -288,7 +288,7 @@ SAYS_ITS_COMMITS = """
 
 @pytest.mark.parametrize(("kept", "setting"), [({"durable": True}, "on"), ({"durable": False}, "off")])
 async def test_a_decision_that_must_be_safe_is_on_the_servers_disk_however_it_is_set_up(
-    on_server: Place, noted: Callable[..., Noted], kept: dict[str, Any], setting: str
+    on_server: Place, noted: Callable[..., LogEntry], kept: dict[str, Any], setting: str
 ) -> None:
     server = on_server.server
     assert server is not None
@@ -302,7 +302,7 @@ async def test_a_decision_that_must_be_safe_is_on_the_servers_disk_however_it_is
         assert connection.execute("SELECT setting FROM commits").fetchall() == [(setting,)]
 
 
-async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(sqlite, patience=1, durable=True) as log:
         first = noted()
         log.note(first)
@@ -344,7 +344,7 @@ async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> Non
         await safe(log)
 
 
-async def test_the_files_are_nobody_elses_to_read(new: Place, noted: Callable[..., Noted]) -> None:
+async def test_the_files_are_nobody_elses_to_read(new: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(new, patience=3) as log:
         note(log, noted, 5)
         await until(lambda: log.counts.written + log.counts.taken_in == 5, log)
@@ -358,7 +358,7 @@ async def test_the_files_are_nobody_elses_to_read(new: Place, noted: Callable[..
         assert set(modes.values()) == {0o600}
 
 
-async def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: Callable[..., LogEntry]) -> None:
     """Two keepers look at the same time."""
     async with keeping(place, patience=2) as log:
         note(log, noted, 1)
@@ -379,7 +379,7 @@ async def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: 
     assert list(place.spill.iterdir()) == []
 
 
-def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(sqlite: Place, noted: Callable[..., Noted]) -> None:
+def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     async def spill() -> None:
         async with keeping(sqlite, patience=2) as log:
             note(log, noted, 1)
@@ -406,7 +406,7 @@ def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(sqlite: Pl
     going(again())
 
 
-async def test_a_keeper_ends_with_its_process_though_the_store_hangs(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_keeper_ends_with_its_process_though_the_store_hangs(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server, patience=2) as log:

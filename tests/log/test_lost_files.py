@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from doors.conftest import Server
 
-    from service.log.record import Noted
+    from service.log.record import LogEntry
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +86,7 @@ LOSING = [delete, delete_database_alone, move_away, restore, remove_folder, empt
 
 @pytest.mark.parametrize("lose", LOSING)
 async def test_what_is_written_to_a_lost_file_is_written_again_and_the_rest_counted(
-    lose: Callable[[Place], None], sqlite: Place, noted: Callable[..., Noted]
+    lose: Callable[[Place], None], sqlite: Place, noted: Callable[..., LogEntry]
 ) -> None:
     async with keeping(sqlite, durable=True) as log:
         note(log, noted, 5)
@@ -105,7 +105,7 @@ async def test_what_is_written_to_a_lost_file_is_written_again_and_the_rest_coun
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
-async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_it(suffix: str, sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_it(suffix: str, sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(sqlite, durable=True) as one, keeping(sqlite, durable=True) as other:
         ids = note(one, noted, 20) + note(other, noted, 20)
         await safe(one)
@@ -125,7 +125,7 @@ async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_i
     assert run_in(sqlite, "PRAGMA integrity_check") == [("ok",)]
 
 
-async def test_a_copy_with_all_records_takes_nothing_away(sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_copy_with_all_records_takes_nothing_away(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(sqlite) as log:
         ids = note(log, noted, 5)
         await safe(log)
@@ -137,7 +137,7 @@ async def test_a_copy_with_all_records_takes_nothing_away(sqlite: Place, noted: 
         assert sqlite.ids() == sorted(ids)
 
 
-async def test_a_lost_file_is_noticed_though_nothing_is_decided(sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_lost_file_is_noticed_though_nothing_is_decided(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(sqlite) as log:
         note(log, noted, 5)
         await safe(log)
@@ -170,7 +170,7 @@ def set_aside(place: Place) -> list[Path]:
     return list(database(place).parent.glob("*.damaged-*Z"))
 
 
-async def test_a_database_that_was_damaged_before_the_start_is_set_aside(sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_database_that_was_damaged_before_the_start_is_set_aside(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     filled(sqlite)
     overwrite_pages(database(sqlite))
     damaged = database(sqlite).read_bytes()
@@ -224,7 +224,7 @@ def test_damage_that_a_statement_finds_has_the_file_set_aside(sqlite: Place) -> 
     writer.close()
 
 
-async def test_a_file_that_is_no_database_is_left_alone(new: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_file_that_is_no_database_is_left_alone(new: Place, noted: Callable[..., LogEntry]) -> None:
     database(new).parent.mkdir()
     database(new).write_bytes(b"somebody's letter\n" * 1000)
     async with keeping(new) as log:
@@ -234,7 +234,7 @@ async def test_a_file_that_is_no_database_is_left_alone(new: Place, noted: Calla
     assert database(new).read_bytes() == b"somebody's letter\n" * 1000
 
 
-async def test_a_table_that_was_dropped_is_made_again(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_table_that_was_dropped_is_made_again(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place) as log:
         note(log, noted, 5)
         await safe(log)
@@ -247,7 +247,7 @@ async def test_a_table_that_was_dropped_is_made_again(place: Place, noted: Calla
         assert told(log, "written", "lost", "lost_files", "lost_file_records", "store_up") == [10, 0, 1, 5, True]
 
 
-async def test_a_table_that_was_emptied_takes_what_comes(on_server: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_table_that_was_emptied_takes_what_comes(on_server: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(on_server) as log:
         note(log, noted, 5)
         await safe(log)
@@ -275,7 +275,7 @@ def remove_spill(place: Place) -> None:
 
 @pytest.mark.parametrize("lose", [delete_spilled, replace_spilled, remove_spill])
 async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgement(
-    lose: Callable[[Place], None], new: Place, noted: Callable[..., Noted]
+    lose: Callable[[Place], None], new: Place, noted: Callable[..., LogEntry]
 ) -> None:
     database(new).mkdir(parents=True)  # no database can be made there
     async with keeping(new, durable=True) as log:
@@ -293,7 +293,7 @@ async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgem
         assert new.ids() == [id_of(after)]
 
 
-async def test_spill_files_that_were_left_and_then_deleted_are_counted_once_the_store_is_back(new: Place, noted: Callable[..., Noted]) -> None:
+async def test_spill_files_that_were_left_and_then_deleted_are_counted_once_the_store_is_back(new: Place, noted: Callable[..., LogEntry]) -> None:
     database(new).mkdir(parents=True)
     async with keeping(new, durable=True) as log:
         await down(log)

@@ -17,10 +17,10 @@ from uuid_utils import uuid7
 from policy.errors import RequestInvalid
 from service.log import query as reading
 from service.log.filters import FILTERS
-from service.log.query import Asked, page, read_asked, stream
+from service.log.query import LogFilter, page, read_filter, stream
 from service.log.record import Row, first_id, timestamp
-from service.log.store import NotMade, Store, read_url
-from service.log.tail import Following
+from service.log.store import Store, StoreNotCreated, read_url
+from service.log.tail import LogTail
 from service.log.writer import Writer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def store(place: Place) -> Iterator[Store]:
 def test_pages_follow_each_other_to_the_end(store: Store) -> None:
     found, until = [], None
     for size in (30, 30, 30, 10):
-        part = page(store, Asked(until=until, limit=30))
+        part = page(store, LogFilter(until=until, limit=30))
         assert len(part.items) == size
         found += ids(part.items)
         until = part.next
@@ -116,7 +116,7 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
 def test_each_filter_finds_what_it_says_however_far_one_question_looks(store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
     monkeypatch.setattr(reading, "LOOKED_AT", looked_at)
     for name, (members, expected) in FILTERED.items():
-        asked = replace(read_asked(members.items()), limit=9)
+        asked = replace(read_filter(members.items()), limit=9)
         found: list[str] = []
         until = asked.until
         for _ in range(100):
@@ -135,7 +135,7 @@ LEGAL_BOUND = "a date such as `2026-11-21`, a date and time such as `2026-11-21T
 def test_every_fault_is_named() -> None:
     members = {"runner": "v3", "outcome": "x", "starts": "yes", "rule": "NO", "since": "999999d", "until": "soon", "limit": "0", "path": "", "colour": "red"}
     with pytest.raises(RequestInvalid) as raised:
-        read_asked(members.items())
+        read_filter(members.items())
     assert [fault.message for fault in raised.value.faults] == [
         (
             "unknown parameter `colour`; legal: "
@@ -164,7 +164,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_any_moment_is_taken(moment: str) -> None:
-    assert read_asked([("since", moment)]).since
+    assert read_filter([("since", moment)]).since
 
 
 NOT_MOMENTS = ["2026-W01", "2026-W01-1", "20260131", "2026-01-31T10Z", "2026-01-31T10:00Z", "2026-01-31T10:00:00", "2026-01-31T10:00:00+0100", "2026-02-30"]
@@ -175,13 +175,13 @@ NOT_MOMENTS = ["2026-W01", "2026-W01-1", "20260131", "2026-01-31T10Z", "2026-01-
 )
 def test_numbers_and_moments_have_one_form(name: str, text: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
-        read_asked([(name, text)])
+        read_filter([(name, text)])
     assert [fault.message.partition(" is not legal")[0] for fault in raised.value.faults] == [f"{name}: `{text}`"]
 
 
 def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_value() -> None:
     with pytest.raises(RequestInvalid) as raised:
-        read_asked([("runner", "v1"), ("limit", "0"), ("runner", "v2"), ("limit", "many"), ("limit", "0"), ("colour", "red"), ("colour", "blue")])
+        read_filter([("runner", "v1"), ("limit", "0"), ("runner", "v2"), ("limit", "many"), ("limit", "0"), ("colour", "red"), ("colour", "blue")])
     assert [fault.message for fault in raised.value.faults] == [
         f"unknown parameter `colour`; legal: {', '.join(f'`{name}`' for name in FILTERS)}",
         "runner: stands 2 times; keep one",
@@ -207,8 +207,8 @@ def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[
 
 def test_a_log_that_nothing_was_written_to_is_empty(serve: Callable[..., AbstractContextManager[Server]], new: Place, postgres: Postgres) -> None:
     for url in (new.url, postgres.database()):
-        with pytest.raises(NotMade):
-            page(Store(read_url(url), 30), Asked())
+        with pytest.raises(StoreNotCreated):
+            page(Store(read_url(url), 30), LogFilter())
         with serve(RUNNER_POLICY_LOG=url) as server, server.client() as client:
             client.get("/livez")
             assert client.get("/v1/log").json() == {"items": [], "next": None}
@@ -274,7 +274,7 @@ def test_an_export_that_fails_on_the_way_is_said(call: Callable[..., Done], on_s
 
 def test_what_is_followed_comes_once_though_it_comes_late(place: Place) -> None:
     store = filled(place, ROWS[:90])
-    following = Following(store, 3)
+    following = LogTail(store, 3)
     assert ids(following.newest) == ids(ROWS[87:90])
     assert ids(following.fresh()) == []
     filled(place, [ROWS[92], ROWS[95]]).close()
@@ -288,7 +288,7 @@ def test_what_is_followed_comes_once_though_it_comes_late(place: Place) -> None:
 
 def test_an_empty_log_is_followed(place: Place) -> None:
     store = Store(read_url(place.url), 30)
-    following = Following(store, 10)
+    following = LogTail(store, 10)
     assert following.newest == []
     filled(place, ROWS[:2]).close()
     assert ids(following.fresh()) == ids(ROWS[:2])

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from log.conftest import FACTS, LABELS, TODAY, becomes, keeping, until
 
-from policy.facts.vocabulary import VOCABULARY, Kind
-from policy.fastpath.request_decoder import read_usual
+from policy.facts.vocabulary import VOCABULARY, FactKind
+from policy.fastpath.request_decoder import decode_fast
 from policy.request.request import read_request
 from service.log.record import Line, line, record, row
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from doors.conftest import Done, Server
     from log.conftest import Place
 
-    from policy.decision.evaluation import Answer
+    from policy.decision.evaluation import EncodedDecision
     from policy.facts.vocabulary import Fact
     from policy.policy import Policy
     from policy.request.request import Request
-    from service.log.record import Noted, Record
+    from service.log.record import LogEntry, Record
 
 pytestmark = pytest.mark.anyio
 
@@ -263,21 +263,21 @@ def test_an_error_of_the_database_has_no_password(call: Callable[..., Done], on_
 def values(fact: Fact) -> list[Any]:
     """Some legal values of a fact."""
     match fact.kind:
-        case Kind.PRESENCE:
+        case FactKind.PRESENCE:
             legal: list[Any] = [{}, {"else": "?"}, None]
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             legal = ["0", "1", True, False, None, "yes", "", " 1 ", "1.5", "'\"\\\n", "日本"]
-        case Kind.BOOLEAN:
+        case FactKind.BOOLEAN:
             legal = [True, False]
-        case Kind.INTEGER:
+        case FactKind.INTEGER:
             legal = [fact.least, fact.least + 1, 2, 3, 2**31 - 1]
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             legal = list(fact.choices)
-        case Kind.TEXT:
+        case FactKind.TEXT:
             legal = ["", "ray", "NixlConnector", "\0", "'\"\\\n日本"]
-        case Kind.TEXTS:
+        case FactKind.TEXTS:
             legal = [[], ["Qwen3ForCausalLM"], ["OPTForCausalLM", "x"]]
-        case Kind.LIST:
+        case FactKind.LIST:
             legal = [[], [1], ["a.b:C"], [[1, 2, 3]]]  # with a null in it, only the full way reads it
     return [*legal, None] if fact.nullable else legal
 
@@ -304,7 +304,7 @@ def without_id(answer: bytes) -> dict[str, Any]:
     return found
 
 
-def recorded(answer: Answer, request: Request, body: bytes | None) -> Record:
+def recorded(answer: EncodedDecision, request: Request, body: bytes | None) -> Record:
     return record(row(msgspec.json.decode(b"".join(line((answer, request, "v1/decisions", "argo", 1, body))), type=Line), LABELS))
 
 
@@ -319,7 +319,7 @@ def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts
     if release is None:
         expected["release"]["defaulted"] = False  # the record says the version
     asked = bytes(kept.input)
-    usual = read_usual(asked, policy.releases)
+    usual = decode_fast(asked, policy.releases)
     assert usual is not None
     for again in (usual, read_request(json.loads(asked), policy.releases)):
         found = without_id(policy.answer(again, TODAY).json)
@@ -339,7 +339,7 @@ def test_a_usual_question_as_it_came_is_the_same_record(
     policy: Policy, facts: dict[str, Any], release: str | None, layers: list[str] | None, name: str | None, indent: int | None
 ) -> None:
     body = json.dumps({"facts": facts, "vllm_version": release, "beyond_verified": "nearest", "layers": layers, "request_id": name}, indent=indent).encode()
-    request = read_usual(body, policy.releases)
+    request = decode_fast(body, policy.releases)
     assume(request is not None)
     assert request is not None
     answer = policy.answer(request, TODAY)
@@ -348,7 +348,7 @@ def test_a_usual_question_as_it_came_is_the_same_record(
 
 def test_a_member_that_stands_twice_is_kept_once(policy: Policy) -> None:
     body = b'{"facts": {"model_config": {"architectures": ["A"]}}, "facts": {"model_config": {"architectures": ["B"]}}}'
-    request = read_usual(body, policy.releases)
+    request = decode_fast(body, policy.releases)
     assert request is not None
     asked = bytes(recorded(policy.answer(request, TODAY), request, body).input)
     assert asked == b'{"vllm_version":"0.23.0","facts":{"model_config":{"architectures":["B"]}}}'
@@ -366,7 +366,7 @@ def test_a_member_that_stands_twice_is_kept_once(policy: Policy) -> None:
         ("\n" * 1000, "?" * 128),
     ],
 )
-async def test_who_asked_is_recorded_without_control_characters_and_bounded(caller: str, recorded: str, sqlite: Place, noted: Callable[..., Noted]) -> None:
+async def test_who_asked_is_recorded_without_control_characters_and_bounded(caller: str, recorded: str, sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(sqlite) as log:
         log.note(noted(caller=caller))
         await until(lambda: log.counts.written == 1, log)

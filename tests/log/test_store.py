@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from postgres import Postgres
 
-    from service.log.record import Noted
+    from service.log.record import LogEntry
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,7 @@ def test_another_program_in_the_same_database_keeps_its_own_versions(postgres: P
     assert run_in(place, "SELECT version_num FROM alembic_version") == [("theirs",)]
 
 
-async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(place: Place, noted: Callable[..., LogEntry]) -> None:
     run_in(place, f"UPDATE {VERSIONS} SET version_num = '0999'")
     async with keeping(place) as log:
         waiting = noted()
@@ -179,7 +179,7 @@ def test_rows_that_the_store_leaves_out_are_not_written(place: Place) -> None:
     assert place.ids() == sorted(row.decision_id for row in mixed if row.path != "left/out")
 
 
-async def test_a_decision_that_the_store_leaves_out_is_not_acknowledged(place: Place, noted: Callable[..., Noted]) -> None:
+async def test_a_decision_that_the_store_leaves_out_is_not_acknowledged(place: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(place) as log:
         first = noted()
         await log.recorded(first)

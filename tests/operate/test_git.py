@@ -23,7 +23,7 @@ from ports import port_of_nobody
 
 from policy.errors import RulesInvalid
 from service.reload import git as gitrules
-from service.reload.reload import OriginFailed
+from service.reload.reload import RulesSourceFailed
 from service.reload.signatures import NotSigned, verify
 from service.settings import Settings
 
@@ -481,7 +481,7 @@ def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, m
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as server:
         remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"))
-        with pytest.raises(OriginFailed, match="timed out"):
+        with pytest.raises(RulesSourceFailed, match="timed out"):
             remote.read()
 
 

@@ -21,17 +21,17 @@ from bench.reliability.attacks import ATTACKS
 from policy.rules.loader import default_folder
 from service.auth import access
 from service.auth.access import Access
-from service.jobs.messages import Job, Kind
+from service.jobs.messages import Job, JobKind
 from service.jobs.worker import run
-from service.limits.slots import Bound, Slots
-from service.models import Models
+from service.limits.slots import Slots, StreamLimit
+from service.models import HubModels
 from service.problems import Refused
 from service.recorder import Recorder
-from service.reload.reload import Folder, first
-from service.request_context import Asking
+from service.reload.reload import RulesFolder, first
+from service.request_context import RequestContext
 from service.settings import Settings
 from service.state.answers import today
-from service.state.state import Served
+from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 
 from .conftest import QWEN, lives, state_of_process, until
@@ -82,10 +82,10 @@ def worker_processes(service: Service) -> set[int]:
     return found
 
 
-def served_here() -> Served:
+def served_here() -> ServiceState:
     settings = Settings(log=SecretStr("off"))
-    published = first(Folder(default_folder()))[0]
-    return Served(settings, published, Models(None), Recorder(Metrics()), Access(None, 0, Metrics()), "0")
+    published = first(RulesFolder(default_folder()))[0]
+    return ServiceState(settings, published, HubModels(None), Recorder(Metrics()), Access(None, 0, Metrics()), "0")
 
 
 # the same answers
@@ -94,7 +94,7 @@ def served_here() -> Served:
 def test_a_worker_process_answers_as_the_event_loop_does() -> None:
     served = served_here()
     answers, settings = served.answers, served.job_settings()
-    asking = Asking("v1/decisions", "somebody", 0)
+    asking = RequestContext("v1/decisions", "somebody", 0)
     bodies = [
         json.dumps(request).encode()
         for version in (None, *answers.policy.releases.known)
@@ -105,7 +105,7 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         )
     ]
     for body in bodies:
-        job = Job(Kind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=settings)
+        job = Job(JobKind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=settings)
         found = run(job, answers.texts, today())
         assert found is not None
         here = answers.decision(body, asking)
@@ -116,7 +116,7 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
 
 def test_a_process_that_does_not_know_the_rules_says_so() -> None:
     served = served_here()
-    job = Job(Kind.DECISION, "sha256:unknown", b"{}", b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
+    job = Job(JobKind.DECISION, "sha256:unknown", b"{}", b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
     assert run(job, None, today()) is None
 
 
@@ -270,7 +270,7 @@ def test_a_caller_has_all_places_but_one_and_waits_for_its_own() -> None:
 
 
 def test_a_thing_that_is_bounded_leaves_half_of_it_to_other_callers() -> None:
-    bound = Bound(4, "too-many-streams")
+    bound = StreamLimit(4, "too-many-streams")
     with bound.place("a"), bound.place("a"):
         with pytest.raises(Refused, match="2 of at most 4 are open, 2 of them by this caller, which may have 2"), bound.place("a"):
             pass

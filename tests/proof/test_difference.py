@@ -14,7 +14,7 @@ from ruletexts import rule_text
 
 from policy.facts.facts import nested
 from policy.policy import Policy
-from policy.proof.difference import Answer, Unproved, differences
+from policy.proof.difference import ProofFailed, ProofOutcome, differences
 from policy.proof.edit import Edit, edit_of
 from policy.proof.replay import Replay
 from policy.proof.space import Choice, Space
@@ -107,7 +107,7 @@ EDITS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-def step(before: Answer, after: Answer) -> tuple[Any, ...]:
+def step(before: ProofOutcome, after: ProofOutcome) -> tuple[Any, ...]:
     return before.runner, before.starts, after.runner, after.starts
 
 
@@ -186,7 +186,7 @@ def test_another_wording_of_a_condition_is_proved_to_be_the_same(policy: Policy,
 def test_an_answer_that_is_not_what_was_said_is_no_proof(policy: Policy, sources: Sources) -> None:
     other = edited(sources, KV, when=NARROWED)
     rules = policy.catalogue.rules_of("0.22.0"), other.catalogue.rules_of("0.22.0")
-    with pytest.raises(Unproved, match="kv_transfer_config"):
+    with pytest.raises(ProofFailed, match="kv_transfer_config"):
         differences(*rules, ((0, 22), (0, 22)), Replay((policy, "0.22.0"), (policy, "0.22.0")))
 
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from policy.vllm.verify.verification import Asked
+    from policy.vllm.verify.verification import ReleaseProcess
 
 
 class Remembered:
     """A release's answers, each asked for once: they do not depend on the rules that they are held against."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ReleaseProcess) -> None:
         self.found, self._asked = asked.found, asked
         self._answers: dict[str, dict[str, Any]] = {}
 

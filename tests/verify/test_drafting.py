@@ -16,7 +16,7 @@ from policy.vllm.tablegen.wheels import downloaded
 from policy.vllm.verify.drafting import draft
 
 if TYPE_CHECKING:
-    from policy.vllm.verify.drafting import Draft
+    from policy.vllm.verify.drafting import RulesDraft
 
 ADAPTERS = """\
             found.append("microbatches")
@@ -31,21 +31,21 @@ LATER = (
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Draft:
+def found(tmp_path_factory: pytest.TempPathFactory) -> RulesDraft:
     """The draft of the small source."""
     folder = tmp_path_factory.mktemp("drafted")
     source, known = written(folder / "new", LATER), written(folder / "known", ALIKE)
     return draft(Sources(rule_texts()), "0.34.0", source, lambda _: known, 1000, 0)
 
 
-def test_what_changed_is_named_function_by_function(found: Draft) -> None:
+def test_what_changed_is_named_function_by_function(found: RulesDraft) -> None:
     assert (found.release, found.known) == ("0.34.0", "0.33.0")
     assert (found.said, found.unsaid) == (("'adapters'",), ("'stock torch.compile'",))
     assert "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')" in found.changed["vllm/config/vllm.py:LISTED"]
     assert [name for name in found.changed if "_verify_masks" in name] == []
 
 
-def test_the_patch_ends_what_is_gone_and_begins_what_is_new(found: Draft) -> None:
+def test_the_patch_ends_what_is_gone_and_begins_what_is_new(found: RulesDraft) -> None:
     files = [line.removeprefix("+++ b/rules/") for line in found.patch.splitlines() if line.startswith("+++")]
     assert files == ["releases.yaml", "upstream/stock-compile.yaml", "upstream/v2/draft-v2-adapters.yaml"]
     assert "+  vllm: '>=0.33,<0.34'" in found.patch

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, Misfit, RulesInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid, at, listed, nearest, quoted
 from policy.intake.command.config_file import NotInFiles, read_file, told
-from policy.intake.command.flag_values import Unfit, fitted, human, taken
+from policy.intake.command.flag_values import InvalidValue, fitted, human, parse_value
 from policy.intake.command.flags import dashed, elsewhere, flags
 from policy.intake.command.shell import MAX_TEXT, MAX_WORDS, Unknown
-from policy.intake.command_line import CommandLine, Options
+from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN, is_secret, masked
 from policy.parser.jsontext import NotJson, read_json
 
@@ -45,7 +45,7 @@ FILES: Final = "files/"
 """How the place of a word from the file of `--config` begins."""
 
 
-def read_options(release: str, command: CommandLine, files: Mapping[str, str], faults: list[Misfit], pointer: str = "/deployment/args") -> Options:
+def read_options(release: str, command: CommandLine, files: Mapping[str, str], faults: list[RequestFault], pointer: str = "/deployment/args") -> ParsedOptions:
     """What the words set, as `release` reads them; what it would refuse is a fault, with the word's place below `pointer`.
 
     A flag that the release does not have is a warning, and is left out. `files` has the text of what `--config` names. A name that is none of
@@ -53,9 +53,9 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
     """
     words, places = command.words, command.places
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        faults.append(Misfit(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
-        return Options()
-    reading = _Reading(flags(release), command, faults, pointer)
+        faults.append(RequestFault(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
+        return ParsedOptions()
+    reading = _CommandLineParser(flags(release), command, faults, pointer)
     if "--config" in words:
         words, places = reading.with_file(words, places, files)
     reading.read(words, places)
@@ -70,10 +70,10 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
         reading.put_speculative()
     if reading.unsaid:
         reading.warnings.append(f"{reading.unsaid} more warnings of the arguments are left out")
-    return Options(reading.values, reading.places(), reading.ignored, reading.warnings)
+    return ParsedOptions(reading.values, reading.places(), reading.ignored, reading.warnings)
 
 
-class _Reading:
+class _CommandLineParser:
     """The words of one command line on their way into options."""
 
     __slots__ = (
@@ -81,7 +81,7 @@ class _Reading:
         *("values", "warnings"),
     )
 
-    def __init__(self, table: Flags, command: CommandLine, faults: list[Misfit], pointer: str) -> None:
+    def __init__(self, table: Flags, command: CommandLine, faults: list[RequestFault], pointer: str) -> None:
         self.table = table
         self.command = command
         self.faults = faults
@@ -225,8 +225,8 @@ class _Reading:
         if len(self.faults) >= MAX_FAULTS:
             return _BAD
         try:
-            return taken(flag, text)
-        except Unfit as error:
+            return parse_value(flag, text)
+        except InvalidValue as error:
             if type(text) is not Unknown:
                 shown = "its value is not shown" if flag.secret else str(error)
                 self.fault(place, f"`{flag.name}`: {shown}")
@@ -336,7 +336,7 @@ class _Reading:
         first = next(iter(where.values()))
         try:
             value = tree if flag.members is None else fitted(flag.members, tree)
-        except Unfit as error:
+        except InvalidValue as error:
             bad = next((place for key, place in where.items() if f"`{key}`" in str(error)), first)
             self.fault(bad, f"`{option}.…`: {error}")
             return
@@ -453,7 +453,7 @@ class _Reading:
             return rest, rest_places
         except RulesInvalid as error:
             where = at(f"{self.pointer.removesuffix('/args')}/files", name)
-            self.faults.extend(Misfit(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults)
+            self.faults.extend(RequestFault(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults)
             return rest, rest_places
         added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
         serve = self.command.serve
@@ -479,7 +479,7 @@ class _Reading:
 
     def fault(self, place: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Misfit(below(self.pointer, place), message))
+            self.faults.append(RequestFault(below(self.pointer, place), message))
 
 
 _BAD: Final = object()
@@ -513,7 +513,7 @@ def _dotted_value(text: str) -> Any:
             pass
         try:
             return human(text)
-        except Unfit:
+        except InvalidValue:
             pass
     return text
 

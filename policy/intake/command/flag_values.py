@@ -26,11 +26,11 @@ SHOWN: Final = 24
 """How many legal values or members a message lists, and how many digits a number with a suffix has at most."""
 
 
-class Unfit(PolicyError):
+class InvalidValue(PolicyError):
     """A text that a flag does not take; the message says what it takes."""
 
 
-def taken(flag: Flag, text: str) -> Any:
+def parse_value(flag: Flag, text: str) -> Any:
     """What a flag makes of one text.
 
     Raises:
@@ -45,7 +45,7 @@ def taken(flag: Flag, text: str) -> Any:
             value = fitted(flag.members, value)
     if flag.choices is not None and value not in flag.choices:
         legal = [str(choice) for choice in flag.choices if choice is not None]
-        raise Unfit(f"{quoted(text)} is not legal; legal are {listed(legal)}{nearest(text, legal)}")
+        raise InvalidValue(f"{quoted(text)} is not legal; legal are {listed(legal)}{nearest(text, legal)}")
     return value
 
 
@@ -59,7 +59,7 @@ def fitted(members: Mapping[str, Any], value: dict[str, Any], path: str = "") ->
     for name, item in value.items():
         if name not in members:
             few = f"; its members are {listed(members)}" if len(members) <= SHOWN else ""
-            raise Unfit(f"{quoted(path + name)} is no member of the object in this release{nearest(name, members) or few}")
+            raise InvalidValue(f"{quoted(path + name)} is no member of the object in this release{nearest(name, members) or few}")
         found[name] = _member(members[name], item, path + name)
     return found
 
@@ -72,13 +72,15 @@ def _member(kind: Any, item: Any, path: str) -> Any:
     if type(kind) is list:
         if item not in kind:
             legal = [word for word in kind if word is not None]
-            raise Unfit(f"{quoted(path)} is {quoted(item)}, which is not legal; legal are {listed(legal)}{nearest(item, legal) if type(item) is str else ''}")
+            raise InvalidValue(
+                f"{quoted(path)} is {quoted(item)}, which is not legal; legal are {listed(legal)}{nearest(item, legal) if type(item) is str else ''}"
+            )
         return item
     if item is None and kind.endswith("?"):
         return None
     value = _LENIENT[kind.rstrip("?")](item)
     if value is None:
-        raise Unfit(f"{quoted(path)} is {quoted(item)}; write {_SAID[kind.rstrip('?')]}")
+        raise InvalidValue(f"{quoted(path)} is {quoted(item)}; write {_SAID[kind.rstrip('?')]}")
     return value
 
 
@@ -110,14 +112,14 @@ def _int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Unfit(f"{quoted(text)} is no whole number; write one such as `2`") from None
+        raise InvalidValue(f"{quoted(text)} is no whole number; write one such as `2`") from None
 
 
 def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Unfit(f"{quoted(text)} is no number; write one such as `0.9`") from None
+        raise InvalidValue(f"{quoted(text)} is no number; write one such as `0.9`") from None
 
 
 def human(text: str) -> int:
@@ -127,7 +129,7 @@ def human(text: str) -> int:
         return _int(text)
     whole, part, suffix = match.groups()
     if len(whole) > SHOWN or (part and suffix.isupper()):
-        raise Unfit(f"{quoted(text)} is no whole number; a part needs a small suffix, such as `{whole[:SHOWN]}{part or ''}{suffix.lower()}`")
+        raise InvalidValue(f"{quoted(text)} is no whole number; a part needs a small suffix, such as `{whole[:SHOWN]}{part or ''}{suffix.lower()}`")
     return int(float(whole + part) * POWERS[suffix]) if part else int(whole) * POWERS[suffix]
 
 
@@ -145,15 +147,15 @@ def _json(text: str) -> Any:
     try:
         return read_json(text.encode())
     except NotJson as error:
-        raise Unfit(f"{quoted(text)} is no JSON: {error}") from None
+        raise InvalidValue(f"{quoted(text)} is no JSON: {error}") from None
     except UnicodeEncodeError:
-        raise Unfit(f"{quoted(text)} is no JSON: a lone surrogate is no character") from None
+        raise InvalidValue(f"{quoted(text)} is no JSON: a lone surrogate is no character") from None
 
 
 def _object(text: str) -> dict[str, Any]:
     try:
         value = _json(text)
-    except Unfit:
+    except InvalidValue:
         expanded = SUFFIXED.sub(lambda match: match.group() if match.group().startswith('"') else str(human(match.group())), text)
         if expanded == text:
             raise
@@ -163,7 +165,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _as_object(text: str, value: Any) -> dict[str, Any]:
     if type(value) is not dict:
-        raise Unfit(f'{quoted(text)} is no JSON object; write one such as `{{"key": "value"}}`')
+        raise InvalidValue(f'{quoted(text)} is no JSON object; write one such as `{{"key": "value"}}`')
     return value
 
 

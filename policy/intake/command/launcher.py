@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.errors import Misfit, quoted
+from policy.errors import RequestFault, quoted
 from policy.intake.command.arguments import below
-from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, MAX_WORDS, STARTS_VLLM, BadShell, Budget, Unknown, known, split
+from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, MAX_WORDS, STARTS_VLLM, ExpansionBudget, ShellSyntaxError, Unknown, known, split
 from policy.intake.command_line import CommandLine
 
 if TYPE_CHECKING:
@@ -122,57 +122,57 @@ class Unread(Struct, frozen=True, gc=False):
 REMEDY: Final = "so whether it starts vLLM is not known; write `vllm serve MODEL …` as the command, without what hides it"
 
 
-def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[Misfit], pointer: str) -> CommandLine:
+def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[RequestFault], pointer: str) -> CommandLine:
     """The words in a command that are vLLM's own, with what the command sets of the environment. `env` has the variables around it.
 
     Kubernetes' `$(NAME)` is filled in first. The words may begin with flags, with a model, with `serve`, or with any program that starts vLLM.
     Where none does, that is a fault, and no words are left.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        faults.append(Misfit(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
+        faults.append(RequestFault(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
         return CommandLine()
-    budget = Budget()
+    budget = ExpansionBudget()
     try:
         read = [known(word, env, budget) for word in words] if any("$" in word for word in words) else list(words)
         if not read or read[0].startswith("-"):
             return CommandLine(read, list(places))
         found = _vllm(read, list(places), env, {}, 0, budget)
-    except BadShell as error:
-        faults.append(Misfit(pointer, f"the script cannot be read: {error}"))
+    except ShellSyntaxError as error:
+        faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
     if (found is None or (isinstance(found, Unread) and _is_strange(read[0]))) and _is_model(read):
         return CommandLine(read, list(places))
     if isinstance(found, Unread):
-        faults.append(Misfit(below(pointer, found.place), f"{found.why}, {REMEDY}"))
+        faults.append(RequestFault(below(pointer, found.place), f"{found.why}, {REMEDY}"))
         return CommandLine()
     if found is None:
-        faults.append(Misfit(pointer, f"{quoted(' '.join(read[:8]))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
+        faults.append(RequestFault(pointer, f"{quoted(' '.join(read[:8]))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
         return CommandLine()
     return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
 
 
-def read_text(text: str, env: Mapping[str, str | None], faults: list[Misfit], pointer: str, place: str = "args") -> CommandLine:
+def read_text(text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args") -> CommandLine:
     """The same for a command in one text, as typed in a shell; every word has the same place."""
-    budget = Budget()
+    budget = ExpansionBudget()
     try:
         commands = split(text, env, budget=budget)
-    except BadShell as error:
-        faults.append(Misfit(pointer, f"not a shell's command: {error}"))
+    except ShellSyntaxError as error:
+        faults.append(RequestFault(pointer, f"not a shell's command: {error}"))
         return CommandLine()
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or _is_model(commands[0].words)):
         command = commands[0]
         return CommandLine(command.words, [place] * len(command.words), command.env)
     try:
         found = _in_script(commands, place, env, 0, budget)
-    except BadShell as error:
-        faults.append(Misfit(pointer, f"the script cannot be read: {error}"))
+    except ShellSyntaxError as error:
+        faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
     if isinstance(found, Unread):
-        faults.append(Misfit(pointer, f"{found.why}, {REMEDY}"))
+        faults.append(RequestFault(pointer, f"{found.why}, {REMEDY}"))
         return CommandLine()
     if found is None:
         if commands:
-            faults.append(Misfit(pointer, f"{quoted(text)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
+            faults.append(RequestFault(pointer, f"{quoted(text)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
         return CommandLine()
     return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
 
@@ -185,14 +185,14 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | Unread:
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return False
     try:
-        budget = Budget()
+        budget = ExpansionBudget()
         found = _vllm([known(word, env, budget) for word in words], [""] * len(words), env, {}, 0, budget)
-    except BadShell as error:
+    except ShellSyntaxError as error:
         return Unread(str(error), "", any(STARTS_VLLM.search(word) for word in words))
     return found if isinstance(found, Unread) else found is not None
 
 
-def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: Budget) -> _Found | Unread | None:
+def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: ExpansionBudget) -> _Found | Unread | None:
     """Where vLLM's words begin; None where the words start another program. `given` is what the command before them has set, and is not changed."""
     doubts: list[Unread] = []
     found = _program(words, places, env, given, depth, budget, doubts)
@@ -200,7 +200,7 @@ def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, 
 
 
 def _program(
-    words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: Budget, doubts: list[Unread]
+    words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: ExpansionBudget, doubts: list[Unread]
 ) -> _Found | Unread | None:
     """The same where each word that is not known is an argument of the program before it; `doubts` gets those that may be a program themselves."""
     own = given
@@ -277,7 +277,7 @@ def _other(words: list[str], places: list[str], at: int) -> Unread | None:
     return Unread(f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True)
 
 
-def _eval(words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: Budget) -> _Found | Unread | None:
+def _eval(words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: ExpansionBudget) -> _Found | Unread | None:
     """`eval`: its arguments are one more script. Variables of the script around it that are not exported have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
@@ -287,7 +287,7 @@ def _eval(words: list[str], places: list[str], env: Variables, at: int, depth: i
     return _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
 
 
-def _xargs(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: Budget) -> Unread | None:
+def _xargs(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: ExpansionBudget) -> Unread | None:
     """`xargs`: a program gets further arguments that only a running shell knows."""
     later = next((index for index in range(at + 1, len(words)) if _is_program(words[index]) or _is_strange(words[index])), None)
     if later is None:
@@ -364,7 +364,9 @@ def _python_file(words: list[str], places: list[str], own: dict[str, str | None]
     return Unread(f"the file {quoted(word)} is a program of Python that is not read", places[at])
 
 
-def _shell(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: Budget) -> _Found | Unread | None:
+def _shell(
+    words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: ExpansionBudget
+) -> _Found | Unread | None:
     """The script of `sh -c`, with the words after it as its arguments; a script in a file may start the program that it is given."""
     start = at
     at += 1
@@ -397,7 +399,7 @@ def _shell(words: list[str], places: list[str], env: Variables, own: dict[str, s
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
 
 
-def _in_script(commands: list[Command], place: str, env: Variables, depth: int, budget: Budget) -> _Found | Unread | None:
+def _in_script(commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget) -> _Found | Unread | None:
     """The command of a script that starts vLLM; the first counts. Where none does, the first that cannot be read."""
     started: list[_Found] = []
     unread: Unread | None = None

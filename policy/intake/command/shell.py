@@ -47,7 +47,7 @@ END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 
 
-class BadShell(PolicyError):
+class ShellSyntaxError(PolicyError):
     """The text is no shell's command; the message says where it stops being one, counted in characters."""
 
 
@@ -57,7 +57,7 @@ class Unknown(str):
     __slots__ = ()
 
 
-class Budget(Struct, gc=False):
+class ExpansionBudget(Struct, gc=False):
     """What reading one command may still take, with all scripts within scripts.
 
     A variable can be used often and scripts can run scripts, so that each bound on a single text would be multiplied.
@@ -71,19 +71,19 @@ class Budget(Struct, gc=False):
         """Count one word. Raises BadShell beyond the last."""
         self.words -= 1
         if self.words < 0:
-            raise BadShell(f"more than the {MAX_WORDS} words that are read")
+            raise ShellSyntaxError(f"more than the {MAX_WORDS} words that are read")
 
     def fill(self, size: int) -> None:
         """Count the characters of a variable's value. Raises BadShell beyond the last."""
         self.filled -= size
         if self.filled < 0:
-            raise BadShell(TOO_LONG)
+            raise ShellSyntaxError(TOO_LONG)
 
     def copy(self, count: int) -> None:
         """Count variables that are copied for a command. Raises BadShell beyond the last."""
         self.copied -= count
         if self.copied < 0:
-            raise BadShell(TOO_MANY)
+            raise ShellSyntaxError(TOO_MANY)
 
 
 class _Chain(Struct, gc=False):
@@ -108,7 +108,7 @@ class Command(Struct, frozen=True, gc=False):
     env: dict[str, str | None]
 
 
-def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (), budget: Budget | None = None) -> list[Command]:
+def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (), budget: ExpansionBudget | None = None) -> list[Command]:
     """The commands of a text in their order; `env` has the variables around it, None for one that is there but not known, `arguments` are `$0`, `$1` ….
 
     A text that is part of a larger one shares its `budget`.
@@ -122,14 +122,14 @@ def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (
         BadShell: a quote, a bracket or a here-document that does not end, or more words or values than are read.
     """
     if len(text) > MAX_TEXT:
-        raise BadShell(f"{len(text)} characters are more than the {MAX_TEXT} that are read")
-    return _Reader(text, env, arguments, budget or Budget()).commands()
+        raise ShellSyntaxError(f"{len(text)} characters are more than the {MAX_TEXT} that are read")
+    return _ShellReader(text, env, arguments, budget or ExpansionBudget()).commands()
 
 
-class _Reader:
+class _ShellReader:
     """One pass over the text; `parts` is the word that is being read, None between words."""
 
-    def __init__(self, text: str, env: Mapping[str, str | None], arguments: Sequence[str], budget: Budget) -> None:
+    def __init__(self, text: str, env: Mapping[str, str | None], arguments: Sequence[str], budget: ExpansionBudget) -> None:
         self.text = text
         self.arguments = arguments
         self.around = env
@@ -179,7 +179,7 @@ class _Reader:
         elif character == "'":
             end = text.find("'", self.at + 1)
             if end < 0:
-                raise BadShell(f"the quote `'` at character {self.at + 1} is not closed; close it")
+                raise ShellSyntaxError(f"the quote `'` at character {self.at + 1} is not closed; close it")
             self.put(text[self.at + 1 : end], bare=False)
             self.at = end + 1
         elif character == '"':
@@ -236,7 +236,7 @@ class _Reader:
                 self.at += 2
             else:
                 self.variable(inside=True)
-        raise BadShell(f'the quote `"` at character {start + 1} is not closed; close it')
+        raise ShellSyntaxError(f'the quote `"` at character {start + 1} is not closed; close it')
 
     def variable(self, *, inside: bool) -> None:
         """What begins with a dollar or a backtick."""
@@ -244,7 +244,7 @@ class _Reader:
         if text[start] == "`":
             end = text.find("`", start + 1)
             if end < 0:
-                raise BadShell(f"the backtick at character {start + 1} is not closed; close it")
+                raise ShellSyntaxError(f"the backtick at character {start + 1} is not closed; close it")
             self.fill(text[start : end + 1], None, inside=inside)
             self.at = end + 1
         elif text.startswith("$(", start):
@@ -287,7 +287,7 @@ class _Reader:
             depth += -1 if found.group() == closes else 1
             if not depth:
                 return found.end()
-        raise BadShell(f"the bracket `{opens}` at character {start + 1} is not closed; close it")
+        raise ShellSyntaxError(f"the bracket `{opens}` at character {start + 1} is not closed; close it")
 
     def braced(self, inner: str) -> str | None:
         """`${…}`: a name with or without what stands in for it."""
@@ -497,7 +497,7 @@ class _Reader:
     def redirect(self, operator: str, end: int) -> None:
         """Leave out a redirection with its file; a here-document is a fault."""
         if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
-            raise BadShell(f"the here-document at character {self.at + 1} is not read; write the command without it")
+            raise ShellSyntaxError(f"the here-document at character {self.at + 1} is not read; write the command without it")
         if self.parts is not None and "".join(self.parts).isdecimal() and self.bare:
             self.parts = None  # the 2 of 2>&1
         self.end_word()
@@ -518,7 +518,7 @@ class _Reader:
         self.words = words
 
 
-def known(text: str, env: Mapping[str, str | None], budget: Budget | None = None) -> str:
+def known(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | None = None) -> str:
     """A text with Kubernetes' `$(NAME)` filled in; `$$` escapes it, a name that nobody sets stays as it was written, one not known makes an Unknown.
 
     Raises:
@@ -527,7 +527,7 @@ def known(text: str, env: Mapping[str, str | None], budget: Budget | None = None
     if "$" not in text:
         return text
     unknown = False
-    budget = budget or Budget()
+    budget = budget or ExpansionBudget()
 
     def value(match: re.Match[str]) -> str:
         nonlocal unknown

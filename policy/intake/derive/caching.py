@@ -11,17 +11,17 @@ from policy.intake.model.configuration import overridden
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
-    from policy.intake.provenance import Derived
+    from policy.intake.provenance import Provenance
 
 MODE: Final = "cache_config.mamba_cache_mode"
 CACHING: Final = "cache_config.enable_prefix_caching"
 HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 
-def derive_cache(derived: Derived, target: Target, options: Options, tables: Tables) -> None:
+def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
     """The fact of the Mamba cache's mode."""
     asked = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
     derived.facts[MODE] = asked, options.place("mamba_cache_mode")
@@ -45,7 +45,7 @@ def derive_cache(derived: Derived, target: Target, options: Options, tables: Tab
         derived.facts[MODE] = known[MODE], cached_by
 
 
-def _prefix_caching(derived: Derived, target: Target, options: Options, tables: Tables) -> tuple[bool, str]:
+def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> tuple[bool, str]:
     """Whether prefix caching is on, and by what."""
     if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
         return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]

@@ -16,10 +16,10 @@ from policy.intake.provenance import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
-    from policy.intake.provenance import Derived
+    from policy.intake.provenance import Provenance
 
 MODES: Final = ("NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE")
 GRAPHS: Final = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
@@ -68,14 +68,14 @@ class Compilation(Struct):
         if self.graph in PIECES and self.mode != "VLLM_COMPILE" and not self.breakable:
             self.set_graph("FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE", self.mode_from)
 
-    def show(self, derived: Derived) -> None:
+    def show(self, derived: Provenance) -> None:
         """Put the three as they stand now; one that nobody has set has vLLM's default."""
         derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_from
         derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_from
         derived.facts[SP] = self.sp, self.sp_from
 
 
-def read_compilation(options: Options) -> Compilation:
+def read_compilation(options: ParsedOptions) -> Compilation:
     """What the command line says of compilation."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
@@ -103,10 +103,10 @@ def _named(value: object, names: tuple[str, ...]) -> str | None:
 
 
 def derive_compilation(
-    derived: Derived,
+    derived: Provenance,
     made: Compilation,
     target: Target,
-    options: Options,
+    options: ParsedOptions,
     env: Mapping[str, str],
     platform: str,
     tables: Tables,
@@ -139,7 +139,7 @@ def derive_compilation(
         made.show(derived)
 
 
-def split_graph(derived: Derived, made: Compilation, target: Target, options: Options, starts: Callable[[], bool]) -> None:
+def split_graph(derived: Provenance, made: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]) -> None:
     """What the splitting of the graph leaves of CUDA graphs: vLLM comes to it when the runner is chosen, and only where it ``starts``."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
@@ -170,7 +170,7 @@ def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: 
         made.set_mode("NONE", origin)
 
 
-def _schedule_drafts(derived: Derived, made: Compilation, options: Options, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> None:
+def _schedule_drafts(derived: Provenance, made: Compilation, options: ParsedOptions, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> None:
     """Drafts by batch size: where vLLM drops them, and what they do to CUDA graphs."""
     facts = derived.facts
     if facts[SCHEDULE][0] is None:
@@ -183,7 +183,7 @@ def _schedule_drafts(derived: Derived, made: Compilation, options: Options, seri
         made.set_graph("PIECEWISE", derived.facts[SCHEDULE][1])
 
 
-def _parallelise_sequences(made: Compilation, target: Target, options: Options, platform: str) -> None:
+def _parallelise_sequences(made: Compilation, target: Target, options: ParsedOptions, platform: str) -> None:
     if not made.sp:
         return
     if options.get("tensor_parallel_size", 1) == 1:
@@ -198,7 +198,7 @@ def _parallelise_sequences(made: Compilation, target: Target, options: Options, 
         made.sp, made.sp_from = False, f"{target.origin}/hidden_size" if platform == "cuda" else PLATFORM
 
 
-def _limit_graphs(made: Compilation, target: Target, options: Options, platform: str, by_runner: str) -> None:
+def _limit_graphs(made: Compilation, target: Target, options: ParsedOptions, platform: str, by_runner: str) -> None:
     """What the platform, pooling (which ``by_runner`` comes from), an encoder and a layer-wise connector leave of CUDA graphs."""
     if platform not in WITH_GRAPHS:
         made.set_graph("NONE", PLATFORM)
@@ -226,7 +226,7 @@ def _is_layerwise(config: object, depth: int = 0) -> bool:
     return any(_is_layerwise(each, depth + 1) for each in several)
 
 
-def _on_platform(made: Compilation, options: Options, env: Mapping[str, str], platform: str, series: tuple[int, int]) -> None:
+def _on_platform(made: Compilation, options: ParsedOptions, env: Mapping[str, str], platform: str, series: tuple[int, int]) -> None:
     """What the platform's own hook changes."""
     if platform == "cpu":
         if options.get("enable_lora"):

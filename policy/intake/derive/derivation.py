@@ -17,12 +17,12 @@ from policy.intake.derive.scheduling import derive_scheduling
 from policy.intake.derive.speculation import derive_speculation
 from policy.intake.derive.transfer import derive_transfer, has_connector, is_encode_only
 from policy.intake.model.target import derive_model
-from policy.intake.provenance import ASSUMED, DEFAULT, Derived
+from policy.intake.provenance import ASSUMED, DEFAULT, Provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.deployment import Environment
     from policy.intake.derive.speculation import Speculation
     from policy.intake.model.tables import Tables
@@ -75,16 +75,16 @@ V2_ONLY: Final = ("model_config.return_sampling_mask", "model_config.enable_trac
 def derive(
     target: Target,
     speculation: Speculation | None,
-    options: Options,
+    options: ParsedOptions,
     env: Mapping[str, str],
     environment: Environment,
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
-    rules: Callable[[Derived], tuple[str | None, bool]],
-) -> Derived:
+    rules: Callable[[Provenance], tuple[str | None, bool]],
+) -> Provenance:
     """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
     series = tables.series
-    derived = Derived(unstated(series), [], {})
+    derived = Provenance(unstated(series), [], {})
     platform = environment.platform
     facts = derived.facts
     if VARIABLE in env:
@@ -120,7 +120,7 @@ def derive(
     return derived
 
 
-def _is_refused(derived: Derived, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
+def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
     """Whether V1 refuses here what only V2 can do; the rules say so in the decision."""
     wanted = any(derived.facts[name][0] for name in V2_ONLY) and series >= (0, 28)
     sparse = derived.facts[HISPARSE_CONFIG][0] and series >= (0, 33)
@@ -137,7 +137,7 @@ def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
     }
 
 
-def _derive_stated(derived: Derived, target: Target, options: Options, series: tuple[int, int]) -> None:
+def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:
     """The facts that an argument states by itself."""
     facts, get, origin = derived.facts, options.values.get, options.places.get
     for option, value in options.values.items():

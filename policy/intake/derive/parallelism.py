@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.intake.command_line import Options
-    from policy.intake.provenance import Derived
+    from policy.intake.command_line import ParsedOptions
+    from policy.intake.provenance import Provenance
 
 BACKEND: Final = "parallel_config.distributed_executor_backend"
 WORLD: Final = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "data_parallel_size")
@@ -19,7 +19,7 @@ PLATFORM: Final = "environment.platform"
 MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 
 
-def derive_parallel(derived: Derived, options: Options) -> None:
+def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
     """The fact of the executor; the sizes are stated by the options themselves."""
     backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
     if backend is None:
@@ -27,7 +27,7 @@ def derive_parallel(derived: Derived, options: Options) -> None:
     derived.facts[BACKEND] = backend, origin
 
 
-def derive_on_cpu(derived: Derived, env: Mapping[str, str], series: tuple[int, int]) -> None:
+def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """What the CPU platform's own hook changes."""
     if derived.facts["parallel_config.enable_dbo"][0]:
         derived.facts["parallel_config.enable_dbo"] = False, PLATFORM
@@ -35,13 +35,13 @@ def derive_on_cpu(derived: Derived, env: Mapping[str, str], series: tuple[int, i
         derived.facts[BACKEND] = "mp", PLATFORM
 
 
-def data_parallel_size(options: Options) -> int:
+def data_parallel_size(options: ParsedOptions) -> int:
     """How many ranks of data parallelism there are."""
     size = options.get("data_parallel_size", 1)
     return size if isinstance(size, int) else 1
 
 
-def _backend(options: Options) -> tuple[str, str]:
+def _backend(options: ParsedOptions) -> tuple[str, str]:
     """The executor that vLLM takes by itself: one process for one device, ``ray`` where data parallelism runs on it, else ``mp``."""
     for name in WORLD:
         if options.get(name, 1) != 1:

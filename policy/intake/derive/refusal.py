@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from policy.intake.model.configuration import Configuration
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
-    from policy.intake.provenance import Derived
+    from policy.intake.provenance import Provenance
 
 HEADS: Final = "get_total_num_attention_heads"
 KV_HEADS: Final = "get_total_num_kv_heads"
 KV_NAMES: Final = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num")
 
 
-def refusal(derived: Derived, target: Target, experts: bool, tables: Tables) -> str | None:  # noqa: FBT001  # vLLM's own switch
+def refusal(derived: Provenance, target: Target, experts: bool, tables: Tables) -> str | None:  # noqa: FBT001  # vLLM's own switch
     """Why vLLM refuses the model with these sizes, ``experts`` being expert parallelism, or ``None``.
 
     A model whose heads the release counts in a way of its own is not refused for them.

@@ -9,9 +9,9 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import Misfit, quoted
+from policy.errors import RequestFault, quoted
 from policy.facts.facts import TREE, Facts, Member, defaults
-from policy.facts.vocabulary import FACTS, Kind
+from policy.facts.vocabulary import FACTS, FactKind
 from policy.intake.provenance import ASSUMED, DEFAULT
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _members(member: Member) -> dict[str, Member]:
 CHECKS: Final = tuple(
     (name, member.index, member.type, member.fits, member.take)
     for name, member in _members(TREE).items()
-    if FACTS[name].kind not in {Kind.PRESENCE, Kind.BOOLEAN}
+    if FACTS[name].kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
 """The facts that may come as users write them: the place in the row, the type, what else is asked, and what makes of a value what stands there."""
 LEGAL: Final = defaults((0, 0))
@@ -49,7 +49,7 @@ def unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
     return _unstated(series).copy()
 
 
-def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[Misfit]) -> Facts:
+def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault]) -> Facts:
     """The row of every fact in its order; a value that no release takes is a fault at its origin, and a legal one stands in the row for it."""
     row = list(map(_value, derived.values()))
     for name, index, kind, fits, take in CHECKS:
@@ -61,6 +61,6 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[Misfit]) -> Fa
             if take is not None:
                 row[index] = take(value)
         elif value is not None or name not in NULLABLE:
-            faults.append(Misfit(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
+            faults.append(RequestFault(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
             row[index] = LEGAL[index]
     return Facts(row)

@@ -16,10 +16,10 @@ from policy.intake.provenance import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.derive.speculation import Speculation
     from policy.intake.model.tables import Tables
-    from policy.intake.provenance import Derived
+    from policy.intake.provenance import Provenance
 
 FACT: Final = "scheduler_config.async_scheduling"
 EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
@@ -43,9 +43,9 @@ ORIGINS: Final = {NAMES[1]: BACKEND, NAMES[4]: "parallel_config.enable_dbo", NAM
 
 
 def derive_scheduling(
-    derived: Derived,
+    derived: Provenance,
     speculation: Speculation | None,
-    options: Options,
+    options: ParsedOptions,
     env: Mapping[str, str],
     platform: str,
     tables: Tables,

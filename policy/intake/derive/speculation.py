@@ -16,10 +16,10 @@ from policy.intake.model.registry import architectures_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
     from policy.intake.model.target import Target
-    from policy.intake.provenance import Derived
+    from policy.intake.provenance import Provenance
 
 OF_THE_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
 WITHOUT_DRAFT: Final = frozenset({"suffix"})
@@ -38,7 +38,7 @@ class Speculation(Struct, frozen=True):
     place: str
 
 
-class Draft(Struct, frozen=True):
+class DraftModel(Struct, frozen=True):
     """The draft: its configuration, and its architectures as vLLM rewrites them. ``parallel`` says that its method drafts in parallel."""
 
     architectures: list[str]
@@ -63,7 +63,7 @@ def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict
     return name, {"method": kind} | keys | {"num_speculative_tokens": first.get("speculative_tokens")}
 
 
-def read_speculation(options: Options) -> Speculation | None:
+def read_speculation(options: ParsedOptions) -> Speculation | None:
     """What the command line asks; ``None`` where it asks nothing."""
     given = options.get("speculative_config")
     return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
@@ -107,7 +107,7 @@ def _is_class_path(model: str) -> bool:
 
 
 def derive_speculation(
-    derived: Derived,
+    derived: Provenance,
     speculation: Speculation,
     target: Target,
     draft_config: Callable[[str], Mapping[str, Any] | None],
@@ -116,13 +116,13 @@ def derive_speculation(
     """The facts ``speculative_config.*``; ``draft_config`` gives a model's ``config.json`` by its name, ``None`` where it is not known."""
     keys, place, facts = speculation.keys, speculation.place, derived.facts
     method = early_method(speculation, tables)
-    draft: Draft | None = None
+    draft: DraftModel | None = None
     origin = place
     name = draft_model(speculation, target.name)
     if method in OF_THE_TARGET:
-        draft = Draft(target.architectures, target.configuration.get("layer_types"), target.origin)
+        draft = DraftModel(target.architectures, target.configuration.get("layer_types"), target.origin)
     elif method == HIDDEN_STATES:
-        draft = Draft(["ExtractHiddenStatesModel"], target.configuration.get("layer_types"), target.origin)
+        draft = DraftModel(["ExtractHiddenStatesModel"], target.configuration.get("layer_types"), target.origin)
     elif method not in WITHOUT_DRAFT and name is not None:
         config = draft_config(name)
         if config is not None:
@@ -143,7 +143,7 @@ def derive_speculation(
         facts["speculative_config.is_xpress"] = method == "dflash" and not xpress.isdisjoint(draft.architectures), draft.origin
 
 
-def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables) -> tuple[str, Draft]:
+def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables) -> tuple[str, DraftModel]:
     """The method and the draft, once its configuration is known."""
     made = Configuration(_from_speculators(config, tables) or config, tables)
     configuration, architectures = as_draft(made, architectures_of(made))
@@ -162,7 +162,7 @@ def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Targe
     known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
     written = overridden(tables.constants["draft_overrides"], key)
     names = written.get(f"{DRAFT}.architectures", architectures)
-    return method, Draft(names, configuration.get("layer_types"), f"model_configs/{name.rstrip('/')}", bool(written.get("parallel_drafting")))
+    return method, DraftModel(names, configuration.get("layer_types"), f"model_configs/{name.rstrip('/')}", bool(written.get("parallel_drafting")))
 
 
 def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:

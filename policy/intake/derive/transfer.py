@@ -12,15 +12,15 @@ from policy.intake.provenance import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.intake.command_line import Options
-    from policy.intake.provenance import Derived
+    from policy.intake.command_line import ParsedOptions
+    from policy.intake.provenance import Provenance
 
 SIMPLE: Final = "VLLM_USE_SIMPLE_KV_OFFLOAD"
 NATIVE: Final = "native"
 OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_transfer_config"})
 
 
-def derive_transfer(derived: Derived, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
+def derive_transfer(derived: Provenance, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """The facts of connectors, stated or implied by ``--kv-offloading-size``."""
     if OPTIONS.isdisjoint(options.values):
         return
@@ -45,13 +45,13 @@ def derive_transfer(derived: Derived, options: Options, env: Mapping[str, str], 
     derived.facts["ec_transfer_config"] = isinstance(options.values.get("ec_transfer_config"), dict), options.places.get("ec_transfer_config", DEFAULT)
 
 
-def is_encode_only(options: Options) -> bool:
+def is_encode_only(options: ParsedOptions) -> bool:
     """Whether the engine only encodes for others: an encoder-cache producer that is no consumer."""
     given = options.values.get("ec_transfer_config")
     return isinstance(given, dict) and given.get("ec_connector") is not None and given.get("ec_role") == "ec_producer"
 
 
-def has_connector(options: Options, name: str) -> bool:
+def has_connector(options: ParsedOptions, name: str) -> bool:
     """Whether a KV connector is asked for, by itself or as one of several."""
     given = options.values.get("kv_transfer_config")
     if not isinstance(given, dict):

@@ -11,10 +11,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import quoted
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
 VARIABLE: Final = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<text>[^{}]*))?\})", re.ASCII)
@@ -51,17 +51,17 @@ def split(text: str) -> list[str]:
     return words if parts is None else [*words, "".join(parts)]
 
 
-def is_compose(document: Node) -> bool:
+def is_compose(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of a Compose file."""
     return isinstance(document.value, dict) and isinstance(document.value.get("services"), dict)
 
 
-def read_compose(document: Node) -> None:
+def read_compose(document: ManifestNode) -> None:
     """Every service that starts vLLM."""
     for _, service in document.get("services").members():
         if not service.is_object():
             continue
-        draft = Draft(service)
+        draft = EngineDraft(service)
         draft.image = _interpolated(service.get("image").text(), draft)
         _add_words(draft, service.get("entrypoint"), "entrypoint")
         draft.has_command = bool(draft.words)
@@ -75,7 +75,7 @@ def read_compose(document: Node) -> None:
             draft.take()
 
 
-def _add_words(draft: Draft, node: Node, name: str) -> None:
+def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
     if isinstance(node.value, list):
         for place, item in enumerate(node.items()):
             word = _interpolated(item.text(), draft)
@@ -97,7 +97,7 @@ def _add_words(draft: Draft, node: Node, name: str) -> None:
         draft.add(name, _interpolated(word, draft) or "")
 
 
-def _read_environment(node: Node, draft: Draft) -> None:
+def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
     """A variable without a value is the one of whoever starts Compose, so it is not known."""
     if isinstance(node.value, list):
         for item in node.items():
@@ -112,7 +112,7 @@ def _read_environment(node: Node, draft: Draft) -> None:
             draft.env[name] = _interpolated(item.scalar(), draft)
 
 
-def _interpolated(text: str | None, draft: Draft) -> str | None:
+def _interpolated(text: str | None, draft: EngineDraft) -> str | None:
     """A text with its variables as Compose sets them when nobody else does."""
     if text is None or "$" not in text:
         return text

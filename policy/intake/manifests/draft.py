@@ -16,7 +16,7 @@ from policy.masking import is_secret
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 MAX_NOTES: Final = 32
 MORE: Final = "more notes on this engine are left out"
@@ -24,10 +24,10 @@ TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
 
 
-class Draft:
+class EngineDraft:
     """An engine at a place of the manifest; ``pending`` until it is taken or dropped."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ManifestNode) -> None:
         self.node = node
         self.words: list[str] = []
         self.places: list[str] = []
@@ -43,7 +43,7 @@ class Draft:
         self.words.extend(words)
         self.places.extend([place] * len(words))
 
-    def add_list(self, node: Node, name: str) -> None:
+    def add_list(self, node: ManifestNode, name: str) -> None:
         """Append the texts of a list, each with its own place ``name[i]``."""
         for place, item in enumerate(node.items()):
             word = item.text()
@@ -52,7 +52,7 @@ class Draft:
 
     def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
         """Append texts as a shell reads them once more, as arguments: blanks part words, quotes are taken away, variables are filled in."""
-        budget = shell.Budget()
+        budget = shell.ExpansionBudget()
         size = sum(map(len, self.words))
         for place, text in texts:
             size += len(text)
@@ -61,7 +61,7 @@ class Draft:
                 return
             try:
                 first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
-            except shell.BadShell as error:
+            except shell.ShellSyntaxError as error:
                 self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
                 self.add(place, *text.split())
                 continue
@@ -104,10 +104,10 @@ class Draft:
 
     def _filled(self) -> list[str]:
         """The words as Kubernetes fills them in; as they are written where their values are too long to be read."""
-        budget = shell.Budget()
+        budget = shell.ExpansionBudget()
         try:
             return [shell.known(word, self.env, budget) for word in self.words]
-        except shell.BadShell:
+        except shell.ShellSyntaxError:
             return self.words
 
     def take(self, installed: str | None = None) -> None:

@@ -14,8 +14,8 @@ from policy.errors import listed, nearest, quoted
 from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.draft import Draft
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.draft import EngineDraft
+    from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by Dynamo"
 MODULE: Final = "dynamo.vllm"
@@ -43,7 +43,7 @@ VALUES: Final = frozenset(
 )
 
 
-def read_graph(document: Node) -> None:
+def read_graph(document: ManifestNode) -> None:
     """Every service (v1alpha1) and component (v1beta1) of a graph that runs vLLM."""
     spec = document.get("spec")
     for _, service in spec.get("services").members():
@@ -52,14 +52,14 @@ def read_graph(document: Node) -> None:
         _read_component(component, spec)
 
 
-def read_component(document: Node) -> None:
+def read_component(document: ManifestNode) -> None:
     """A single component, deployed by itself."""
     spec = document.get("spec")
     _read_service(spec, spec)
     _read_component(spec, spec)
 
 
-def _read_service(service: Node, graph: Node) -> None:
+def _read_service(service: ManifestNode, graph: ManifestNode) -> None:
     pod = service.get("extraPodSpec")
     if pod.get("mainContainer").is_object():
         draft = read_container(pod.get("mainContainer"), pod)
@@ -75,7 +75,7 @@ def _read_service(service: Node, graph: Node) -> None:
     read_pod(pod)
 
 
-def _read_component(component: Node, graph: Node) -> None:
+def _read_component(component: ManifestNode, graph: ManifestNode) -> None:
     pod = component.get("podTemplate", "spec")
     for container in pod_containers(pod):
         draft = read_container(container, pod)
@@ -86,7 +86,7 @@ def _read_component(component: Node, graph: Node) -> None:
         _finish(draft, component)
 
 
-def _finish(draft: Draft, service: Node) -> None:
+def _finish(draft: EngineDraft, service: ManifestNode) -> None:
     if not draft.starts_vllm():
         return
     nodes = service.get("multinode", "nodeCount").count()
@@ -103,7 +103,7 @@ def _finish(draft: Draft, service: Node) -> None:
     draft.take()
 
 
-def _take_own(draft: Draft) -> None:
+def _take_own(draft: EngineDraft) -> None:
     """Take away Dynamo's own flags, which vLLM never sees, and put what Dynamo makes of ``--connector NAME …`` in its place."""
     words, places, names = [], [], []
     connecting = value = False

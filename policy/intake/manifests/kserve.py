@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import quoted
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.storage import hub_name, mount
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by KServe"
 MODEL_PATH: Final = "/mnt/models"
@@ -24,18 +24,18 @@ SERVER_ENV: Final = {"HF_HOME": "/tmp", "VLLM_CONFIG_ROOT": "/tmp", "VLLM_WORKER
 OWN_FLAGS: Final = frozenset({"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"})
 
 
-def runtime_container(document: Node) -> Node | None:
+def runtime_container(document: ManifestNode) -> ManifestNode | None:
     """The container of a runtime that a predictor's model is put into."""
     return next((item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None)
 
 
-def read_runtime(document: Node) -> None:
+def read_runtime(document: ManifestNode) -> None:
     """The containers of a ServingRuntime, as far as they start vLLM by themselves."""
     read_pod(document.get("spec"))
     read_pod(document.get("spec", "workerSpec"))
 
 
-def read_inference_service(document: Node) -> None:
+def read_inference_service(document: ManifestNode) -> None:
     """The predictor's model, and vLLM containers that stand in any of the service's three parts."""
     for part in ("predictor", "transformer", "explainer"):
         read_pod(document.get("spec", part))
@@ -44,12 +44,12 @@ def read_inference_service(document: Node) -> None:
         _read_model(model)
 
 
-def _read_model(model: Node) -> None:
+def _read_model(model: ManifestNode) -> None:
     wanted = (model.get("modelFormat", "name").text() or "").lower()
     name = model.get("runtime").text()
     base = model.reading.runtimes.get(name or "")
     draft = read_container(model)
-    own = Draft(model)
+    own = EngineDraft(model)
     if base is not None:
         if not model.reading.affords_copy(model, base.value):
             return
@@ -84,7 +84,7 @@ def _read_model(model: Node) -> None:
         own.take()
 
 
-def _huggingface(draft: Draft, own: Draft, model: Node) -> bool:
+def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:
     """Turn the arguments of KServe's Hugging Face server into vLLM's; false where it is told to use another backend."""
     if draft.has_command:
         return True

@@ -14,7 +14,7 @@ from msgspec.json import encode
 from packaging.version import Version
 
 from policy.errors import quoted
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import release
 from policy.intake.manifests.kserve import ADDED, MODEL_PATH
 from policy.intake.manifests.pods import pod_containers, read_container
@@ -22,7 +22,7 @@ from policy.intake.manifests.quantities import whole
 from policy.intake.manifests.storage import mount
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 MAIN: Final = "main"
 EXTRA: Final = "VLLM_ADDITIONAL_ARGS"
@@ -31,7 +31,7 @@ ENV: Final = {"HOME": "/home", "VLLM_LOGGING_LEVEL": "INFO", "HF_HUB_CACHE": "/m
 WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
 
 
-def read_llm_inference_service(document: Node) -> None:
+def read_llm_inference_service(document: ManifestNode) -> None:
     """The engines of the service: decode and, where it is there, prefill; each with its workers."""
     spec = document.get("spec")
     _read_workload(spec, spec)
@@ -39,14 +39,14 @@ def read_llm_inference_service(document: Node) -> None:
         _read_workload(spec.get("prefill"), spec)
 
 
-def _read_workload(workload: Node, spec: Node) -> None:
+def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
     parallelism = workload.get("parallelism")
     spread = bool(parallelism.get("data").count() or parallelism.get("dataLocal").count())
     with_workers = workload.get("worker").is_object()
     for role in ("template", "worker") if with_workers else ("template",):
         pod = workload.get(role)
         main = next((item for item in pod_containers(pod) if item.get("name").value == MAIN), None)
-        draft = read_container(main, pod) if main is not None else Draft(workload)
+        draft = read_container(main, pod) if main is not None else EngineDraft(workload)
         user = draft.words, draft.places
         if not draft.has_command and (spread or not with_workers):
             draft.words, draft.places, draft.has_command = [], [], True
@@ -69,7 +69,7 @@ def _read_workload(workload: Node, spec: Node) -> None:
             draft.take()
 
 
-def _add_parallelism(draft: Draft, parallelism: Node, *, with_workers: bool, worker: bool) -> None:
+def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:
     def add(flag: str, member: str) -> None:
         value = parallelism.get(member).count()
         if value is not None:
@@ -91,7 +91,7 @@ def _add_parallelism(draft: Draft, parallelism: Node, *, with_workers: bool, wor
         draft.add(ADDED, "--headless")
 
 
-def _add_offloading(draft: Draft, workload: Node, user: list[str]) -> None:
+def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str]) -> None:
     """``--kv-transfer-config`` for ``kvCacheOffloading``, where the user gives none and vLLM has what it needs."""
     if workload.get("workload", "kvCacheOffloading").value is not None:
         draft.note(f"`{workload.get('workload').path}` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher")
@@ -117,7 +117,7 @@ def _add_offloading(draft: Draft, workload: Node, user: list[str]) -> None:
         draft.note(f"`{offloading.path}` takes effect from vLLM {OFFLOADS_FROM}; KServe asks the image for its version")
 
 
-def _add_extra(draft: Draft) -> None:
+def _add_extra(draft: EngineDraft) -> None:
     extra = draft.env.get(EXTRA, "")
     if extra is None:
         draft.note(f"the value of `{EXTRA}` stands elsewhere; its arguments are not seen")
@@ -125,7 +125,7 @@ def _add_extra(draft: Draft) -> None:
         draft.add_shell([(f"env.{EXTRA}", extra)])
 
 
-def _add_adapters(draft: Draft, lora: Node, user: list[str]) -> None:
+def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> None:
     """The flags of ``spec.model.lora``, unless the user gives ``--lora-modules``."""
     adapters = lora.get("adapters").items()
     if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA) or "", *user]):

@@ -13,8 +13,8 @@ from policy.errors import listed, nearest, quoted
 from policy.intake.manifests.pods import read_container
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.draft import Draft
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.draft import EngineDraft
+    from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by llm-d-modelservice"
 COMMANDS: Final = ("vllmServe", "imageDefault", "custom")
@@ -28,12 +28,12 @@ ACCELERATOR_ENV: Final = {
 }
 
 
-def is_values(document: Node) -> bool:
+def is_values(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of these values."""
     return isinstance(document.value, dict) and "modelArtifacts" in document.value and any(role in document.value for role in ROLES)
 
 
-def read_values(document: Node) -> None:
+def read_values(document: ManifestNode) -> None:
     """The containers of both roles, unless a role is not created."""
     for name in ROLES:
         role = document.get(name)
@@ -42,7 +42,7 @@ def read_values(document: Node) -> None:
                 _read_container(container, role, document)
 
 
-def _read_container(container: Node, role: Node, document: Node) -> None:
+def _read_container(container: ManifestNode, role: ManifestNode, document: ManifestNode) -> None:
     draft = read_container(container)
     if SIMULATOR in (draft.image or ""):
         return
@@ -62,7 +62,7 @@ def _read_container(container: Node, role: Node, document: Node) -> None:
         draft.take()
 
 
-def _add_model(draft: Draft, artifacts: Node, *, flag: bool) -> None:
+def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> None:
     name = artifacts.get("name").text() or ""
     uri = artifacts.get("uri").text() or f"hf://{OWN_NAME}"
     mounted = artifacts.get("mountPath").text() or "/model-cache"
@@ -84,20 +84,20 @@ def _add_model(draft: Draft, artifacts: Node, *, flag: bool) -> None:
     draft.add(artifacts.get("uri").path if artifacts.get("uri").value is not None else artifacts.get("name").path, *(["--model"] if flag else []), model)
 
 
-def _sizes(parallelism: Node) -> tuple[int, int, int]:
+def _sizes(parallelism: ManifestNode) -> tuple[int, int, int]:
     """Tensor, data and local data size. The chart's defaults of one stand wherever the values write nothing, so no size follows from another."""
     tensor, data, local = (parallelism.get(name).count() or 1 for name in ("tensor", "data", "dataLocal"))
     return tensor, data, local
 
 
-def _add_parallelism(draft: Draft, parallelism: Node) -> None:
+def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode) -> None:
     flags = ("--tensor-parallel-size", "--data-parallel-size", "--data-parallel-size-local")
     for flag, name, size in zip(flags, ("tensor", "data", "dataLocal"), _sizes(parallelism), strict=True):
         if size > 1:
             draft.add(parallelism.get(name).path, flag, str(size))
 
 
-def _add_env(draft: Draft, role: Node, document: Node, *, mounted: bool) -> None:
+def _add_env(draft: EngineDraft, role: ManifestNode, document: ManifestNode, *, mounted: bool) -> None:
     tensor, data, local = _sizes(role.get("parallelism"))
     draft.env |= {"DP_SIZE": str(data), "TP_SIZE": str(tensor), "DP_SIZE_LOCAL": str(local)}
     artifacts = document.get("modelArtifacts")

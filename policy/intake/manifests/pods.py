@@ -11,17 +11,17 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import quoted
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
 
 
-def read_pod(pod: Node, added: dict[str, str | None] | None = None) -> None:
+def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None) -> None:
     """Take every container of a pod's spec that starts vLLM; ``added`` are variables that its controller sets in each."""
     for container in pod_containers(pod):
         draft = read_container(container, pod)
@@ -30,7 +30,7 @@ def read_pod(pod: Node, added: dict[str, str | None] | None = None) -> None:
             draft.take()
 
 
-def pod_containers(pod: Node) -> Iterator[Node]:
+def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
     """The containers of a pod that run side by side."""
     yield from pod.get("containers").items()
     for container in pod.get("initContainers").items():
@@ -38,9 +38,9 @@ def pod_containers(pod: Node) -> Iterator[Node]:
             yield container
 
 
-def read_container(container: Node, pod: Node | None = None) -> Draft:
+def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> EngineDraft:
     """What one container states; ``pod`` has the volumes that it mounts."""
-    draft = Draft(container)
+    draft = EngineDraft(container)
     draft.add_list(container.get("command"), "command")
     draft.has_command = bool(draft.words)
     draft.add_list(container.get("args"), "args")
@@ -52,7 +52,7 @@ def read_container(container: Node, pod: Node | None = None) -> Draft:
     return draft
 
 
-def read_env(env: Node, draft: Draft) -> None:
+def read_env(env: ManifestNode, draft: EngineDraft) -> None:
     """Add a list of variables; one whose value stands elsewhere is ``None``."""
     for item in env.items():
         name = item.get("name").text()
@@ -66,13 +66,13 @@ def read_env(env: Node, draft: Draft) -> None:
                 draft.env[name] = expanded(value or "", draft.env, item)
 
 
-def read_shared_env(env: Node, draft: Draft) -> None:
+def read_shared_env(env: ManifestNode, draft: EngineDraft) -> None:
     """The same for a list that several containers take their variables from."""
     if env.reading.affords_copy(env, env.value):
         read_env(env, draft)
 
 
-def expanded(value: str, known: dict[str, str | None], node: Node) -> str | None:
+def expanded(value: str, known: dict[str, str | None], node: ManifestNode) -> str | None:
     """A value with ``$(NAME)`` replaced as Kubernetes does, from the variables before it; ``None`` where one of them is not known."""
     if "$" not in value:
         return value
@@ -82,7 +82,7 @@ def expanded(value: str, known: dict[str, str | None], node: Node) -> str | None
     return REFERENCE.sub(lambda found: "$" if found[1] == "$" else str(known.get(found["name"], found[0])), value)
 
 
-def read_env_from(env_from: Node, draft: Draft) -> None:
+def read_env_from(env_from: ManifestNode, draft: EngineDraft) -> None:
     """Add the variables of whole ConfigMaps that are in the manifest; a note for each other source."""
     for item in env_from.items():
         name = item.get("configMapRef", "name").text()
@@ -95,7 +95,7 @@ def read_env_from(env_from: Node, draft: Draft) -> None:
             draft.note(f"`envFrom` takes variables from {quoted(source)}, which the manifest does not show")
 
 
-def read_files(container: Node, pod: Node, draft: Draft) -> None:
+def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -> None:
     """Add the files of mounted ConfigMaps that are in the manifest, by their path in the container."""
     mounts = container.get("volumeMounts").items()
     volumes = _volumes(pod) if mounts else {}
@@ -117,7 +117,7 @@ def read_files(container: Node, pod: Node, draft: Draft) -> None:
             draft.files[path] = files[sub_path]
 
 
-def _volumes(pod: Node) -> dict[str, Node]:
+def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:
     """The volumes of a pod by name, looked through once for all its containers."""
     known = pod.reading.volumes
     if pod.pointer not in known:
@@ -126,7 +126,7 @@ def _volumes(pod: Node) -> dict[str, Node]:
     return known[pod.pointer]
 
 
-def _from_config_map(reference: Node) -> str | None:
+def _from_config_map(reference: ManifestNode) -> str | None:
     if reference.value is None:
         return None
     data = reference.reading.config_maps.get(reference.get("name").text() or "", {})

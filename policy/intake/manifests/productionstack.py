@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import read_env, read_shared_env
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by production-stack"
 VALUES: Final = {
@@ -32,12 +32,12 @@ ONE_NODE_ONLY: Final = ("runner", "convert")
 RAY_ONLY: Final = ("pipelineParallelSize",)
 
 
-def is_values(document: Node) -> bool:
+def is_values(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of these values."""
     return isinstance(document.value, dict) and "servingEngineSpec" in document.value
 
 
-def read_values(document: Node) -> None:
+def read_values(document: ManifestNode) -> None:
     """One engine for each entry of ``modelSpec`` that is not switched off."""
     serving = document.get("servingEngineSpec")
     if serving.get("enableEngine").flag(default=True):
@@ -46,8 +46,8 @@ def read_values(document: Node) -> None:
                 _read_spec(spec, serving)
 
 
-def _read_spec(spec: Node, serving: Node) -> None:
-    draft, config = Draft(spec), spec.get("vllmConfig")
+def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
+    draft, config = EngineDraft(spec), spec.get("vllmConfig")
     ray = spec.get("raySpec", "enabled").flag()
     repository, tag, url = (spec.get(name).scalar() for name in ("repository", "tag", "modelURL"))
     draft.image = f"{repository}:{tag}" if repository and tag else repository
@@ -71,7 +71,7 @@ def _read_spec(spec: Node, serving: Node) -> None:
     draft.take()
 
 
-def _add_config(draft: Draft, config: Node, *, ray: bool) -> None:
+def _add_config(draft: EngineDraft, config: ManifestNode, *, ray: bool) -> None:
     for member, positive, negative in (
         ("enableChunkedPrefill", "--enable-chunked-prefill", "--no-enable-chunked-prefill"),
         ("enablePrefixCaching", "--enable-prefix-caching", None if ray else "--no-enable-prefix-caching"),
@@ -93,7 +93,7 @@ def _add_config(draft: Draft, config: Node, *, ray: bool) -> None:
             draft.add(f"vllmConfig.extraArgs[{place}]", word)
 
 
-def _add_cache(draft: Draft, cache: Node, config: Node, *, ray: bool) -> None:
+def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *, ray: bool) -> None:
     """``--kv-transfer-config`` for LMCache; the presence of ``enablePD`` counts, not its value."""
     role = "kv_both" if ray else cache.get("kvRole").scalar() or "kv_both"
     first = config.get("v1").scalar() == "1" if ray else "enablePD" in cache.value or config.get("v0").scalar() != "1"
@@ -106,7 +106,7 @@ def _add_cache(draft: Draft, cache: Node, config: Node, *, ray: bool) -> None:
     draft.add("lmcacheConfig", "--kv-transfer-config", json.dumps(transfer, separators=(",", ":")))
 
 
-def _add_env(draft: Draft, spec: Node, serving: Node, config: Node) -> None:
+def _add_env(draft: EngineDraft, spec: ManifestNode, serving: ManifestNode, config: ManifestNode) -> None:
     draft.env = {"PYTHONHASHSEED": "123"}
     if config.get("v0").scalar() == "1":
         draft.env["VLLM_USE_V1"] = "0"

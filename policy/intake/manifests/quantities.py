@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from policy.errors import quoted
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 QUANTITY: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?", re.ASCII)
 DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
-def whole(node: Node) -> int | None:
+def whole(node: ManifestNode) -> int | None:
     """The quantity at a node, rounded up; nothing where there is none. What is no quantity is a fault."""
     if node.value is None:
         return None

@@ -11,9 +11,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RulesInvalid, quoted
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
-from policy.intake.manifests.reading import Node
+from policy.intake.manifests.reading import ManifestNode
 from policy.parser.yamltree import read_yaml
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ WITHOUT_NO: Final = frozenset({"disable_log_stats", "disable_log_requests"})
 NOT_ALLOWED: Final = ("model", "served_model_name")
 
 
-def is_config(document: Node) -> bool:
+def is_config(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of a Serve config or of its arguments."""
     value = document.value
     return isinstance(value, dict) and ("llm_configs" in value or ("applications" in value and isinstance(value["applications"], list)))
 
 
-def read_config(document: Node, env: dict[str, str | None] | None = None, image: str | None = None) -> None:
+def read_config(document: ManifestNode, env: dict[str, str | None] | None = None, image: str | None = None) -> None:
     """Every LLM config of a Serve config; ``env`` and ``image`` are those of the containers that Ray runs in."""
     for args in [document, *(item.get("args") for item in document.get("applications").items())]:
         single = [args.get(name) for name in SINGLE]
@@ -42,7 +42,7 @@ def read_config(document: Node, env: dict[str, str | None] | None = None, image:
                 _read_llm(config, dict(env or {}), image)
 
 
-def read_service(document: Node) -> None:
+def read_service(document: ManifestNode) -> None:
     """A RayService: the Serve config is a text in it."""
     text = document.get("spec", "serveConfigV2")
     written = text.text()
@@ -61,27 +61,27 @@ def read_service(document: Node) -> None:
             draft = read_container(container, pod)
             image = draft.image or image
             env.update({name: value if env.get(name, value) == value else None for name, value in draft.env.items()})
-    read_config(Node(text.reading, content, text.path, text.pointer, within=True), env, image)
+    read_config(ManifestNode(text.reading, content, text.path, text.pointer, within=True), env, image)
 
 
-def read_cluster(document: Node) -> None:
+def read_cluster(document: ManifestNode) -> None:
     """A RayCluster whose containers start vLLM by their own command."""
     for pod in ray_pods(document.get("spec")):
         read_pod(pod)
 
 
-def ray_pods(cluster: Node) -> Iterator[Node]:
+def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:
     """The pods of a Ray cluster: the head's, then each worker group's."""
     yield cluster.get("headGroupSpec", "template", "spec")
     for group in cluster.get("workerGroupSpecs").items():
         yield group.get("template", "spec")
 
 
-def _read_llm(config: Node, env: dict[str, str | None], image: str | None) -> None:
+def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | None) -> None:
     engine = config.get("llm_engine").text()
     if engine not in {None, "vLLM"}:
         return
-    draft = Draft(config)
+    draft = EngineDraft(config)
     draft.image, draft.env = image, env
     draft.add(ADDED, "vllm", "serve")
     source, name = config.get("model_loading_config", "model_source"), config.get("model_loading_config", "model_id").text()

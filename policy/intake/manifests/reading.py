@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, Misfit, RequestInvalid, at, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, quoted
 from policy.masking import is_secret
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ class TooManyFaults(RequestInvalid):
     """As many faults are noted as are shown; nothing more of the document is read."""
 
 
-class Reading:
+class ManifestReader:
     """What one manifest gave so far: engines, faults, and the ConfigMaps and ServingRuntimes that stand beside."""
 
-    def __init__(self, faults: list[Misfit]) -> None:
+    def __init__(self, faults: list[RequestFault]) -> None:
         self.faults = faults
         self.containers: list[Container] = []
         self.documents = 0
         self.copied = 0
         self.config_maps: dict[str, dict[str, str]] = {}
-        self.runtimes: dict[str, Node] = {}
-        self.volumes: dict[str, dict[str, Node]] = {}
+        self.runtimes: dict[str, ManifestNode] = {}
+        self.volumes: dict[str, dict[str, ManifestNode]] = {}
         self._seen: set[tuple[str, str]] = set()
         self._bounds: set[str] = set()
 
@@ -46,28 +46,28 @@ class Reading:
         """
         if (pointer, message) not in self._seen:
             self._seen.add((pointer, message))
-            self.faults.append(Misfit(pointer, message))
+            self.faults.append(RequestFault(pointer, message))
             if len(self._seen) == MAX_FAULTS:
                 raise TooManyFaults(self.faults)
 
-    def fault_once(self, node: Node, message: str) -> None:
+    def fault_once(self, node: ManifestNode, message: str) -> None:
         """Note a fault where a bound is passed for the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
             node.fault(message)
 
-    def affords(self, size: int, node: Node) -> bool:
+    def affords(self, size: int, node: ManifestNode) -> bool:
         """Whether so much more text may be copied from one place of the manifest to another: a short manifest must not grow without end."""
         self.copied += size
         if self.copied > MAX_COPIED:
             self.fault_once(node, f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time")
         return self.copied <= MAX_COPIED
 
-    def affords_copy(self, node: Node, *values: object) -> bool:
+    def affords_copy(self, node: ManifestNode, *values: object) -> bool:
         """The same for texts, lists and maps that several engines share: each of them is read again for each engine."""
         return self.affords(0, node) and self.affords(sum(map(_size, values)), node)
 
-    def add(self, container: Container, node: Node) -> None:
+    def add(self, container: Container, node: ManifestNode) -> None:
         """Take one more engine; beyond 1,024 there is a fault instead."""
         if len(self.containers) < MAX_CONTAINERS:
             self.containers.append(container)
@@ -84,7 +84,7 @@ def _size(value: object) -> int:
     return sum(PER_ENTRY + _size(item) for item in value) if isinstance(value, list) else 0
 
 
-class Node:
+class ManifestNode:
     """A value of the manifest and where it stands: ``key`` of ``parent``, or the root, with a path and a pointer of its own.
 
     ``within`` says that the value was read from a text in the manifest, so that the pointer is the text's for all below. Paths and pointers are made
@@ -93,12 +93,12 @@ class Node:
 
     __slots__ = ("key", "parent", "reading", "root", "value", "within")
 
-    def __init__(self, reading: Reading, value: Any, path: str = "", pointer: str = "", *, within: bool = False) -> None:
+    def __init__(self, reading: ManifestReader, value: Any, path: str = "", pointer: str = "", *, within: bool = False) -> None:
         self.reading = reading
         self.value = value
         self.root = path, pointer
         self.within = within
-        self.parent: Node | None = None
+        self.parent: ManifestNode | None = None
         self.key: str | int = ""
 
     @property
@@ -125,10 +125,10 @@ class Node:
                 found = at(found, node.key)
         return found
 
-    def _way(self) -> list[Node]:
+    def _way(self) -> list[ManifestNode]:
         """From the root to here."""
         way = []
-        node: Node | None = self
+        node: ManifestNode | None = self
         while node is not None:
             way.append(node)
             node = node.parent
@@ -150,7 +150,7 @@ class Node:
         """Note a fault here."""
         self.reading.fault(self.pointer, message)
 
-    def get(self, *keys: str) -> Node:
+    def get(self, *keys: str) -> ManifestNode:
         """What stands under the keys, one below the other; null where nothing does. A parent that is no object is a fault."""
         node = self
         for key in keys:
@@ -158,11 +158,11 @@ class Node:
             node = node._below(key, value)
         return node
 
-    def members(self) -> list[tuple[str, Node]]:
+    def members(self) -> list[tuple[str, ManifestNode]]:
         """The members of an object by name; none where it is null."""
         return [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)] if self.is_object() else []
 
-    def items(self) -> list[Node]:
+    def items(self) -> list[ManifestNode]:
         """The items of a list; none where it is null. Anything else is a fault."""
         if self.value is None:
             return []
@@ -209,7 +209,7 @@ class Node:
         self.fault(f"{self.shown()} is no whole number")
         return None
 
-    def _below(self, key: str | int, value: Any) -> Node:
-        node = Node(self.reading, value, within=self.within)
+    def _below(self, key: str | int, value: Any) -> ManifestNode:
+        node = ManifestNode(self.reading, value, within=self.within)
         node.parent, node.key = self, key
         return node

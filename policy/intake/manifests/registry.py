@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from policy.errors import listed, nearest, quoted
 from policy.intake.manifests import compose, dynamo, kserve, llmisvc, modelservice, productionstack, rayserve, skypilot, vllmruntime, workloads
-from policy.intake.manifests.reading import MAX_DOCUMENTS, Node, Reading, TooManyFaults
+from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, TooManyFaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policy.errors import Misfit
+    from policy.errors import RequestFault
     from policy.intake.command_line import Container
 
-    Adapter = Callable[[Node], None]
+    Adapter = Callable[[ManifestNode], None]
 
 MAX_NESTED: Final = 8
 KSERVE: Final = "serving.kserve.io"
@@ -53,7 +53,7 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("ray.io", "RayService"): rayserve.read_service,
     ("ray.io", "RayCluster"): rayserve.read_cluster,
 }
-SHAPES: Final[tuple[tuple[str, Callable[[Node], bool], Adapter], ...]] = (
+SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] = (
     ("llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`)", modelservice.is_values, modelservice.read_values),
     ("production-stack values (`servingEngineSpec`)", productionstack.is_values, productionstack.read_values),
     ("a Ray Serve config (`applications` or `llm_configs`)", rayserve.is_config, rayserve.read_config),
@@ -78,19 +78,19 @@ def is_manifest(document: object) -> bool:
         document = document[0]
     if type(document) is not dict:
         return False
-    node = Node(Reading([]), document, "", "")
+    node = ManifestNode(ManifestReader([]), document, "", "")
     return "kind" in document or "apiVersion" in document or any(fits(node) for _, fits, _ in SHAPES)
 
 
-def read_manifest(document: object, pointer: str, faults: list[Misfit]) -> list[Container]:
+def read_manifest(document: object, pointer: str, faults: list[RequestFault]) -> list[Container]:
     """The vLLM engines that a manifest would start, in the order in which they stand there; what is wrong with it is in ``faults``.
 
     ``document`` is one object, a list of them, or a chart's values, as JSON or YAML gives them; ``pointer`` is where it stands in the request.
     A known object without vLLM gives nothing. The paths start at the document.
     """
-    reading = Reading(faults)
+    reading = ManifestReader(faults)
     with suppress(TooManyFaults):
-        documents = list(_documents(Node(reading, document, "", pointer)))
+        documents = list(_documents(ManifestNode(reading, document, "", pointer)))
         for node in documents:
             _note_referred(node)
         for node in documents:
@@ -98,7 +98,7 @@ def read_manifest(document: object, pointer: str, faults: list[Misfit]) -> list[
     return reading.containers
 
 
-def _documents(node: Node, depth: int = 0) -> Iterator[Node]:
+def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
     """Each object of a list, of a ``List``, or the one that is there."""
     reading = node.reading
     if depth > MAX_NESTED:
@@ -125,7 +125,7 @@ def _is_list(value: dict[str, object]) -> bool:
     return isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list)
 
 
-def _identity(node: Node) -> tuple[str, str] | None:
+def _identity(node: ManifestNode) -> tuple[str, str] | None:
     """The API group and kind of an object; nothing where it has no kind."""
     if not isinstance(node.value, dict) or not isinstance(node.value.get("kind"), str):
         return None
@@ -134,7 +134,7 @@ def _identity(node: Node) -> tuple[str, str] | None:
     return (group if slash else ""), node.value["kind"]
 
 
-def _note_referred(node: Node) -> None:
+def _note_referred(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity == CONFIG_MAP:
         name = node.get("metadata", "name").text()
@@ -149,7 +149,7 @@ def _note_referred(node: Node) -> None:
             node.reading.runtimes[name] = container
 
 
-def _read(node: Node) -> None:
+def _read(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity is not None:
         adapter = ADAPTERS.get(identity)
@@ -170,7 +170,7 @@ def _read(node: Node) -> None:
         node.fault(f"no `kind`, and none of the shapes that are known without one: {'; '.join(name for name, _, _ in SHAPES)}")
 
 
-def _unknown_kind(node: Node, group: str, kind: str) -> None:
+def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
     """A fault, unless the object is of a group whose other kinds never hold containers."""
     known = sorted({owner for owner, name in ADAPTERS if name == kind})
     if known:

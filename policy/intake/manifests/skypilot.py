@@ -9,27 +9,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 BESIDE: Final = frozenset({"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"})
 NODE_VARIABLES: Final = ("SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
 INSTALLS: Final = re.compile(r"\bvllm(?:\[[\w,-]{1,80}\])?==(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?![\w.*])")
 
 
-def is_task(document: Node) -> bool:
+def is_task(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of a task."""
     return isinstance(document.value, dict) and "run" in document.value and not BESIDE.isdisjoint(document.value)
 
 
-def read_task(document: Node) -> None:
+def read_task(document: ManifestNode) -> None:
     """The engine that ``run`` starts, if it starts one."""
     script = document.get("run").text()
     if script is None:
         return
-    draft = Draft(document)
+    draft = EngineDraft(document)
     draft.add("run", "bash", "-c", script)
     draft.has_command = True
     nodes = document.get("num_nodes").count()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from policy.errors import quoted
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.draft import Draft
+    from policy.intake.manifests.draft import EngineDraft
 
 HUB: Final = "hf://"
 
@@ -20,7 +20,7 @@ def hub_name(uri: str) -> str | None:
     return uri.removeprefix(HUB).partition(":")[0].strip("/") if uri.startswith(HUB) else None
 
 
-def mount(draft: Draft, uri: str, path: str) -> None:
+def mount(draft: EngineDraft, uri: str, path: str) -> None:
     """Say which model lies under a path in the container: its name on the Hub where there is one, the path itself otherwise."""
     name = hub_name(uri)
     draft.models[path] = name or path

@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.manifests.draft import Draft
+from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import read_env
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 ADDED: Final = "added by production-stack"
 
 
-def read_vllm_runtime(document: Node) -> None:
+def read_vllm_runtime(document: ManifestNode) -> None:
     """The one engine of a VLLMRuntime."""
     spec = document.get("spec")
-    draft, model, config = Draft(spec), spec.get("model"), spec.get("vllmConfig")
+    draft, model, config = EngineDraft(spec), spec.get("model"), spec.get("vllmConfig")
     registry, name = (spec.get("deploymentConfig", "image", part).text() for part in ("registry", "name"))
     draft.image = f"{registry}/{name}" if registry and name else name
     draft.add(ADDED, "/opt/venv/bin/vllm", "serve")

@@ -12,36 +12,36 @@ from typing import TYPE_CHECKING
 from policy.intake.manifests.pods import read_pod
 
 if TYPE_CHECKING:
-    from policy.intake.manifests.reading import Node
+    from policy.intake.manifests.reading import ManifestNode
 
 
-def read_one_pod(document: Node) -> None:
+def read_one_pod(document: ManifestNode) -> None:
     """A Pod."""
     read_pod(document.get("spec"))
 
 
-def read_template(document: Node) -> None:
+def read_template(document: ManifestNode) -> None:
     """An object with one pod template, such as a Deployment."""
     read_pod(document.get("spec", "template", "spec"))
 
 
-def read_pod_template(document: Node) -> None:
+def read_pod_template(document: ManifestNode) -> None:
     """A PodTemplate."""
     read_pod(document.get("template", "spec"))
 
 
-def read_cron_job(document: Node) -> None:
+def read_cron_job(document: ManifestNode) -> None:
     """A CronJob."""
     read_template(document.get("spec", "jobTemplate"))
 
 
-def read_job_set(document: Node) -> None:
+def read_job_set(document: ManifestNode) -> None:
     """A JobSet: a Job for each of its parts."""
     for part in document.get("spec", "replicatedJobs").items():
         read_template(part.get("template"))
 
 
-def read_leader_worker_set(document: Node) -> None:
+def read_leader_worker_set(document: ManifestNode) -> None:
     """A LeaderWorkerSet; without a leader's template its leader runs the workers'."""
     template = document.get("spec", "leaderWorkerTemplate")
     size = template.get("size").count()
@@ -50,18 +50,18 @@ def read_leader_worker_set(document: Node) -> None:
     read_pod(template.get("workerTemplate", "spec"), {**group, "LWS_WORKER_INDEX": None})
 
 
-def read_disaggregated_set(document: Node) -> None:
+def read_disaggregated_set(document: ManifestNode) -> None:
     """A DisaggregatedSet: a LeaderWorkerSet for each role."""
     for role in document.get("spec", "roles").items():
         read_leader_worker_set(role)
 
 
-def read_storm_service(document: Node) -> None:
+def read_storm_service(document: ManifestNode) -> None:
     """AIBrix's StormService: a RoleSet's template."""
     read_role_set(document.get("spec", "template"))
 
 
-def read_role_set(document: Node) -> None:
+def read_role_set(document: ManifestNode) -> None:
     """AIBrix's RoleSet: a pod template for each role."""
     for role in document.get("spec", "roles").items():
         read_pod(role.get("template", "spec"))

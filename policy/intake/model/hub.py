@@ -100,7 +100,7 @@ Question: TypeAlias = tuple[str, str, tuple[str, ...]]
 Outcome: TypeAlias = "ModelFiles | HubFailed"
 
 
-class Source(Struct, frozen=True):
+class ModelSource(Struct, frozen=True):
     """Which hub: ``endpoint`` without a slash at its end, ``cache`` the folder where another than huggingface_hub's own is wanted."""
 
     endpoint: str
@@ -134,7 +134,7 @@ class Hub:
         Raises:
             HubMisconfigured: the endpoint is no address of HTTP.
         """
-        self.source = Source(_endpoint(endpoint), _offline() if offline is None else offline, cache)
+        self.source = ModelSource(_endpoint(endpoint), _offline() if offline is None else offline, cache)
         self.timeout = timeout
         self._slots = BoundedSemaphore(at_once)
         self._lock = Lock()

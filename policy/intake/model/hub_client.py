@@ -44,14 +44,14 @@ from policy.intake.model.hub import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.intake.model.hub import Outcome, Question, Source
+    from policy.intake.model.hub import ModelSource, Outcome, Question
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 TRY_AGAIN: Final = {408, 429, 500, 502, 503, 504}
 INSTEAD: Final = "or give its `config.json`"
 
 
-def fetched(source: Source, question: Question, deadline: float) -> Outcome:
+def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome:
     """The hub's answer before ``deadline`` of the monotonic clock, or what its cache has where the hub must not, or cannot, be asked."""
     if source.offline:
         name = quoted(question[0])
@@ -65,7 +65,7 @@ def fetched(source: Source, question: Question, deadline: float) -> Outcome:
         return error
 
 
-def cached(source: Source, question: Question) -> Outcome | None:
+def cached(source: ModelSource, question: Question) -> Outcome | None:
     """What the cache has of a model, without asking the hub; none where it does not have its configuration."""
     name, revision, also = question
     found = {file: _known(source, name, file, revision) for file in (CONFIG, *also)}
@@ -81,7 +81,7 @@ def cached(source: Source, question: Question) -> Outcome | None:
 class _Fetch:
     """One question on its way."""
 
-    def __init__(self, source: Source, question: Question) -> None:
+    def __init__(self, source: ModelSource, question: Question) -> None:
         self.source = source
         self.name, self.revision, self.also = question
         self.shown = quoted(self.name)
@@ -157,7 +157,7 @@ def _token() -> str | None:
     return token
 
 
-def _known(source: Source, name: str, file: str, revision: str) -> Any:
+def _known(source: ModelSource, name: str, file: str, revision: str) -> Any:
     """A file's path in the cache, None where the cache does not know the file, another value where it knows that there is none."""
     try:
         return try_to_load_from_cache(name, file, cache_dir=source.cache, revision=revision)

@@ -16,7 +16,7 @@ from policy.parser.jsontext import NotJson, read_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
 
 MODULES: Final = "modules.json"
 POOLING: Final = "sentence_transformers.models.Pooling"
@@ -26,7 +26,7 @@ SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
 TOKENS: Final = frozenset({"ALL", "STEP"})
 
 
-class Unreadable(PolicyError):
+class PoolingUnreadable(PolicyError):
     """A file beside a model's configuration is no JSON; ``path`` is its name among the files."""
 
     def __init__(self, path: str, message: str) -> None:
@@ -42,7 +42,7 @@ class Pooling(Struct, frozen=True):
     tokens: str | None = None
 
 
-def read_pooling(name: str, files: Mapping[str, str], options: Options, series: tuple[int, int]) -> Pooling:
+def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, series: tuple[int, int]) -> Pooling:
     """What is said of the model ``name``; the command line is heard before the files.
 
     Raises:
@@ -61,7 +61,7 @@ def _read(path: str, files: Mapping[str, str]) -> Any:
     try:
         return read_json(files[path].encode())
     except NotJson as error:
-        raise Unreadable(path, str(error)) from error
+        raise PoolingUnreadable(path, str(error)) from error
 
 
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:

@@ -34,7 +34,7 @@ class Unsupported(Exception):
     """An architecture that the release refuses."""
 
 
-class Resolved(Struct, frozen=True):
+class ResolvedModel(Struct, frozen=True):
     """What the class decides. `architecture` is the name that vLLM reports as the one it used."""
 
     architecture: str
@@ -43,7 +43,7 @@ class Resolved(Struct, frozen=True):
     convert_type: str
 
 
-class Asked(Struct, frozen=True):
+class ModelQuery(Struct, frozen=True):
     """What of the command line and the repository takes part in the choice of the class."""
 
     runner: str = "auto"
@@ -53,10 +53,10 @@ class Asked(Struct, frozen=True):
     platform: str = "cuda"
 
 
-BY_DEFAULT: Final = Asked()
+BY_DEFAULT: Final = ModelQuery()
 
 
-def resolved(tables: Tables, configuration: Configuration, architectures: Sequence[str], asked: Asked = BY_DEFAULT) -> Resolved:
+def resolved(tables: Tables, configuration: Configuration, architectures: Sequence[str], asked: ModelQuery = BY_DEFAULT) -> ResolvedModel:
     """The class for a model, its runner type and conversion. Raises Unsupported.
 
     A first architecture that is registered, with a runner of its own, decides alone: its answer is kept.
@@ -66,14 +66,14 @@ def resolved(tables: Tables, configuration: Configuration, architectures: Sequen
     question = (architectures[0], asked)
     known = tables.resolutions.get(question)
     if known is None:
-        known = _Resolution(tables, configuration, tuple(architectures[:MOST]), asked).resolved()
+        known = _ClassResolution(tables, configuration, tuple(architectures[:MOST]), asked).resolved()
         if _alone(tables, architectures[0], asked):
             tables.resolutions[question] = known
-    answer: Resolved = known
+    answer: ResolvedModel = known
     return answer
 
 
-def _alone(tables: Tables, architecture: str, asked: Asked) -> bool:
+def _alone(tables: Tables, architecture: str, asked: ModelQuery) -> bool:
     """Whether the rest of the document takes no part: so for few enough questions that all answers can be kept."""
     model = tables.models.get(architecture)
     words = (asked.runner, asked.convert, asked.model_impl)
@@ -119,7 +119,7 @@ def is_encoder_decoder(configuration: Configuration) -> bool:
     return bool(configuration.get("is_encoder_decoder")) or bool(configuration.text().get("is_encoder_decoder"))
 
 
-def use_mla(found: Resolved, configuration: Configuration) -> bool:
+def use_mla(found: ResolvedModel, configuration: Configuration) -> bool:
     """Whether the language model has multi-head latent attention; `VLLM_MLA_DISABLE` is the caller's to see."""
     text = configuration.text()
     rank = text.get("kv_lora_rank") is not None
@@ -166,21 +166,21 @@ def _positive(count: Any) -> bool:
     return isinstance(count, int | float) and count > 0
 
 
-class _Resolution:
+class _ClassResolution:
     __slots__ = ("architectures", "asked", "configuration", "tables")
 
-    def __init__(self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], asked: Asked) -> None:
+    def __init__(self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], asked: ModelQuery) -> None:
         self.tables = tables
         self.configuration = configuration
         self.architectures = architectures
         self.asked = asked
 
-    def resolved(self) -> Resolved:
+    def resolved(self) -> ResolvedModel:
         early, _ = self._inspected(None, None)
         runner = self._runner_type(early)
         convert = self._convert_type(early, runner)
         model, architecture = self._inspected(runner, convert)
-        return Resolved(architecture, model, runner, convert)
+        return ResolvedModel(architecture, model, runner, convert)
 
     def _runner_type(self, early: Model) -> str:
         if self.asked.runner != "auto":

@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.pooling import read_pooling
-from policy.intake.model.registry import Asked, Resolved, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
+from policy.intake.model.registry import ModelQuery, ResolvedModel, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policy.intake.command_line import Options
+    from policy.intake.command_line import ParsedOptions
     from policy.intake.model.tables import Tables
-    from policy.intake.provenance import Derived
+    from policy.intake.provenance import Provenance
 
 
 class Target(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Target(Struct, frozen=True):
     origin: str
     configuration: Configuration
     architectures: list[str]
-    found: Resolved
+    found: ResolvedModel
     is_hybrid: bool
     is_encoder_decoder: bool
     seq_pooling_type: str
@@ -52,7 +52,9 @@ def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any
     return laid
 
 
-def read_target(name: str, described: str, config: Mapping[str, Any], options: Options, files: Mapping[str, str], tables: Tables, platform: str) -> Target:
+def read_target(
+    name: str, described: str, config: Mapping[str, Any], options: ParsedOptions, files: Mapping[str, str], tables: Tables, platform: str
+) -> Target:
     """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
 
     Raises:
@@ -63,7 +65,7 @@ def read_target(name: str, described: str, config: Mapping[str, Any], options: O
     configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
     below = f"{described}/"
     architectures = architectures_of(configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below)))
-    asked = Asked(
+    asked = ModelQuery(
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),
         options.values.get("model_impl", "auto"),
@@ -84,7 +86,7 @@ def read_target(name: str, described: str, config: Mapping[str, Any], options: O
     )
 
 
-def derive_model(derived: Derived, target: Target, options: Options, env: Mapping[str, str], series: tuple[int, int]) -> None:
+def derive_model(derived: Provenance, target: Target, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]) -> None:
     """The facts ``model_config.*``, but for what only other options decide."""
     facts, configuration, model = derived.facts, target.configuration, target.found.model
     by_class = origin_of(target, options, "architectures")
@@ -107,7 +109,7 @@ def derive_model(derived: Derived, target: Target, options: Options, env: Mappin
     facts["model_config.is_encoder_decoder"] = target.is_encoder_decoder, origin_of(target, options, "is_encoder_decoder")
 
 
-def origin_of(target: Target, options: Options, name: str) -> str:
+def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
     """Where an attribute of the configuration stands: an override, the ``config.json``, the part of it that is the language model, or nowhere."""
     if "hf_overrides" in options.values:
         overrides = options.values["hf_overrides"]
@@ -122,7 +124,7 @@ def origin_of(target: Target, options: Options, name: str) -> str:
     return target.origin if name == "architectures" else DEFAULT
 
 
-def _quantized(target: Target, options: Options, series: tuple[int, int]) -> tuple[bool, str]:
+def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
     """Whether the configuration says that the weights are quantised; from 0.33 on, its older member and its language model's part may say so."""
     configuration = target.configuration
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
@@ -132,7 +134,7 @@ def _quantized(target: Target, options: Options, series: tuple[int, int]) -> tup
     return within, origin_of(target, options, "quantization_config")
 
 
-def _runner_origin(options: Options, by_class: str) -> str:
+def _runner_origin(options: ParsedOptions, by_class: str) -> str:
     for name in ("runner", "convert"):
         if options.values.get(name, "auto") != "auto":
             return options.places.get(name, DEFAULT)

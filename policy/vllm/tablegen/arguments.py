@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policy.vllm.tablegen.modules import Definition, Module, World
-from policy.vllm.tablegen.values import Name, Unreadable, value
+from policy.vllm.tablegen.modules import Module, SourceDefinition, World
+from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
 PARSERS = ("vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 """Where `make_arg_parser` is: the newest place first."""
@@ -33,18 +33,18 @@ class Hint:
 
     name: str
     arguments: tuple[object, ...] = ()
-    definition: Definition | None = None
+    definition: SourceDefinition | None = None
 
 
 def arguments(world: World) -> dict[str, object]:
     """The flags of a release by the name under which it keeps them."""
-    reader = _Reader(world)
+    reader = _OptionReader(world)
     parser = next((module for name in PARSERS if (module := world.module(name)) is not None), None)
     if parser is None:
         return {}
     reader.function(parser, "make_arg_parser", None)
     frontend = world.find(parser, "FrontendArgs")
-    if isinstance(frontend, Definition):
+    if isinstance(frontend, SourceDefinition):
         reader.frontend(frontend)
     engine = world.module(ENGINE)
     if engine is not None:
@@ -53,7 +53,7 @@ def arguments(world: World) -> dict[str, object]:
     return reader.rows
 
 
-class _Reader:
+class _OptionReader:
     """One pass over the functions that add flags; `rows` is what they added."""
 
     def __init__(self, world: World) -> None:
@@ -86,7 +86,7 @@ class _Reader:
         if found is not None:
             self.run(module, found.body, {})
 
-    def frontend(self, found: Definition) -> None:
+    def frontend(self, found: SourceDefinition) -> None:
         """Add a flag for each field of the frontend's dataclass, as its own methods change them."""
         classes = list(self.lineage(found))
         kwargs = {name: given for klass in reversed(classes) for name, given in self.kwargs(klass).items()}
@@ -168,7 +168,7 @@ class _Reader:
             case "choices", _:
                 try:
                     choices = value(self.world, module, node)
-                except Unreadable:
+                except SourceUnreadable:
                     return {}
                 return {"choices": sorted(map(str, choices))} if isinstance(choices, tuple | list) else {}
         return {}
@@ -198,23 +198,23 @@ class _Reader:
 
     def of_class(self, module: Module, name: str) -> dict[str, Kwargs]:
         found = self.world.find(module, name)
-        if not isinstance(found, Definition):
+        if not isinstance(found, SourceDefinition):
             return {}
         key = (found.module.name, found.name)
         if key not in self.fields:
             self.fields[key] = {field: given for klass in reversed(list(self.lineage(found))) for field, given in self.kwargs(klass).items()}
         return {field: dict(given) for field, given in self.fields[key].items()}
 
-    def lineage(self, found: Definition) -> Iterator[Definition]:
+    def lineage(self, found: SourceDefinition) -> Iterator[SourceDefinition]:
         """A class and those that it inherits fields from, itself first."""
         yield found
         assert isinstance(found.node, ast.ClassDef)
         for base in found.node.bases:
             above = self.world.find(found.module, base.id) if isinstance(base, ast.Name) else None
-            if isinstance(above, Definition) and isinstance(above.node, ast.ClassDef):
+            if isinstance(above, SourceDefinition) and isinstance(above.node, ast.ClassDef):
                 yield from self.lineage(above)
 
-    def annotated(self, klass: Definition) -> Iterator[tuple[str, ast.AnnAssign]]:
+    def annotated(self, klass: SourceDefinition) -> Iterator[tuple[str, ast.AnnAssign]]:
         """The fields that a dataclass's own body has."""
         assert isinstance(klass.node, ast.ClassDef)
         for node in klass.node.body:
@@ -223,7 +223,7 @@ class _Reader:
                     if not ast.unparse(annotation).startswith(("ClassVar", "InitVar")):
                         yield name, node
 
-    def kwargs(self, klass: Definition) -> dict[str, Kwargs]:
+    def kwargs(self, klass: SourceDefinition) -> dict[str, Kwargs]:
         """What the flag of each field takes."""
         return {name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.annotated(klass)}
 
@@ -272,7 +272,7 @@ class _Reader:
         element = hints[0].name if len(hints) == 1 else "str"
         return {"type": PLAIN.get(element, "text"), "nargs": nargs}
 
-    def members(self, klass: Definition, depth: int) -> dict[str, object] | None:
+    def members(self, klass: SourceDefinition, depth: int) -> dict[str, object] | None:
         """What an object's members may be: a kind, the legal words, members in their turn, or None for what is not told. None for an open object."""
         found: dict[str, object] = {}
         for part in reversed(list(self.lineage(klass))):
@@ -297,7 +297,7 @@ class _Reader:
         if len(named) != 1:
             return None
         match named[0]:
-            case Hint(name="dataclass", definition=Definition() as inner) if depth > 1:
+            case Hint(name="dataclass", definition=SourceDefinition() as inner) if depth > 1:
                 return self.members(inner, depth - 1)
             case Hint(name="bool" | "int" | "float" as name):
                 return name + null
@@ -317,7 +317,7 @@ class _Reader:
             case ast.Subscript(value=ast.Name(id="Literal")):
                 try:
                     words = value(self.world, module, node)
-                except Unreadable:
+                except SourceUnreadable:
                     return [Hint("other")]
                 found_words = words if isinstance(words, tuple) else (words,)
                 return [Hint("other") if any(isinstance(word, Name) for word in found_words) else Hint("Literal", found_words)]
@@ -334,13 +334,13 @@ class _Reader:
                 return [Hint(name)]
             case ast.Name(id=name):
                 found_name = self.world.find(module, name)
-                if isinstance(found_name, Definition) and isinstance(found_name.node, ast.ClassDef):
+                if isinstance(found_name, SourceDefinition) and isinstance(found_name.node, ast.ClassDef):
                     return [self.klass(found_name)]
-                if isinstance(found_name, Definition) and isinstance(found_name.node, ast.expr):
+                if isinstance(found_name, SourceDefinition) and isinstance(found_name.node, ast.expr):
                     return self.hints(found_name.module, found_name.node)
         return [Hint("other")]
 
-    def klass(self, found: Definition) -> Hint:
+    def klass(self, found: SourceDefinition) -> Hint:
         assert isinstance(found.node, ast.ClassDef)
         if any(_mark(mark) in {"config", "dataclass"} for mark in found.node.decorator_list):
             return Hint("dataclass", definition=found)

@@ -8,7 +8,7 @@ import re
 
 from policy.vllm.tablegen.classes import Klass, constant, klass_of
 from policy.vllm.tablegen.modules import World
-from policy.vllm.tablegen.values import Unreadable, named_value
+from policy.vllm.tablegen.values import SourceUnreadable, named_value
 
 Table = dict[str, object]
 
@@ -53,14 +53,14 @@ def legacy_layer_types(world: World) -> Table:
 def _compatible(klass: Klass) -> bool:
     try:
         return bool(constant(klass, "_supports_attention_backend"))
-    except Unreadable:
+    except SourceUnreadable:
         return False
 
 
 def _public(world: World, module: str) -> list[str]:
     try:
         found = named_value(world, module, "__all__")
-    except Unreadable:
+    except SourceUnreadable:
         return []
     return [str(name) for name in found] if isinstance(found, list | tuple) else []
 

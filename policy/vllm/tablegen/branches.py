@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.formulas import OPERATIONS, UNREADABLE, leaves, literal, raises
-from policy.vllm.tablegen.modules import Definition
-from policy.vllm.tablegen.values import Name, Unreadable, value
+from policy.vllm.tablegen.modules import SourceDefinition
+from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +88,7 @@ class Branches:
         """The formula of an expression, `UNREADABLE` where it cannot be followed."""
         try:
             return self._formula(node)
-        except Unreadable:
+        except SourceUnreadable:
             return UNREADABLE
 
     def _is_root(self, node: ast.expr) -> bool:
@@ -161,7 +161,7 @@ class Branches:
                     self.method(klass, name)
             case ast.Call(func=ast.Name(id=name)):
                 found = self.world.find(self.module, name)
-                if isinstance(found, Definition) and isinstance(found.node, ast.FunctionDef) and found.module is self.module:
+                if isinstance(found, SourceDefinition) and isinstance(found.node, ast.FunctionDef) and found.module is self.module:
                     self.run(found.node.body)
 
     def _update(self, prefix: str, updated: ast.Dict) -> None:
@@ -190,7 +190,7 @@ class Branches:
             case ast.Name(id=name) if name in self.local:
                 return self.local[name] if isinstance(self.local[name], Place) else None
             case ast.Name(id=name):
-                return Place(name) if name in self.opaque or not isinstance(self.world.find(self.module, name), Definition) else None
+                return Place(name) if name in self.opaque or not isinstance(self.world.find(self.module, name), SourceDefinition) else None
             case ast.Attribute(value=owner, attr=name) | ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
                 return self._member(owner, name)
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]) if not default or self._no_value(default[0]):
@@ -250,7 +250,7 @@ class Branches:
             return _readable(self.written.get(place, ["key", str(place)]))
         found = value(self.world, self.module, node)
         if isinstance(found, Name):
-            raise Unreadable(found)
+            raise SourceUnreadable(found)
         return literal(found)
 
     def _called(self, node: ast.Call) -> Any:
@@ -280,7 +280,7 @@ class Branches:
         """A member, and its default where nobody gives one: null counts as not given."""
         place = self._member(owner, name)
         if place is None:
-            raise Unreadable(ast.unparse(node))
+            raise SourceUnreadable(ast.unparse(node))
         key = self.written.get(place, ["key", str(place)])
         return key if not default or self._no_value(default[0]) else ["if", ["!=", key, None], key, self._formula(default[0])]
 
@@ -351,5 +351,5 @@ def substituted(formula: Any, old: Any, new: Any) -> Any:
 
 def _readable(formula: Any) -> Any:
     if formula == UNREADABLE:
-        raise Unreadable("a place that could not be followed")
+        raise SourceUnreadable("a place that could not be followed")
     return formula

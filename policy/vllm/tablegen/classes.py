@@ -7,8 +7,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from policy.vllm.tablegen.modules import Definition, Imported, Module, World
-from policy.vllm.tablegen.values import Unreadable, value
+from policy.vllm.tablegen.modules import Imported, Module, SourceDefinition, World
+from policy.vllm.tablegen.values import SourceUnreadable, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,11 @@ def klass_of(world: World, module: Module, node: ast.expr, local: Mapping[str, K
     return Outside(ast.unparse(node)[:60])
 
 
-def _found(world: World, found: Definition | Imported | None, name: str) -> Klass | Outside | None:
+def _found(world: World, found: SourceDefinition | Imported | None, name: str) -> Klass | Outside | None:
     match found:
-        case Definition(module=module, node=ast.ClassDef() as node):
+        case SourceDefinition(module=module, node=ast.ClassDef() as node):
             return world_klass(world, module, node)
-        case Definition(module=module, node=ast.expr() as node):
+        case SourceDefinition(module=module, node=ast.expr() as node):
             return klass_of(world, module, node)
         case Imported(module=origin):
             return Outside(f"{origin}.{name}")
@@ -116,7 +116,7 @@ def world_klass(world: World, module: Module, node: ast.ClassDef) -> Klass:
 def _made(world: World, module: Module, factory: str, arguments: list[Klass | Outside | None]) -> Klass | Outside:
     """The class that `as_embedding_model(Base)` returns: the nested class that its last `return` names."""
     found = world.find(module, factory)
-    if not isinstance(found, Definition) or not isinstance(found.node, ast.FunctionDef):
+    if not isinstance(found, SourceDefinition) or not isinstance(found.node, ast.FunctionDef):
         return Outside(factory)
     parameters = [argument.arg for argument in found.node.args.args]
     local = {name: klass for name, klass in zip(parameters, arguments, strict=False) if klass is not None}
@@ -164,4 +164,4 @@ def constant(klass: Klass, name: str) -> object:
     try:
         return value(owner.world, owner.module, node)
     except RecursionError as error:
-        raise Unreadable(name) from error
+        raise SourceUnreadable(name) from error

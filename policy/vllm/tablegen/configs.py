@@ -8,7 +8,7 @@ import ast
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.formulas import BASES, UNREADABLE, Run, keys_of
 from policy.vllm.tablegen.modules import Module, World
-from policy.vllm.tablegen.values import Name, Unreadable, named_value, value
+from policy.vllm.tablegen.values import Name, SourceUnreadable, named_value, value
 
 WANTED = (
     "block_configs", "canvas_length", "compress_rates", "compress_ratios", "hidden_size", "is_causal", "is_encoder_decoder", "kv_lora_rank", "layer_types",
@@ -122,7 +122,7 @@ def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object
         return None
     try:
         default = value(owner.world, owner.module, node)
-    except Unreadable:
+    except SourceUnreadable:
         return None
     if isinstance(default, Name) or default is False:
         return None
@@ -145,7 +145,7 @@ def _aliases(klass: Klass) -> dict[str, str]:
     found = klass.attribute("attribute_map")
     try:
         mapping = value(found[0].world, found[0].module, found[1]) if found is not None and isinstance(found[1], ast.expr) else {}
-    except Unreadable:
+    except SourceUnreadable:
         return {}
     return {str(alias): str(name) for alias, name in mapping.items()} if isinstance(mapping, dict) else {}
 

@@ -8,7 +8,7 @@ import ast
 from policy.vllm.tablegen.branches import Branches
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.modules import World
-from policy.vllm.tablegen.values import Unreadable, named_value, value
+from policy.vllm.tablegen.values import SourceUnreadable, named_value, value
 
 MODEL = "vllm.config.model"
 CONVERTORS = "vllm.transformers_utils.model_arch_config_convertor"
@@ -85,7 +85,7 @@ def _rewritten(world: World, klass: Klass) -> object:
 def _readable(world: World, module: str, name: str) -> object:
     try:
         return named_value(world, module, name)
-    except Unreadable:
+    except SourceUnreadable:
         return None
 
 

@@ -8,7 +8,7 @@ import ast
 from dataclasses import dataclass, field
 
 from policy.vllm.tablegen.classes import Klass
-from policy.vllm.tablegen.values import Name, Unreadable, value
+from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
 BASES = frozenset({"PreTrainedConfig", "PretrainedConfig"})
 UNREADABLE = ["unreadable"]
@@ -88,7 +88,7 @@ class Run:
         """The formula of an expression, `UNREADABLE` where a part of it cannot be followed."""
         try:
             return self._formula(node, owner)
-        except Unreadable:
+        except SourceUnreadable:
             return UNREADABLE
 
     def _super(self, name: str, keywords: list[ast.keyword], owner: Klass) -> None:
@@ -149,7 +149,7 @@ class Run:
             case ast.Name():
                 found = value(owner.world, owner.module, node)
                 if isinstance(found, Name):
-                    raise Unreadable(found)
+                    raise SourceUnreadable(found)
                 return literal(found)
             case ast.Attribute(value=ast.Name(id="self"), attr=attr):
                 return self._read(attr)
@@ -195,7 +195,7 @@ class Run:
                 return self._inlined(name, arguments, owner)
             case ast.Call(func=ast.Attribute(value=holder, attr="get"), args=[ast.Constant(value=str(key)), *default]):
                 return ["get", self._formula(holder, owner), key, self._formula(default[0], owner) if default else None]
-        raise Unreadable(ast.unparse(node)[:60])
+        raise SourceUnreadable(ast.unparse(node)[:60])
 
     def _comprehension(self, element: ast.expr, name: str, items: ast.expr, tests: list[ast.expr], owner: Klass) -> object:
         source = self._formula(items, owner)
@@ -210,14 +210,14 @@ class Run:
         """What a helper method of the class returns for its arguments."""
         found = self.klass.attribute(name)
         if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > DEEPEST:
-            raise Unreadable(name)
+            raise SourceUnreadable(name)
         static = any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in found[1].decorator_list)
         parameters = [argument.arg for argument in found[1].args.args[0 if static else 1 :]]
         run = Run(self.klass, self.aliases, dict(self.attributes), depth=self.depth + 1)
         run.names = dict(zip(parameters, (self._formula(argument, owner) for argument in arguments), strict=False))
         run.body(found[1].body, found[0])
         if run.returned is None:
-            raise Unreadable(name)
+            raise SourceUnreadable(name)
         return self._known(run.returned)
 
     def _stored(self, attr: str) -> str:
@@ -231,7 +231,7 @@ class Run:
     @staticmethod
     def _known(formula: object) -> object:
         if formula == UNREADABLE:
-            raise Unreadable("an attribute that could not be followed")
+            raise SourceUnreadable("an attribute that could not be followed")
         return formula
 
 
@@ -255,7 +255,7 @@ def literal(found: object) -> object:
         return ["mapping", *([key, literal(item)] for key, item in found.items())]  # JSON has no other keys
     if found is None or isinstance(found, bool | int | float | str):
         return found
-    raise Unreadable("a value that formulas do not have")
+    raise SourceUnreadable("a value that formulas do not have")
 
 
 def keys_of(formula: object) -> set[str]:

@@ -29,7 +29,7 @@ from policy.vllm.tablegen.history import Table, read_history, write_history
 from policy.vllm.tablegen.modules import World
 from policy.vllm.tablegen.registry import architectures, named_table
 from policy.vllm.tablegen.switches import switches
-from policy.vllm.tablegen.wheels import FolderSource, Reading, Source, WheelSource, downloaded, sha256
+from policy.vllm.tablegen.wheels import FolderSource, ReleaseSource, SourceReader, WheelSource, downloaded, sha256
 
 GENERATOR = 2
 """Raised when the same sources give other tables."""
@@ -41,10 +41,10 @@ TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class TableOrigin:
     """Where one distribution's sources are, and what proves it."""
 
-    source: Source
+    source: ReleaseSource
     provenance: Mapping[str, object]
 
 
@@ -66,10 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         under = _origin(("transformers",), transformers, options.transformers_source, options.cache)
         over = _origin(DISTRIBUTIONS, version, options.source, options.cache)
         if transformers not in made_transformers:
-            reading = Reading(under.source)
+            reading = SourceReader(under.source)
             made_transformers[transformers] = transformers_tables(reading)
             releases["transformers"][transformers] = {**under.provenance, **reading.record("transformers"), "generator": GENERATOR}
-        reading = Reading(over.source, under.source)
+        reading = SourceReader(over.source, under.source)
         made[version] = vllm_tables(reading)
         releases["vllm"][version] = {**over.provenance, **reading.record("vllm"), "transformers": transformers, "generator": GENERATOR}
         sys.stderr.write(f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n")
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def vllm_tables(reading: Reading) -> dict[str, Table]:
+def vllm_tables(reading: SourceReader) -> dict[str, Table]:
     """All tables of one vLLM release."""
     worlds = [World(reading, platform) for platform in PLATFORMS]
     world = worlds[0]
@@ -96,7 +96,7 @@ def vllm_tables(reading: Reading) -> dict[str, Table]:
     }
 
 
-def transformers_tables(reading: Reading) -> dict[str, Table]:
+def transformers_tables(reading: SourceReader) -> dict[str, Table]:
     """All tables of one Transformers release."""
     world = World(reading)
     return {
@@ -112,11 +112,11 @@ def transformers_for(version: str) -> str:
     return next(transformers for since, transformers in TRANSFORMERS if Version(version) >= Version(since))
 
 
-def _origin(distributions: tuple[str, ...], version: str, folder: Path | None, cache: Path) -> Origin:
+def _origin(distributions: tuple[str, ...], version: str, folder: Path | None, cache: Path) -> TableOrigin:
     if folder is not None:
-        return Origin(FolderSource(folder), {"distribution": distributions[-1], "wheel": None, "sha256": None})
+        return TableOrigin(FolderSource(folder), {"distribution": distributions[-1], "wheel": None, "sha256": None})
     wheel = downloaded(distributions, version, cache)
-    return Origin(WheelSource(wheel), {"distribution": wheel.name.partition("-")[0].replace("_", "-"), "wheel": wheel.name, "sha256": sha256(wheel)})
+    return TableOrigin(WheelSource(wheel), {"distribution": wheel.name.partition("-")[0].replace("_", "-"), "wheel": wheel.name, "sha256": sha256(wheel)})
 
 
 def _write(into: Path, made: Mapping[str, Mapping[str, Table]], names: Sequence[str], releases: Mapping[str, object]) -> None:

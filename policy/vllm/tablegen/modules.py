@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from policy.vllm.tablegen.wheels import Reading
+from policy.vllm.tablegen.wheels import SourceReader
 
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu")
 
@@ -38,7 +38,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class SourceDefinition:
     """Where a name is defined at last, and by what."""
 
     module: Module
@@ -49,7 +49,7 @@ class Definition:
 class World:
     """All modules of the sources, read when first asked for, as they are on one platform."""
 
-    def __init__(self, reading: Reading, platform: str = "cuda") -> None:
+    def __init__(self, reading: SourceReader, platform: str = "cuda") -> None:
         self.reading = reading
         self.platform = platform
         self._modules: dict[str, Module | None] = {}
@@ -67,7 +67,7 @@ class World:
                     break
         return self._modules[name]
 
-    def find(self, module: Module, name: str, depth: int = 0) -> Definition | Imported | None:
+    def find(self, module: Module, name: str, depth: int = 0) -> SourceDefinition | Imported | None:
         """What a name of a module stands for, through imports and plain renamings; an `Imported` where the way leaves the sources."""
         bound = module.bound.get(name, module.typing_only.get(name))
         if depth > 40:  # noqa: PLR2004 imports in a circle
@@ -80,14 +80,14 @@ class World:
             return self._in(bound.module, bound.name, depth) or bound
         if isinstance(bound, ast.Name) and bound.id != name:
             return self.find(module, bound.id, depth + 1)
-        return Definition(module, name, bound)
+        return SourceDefinition(module, name, bound)
 
     def _may_hold(self, module_name: str, name: str) -> bool:
         """Whether a module that is imported with a star can have a name: a look at its text spares the parsing of thousands."""
         path = f"{module_name.replace('.', '/')}.py"
         return path not in self.reading or name in self.reading.text(path)
 
-    def _in(self, module_name: str, name: str, depth: int) -> Definition | Imported | None:
+    def _in(self, module_name: str, name: str, depth: int) -> SourceDefinition | Imported | None:
         module = self.module(module_name)
         found = self.find(module, name, depth + 1) if module is not None else None
         if found is None and self.module(f"{module_name}.{name}") is not None:

@@ -7,8 +7,8 @@ import ast
 
 from policy.vllm.tablegen.classes import Klass, klass_of
 from policy.vllm.tablegen.flags import flags_of
-from policy.vllm.tablegen.modules import Definition, World
-from policy.vllm.tablegen.values import Unreadable, named_value
+from policy.vllm.tablegen.modules import SourceDefinition, World
+from policy.vllm.tablegen.values import SourceUnreadable, named_value
 
 REGISTRY = "vllm.model_executor.models.registry"
 Table = dict[str, object]
@@ -19,12 +19,12 @@ def architectures(worlds: list[World]) -> Table:
     first, *others = worlds
     entries = named_value(first, REGISTRY, "_VLLM_MODELS")
     if not isinstance(entries, dict):
-        raise Unreadable("_VLLM_MODELS")
+        raise SourceUnreadable("_VLLM_MODELS")
     groups = _groups(first)
     table: Table = {}
     for architecture, entry in entries.items():
         if not (isinstance(architecture, str) and isinstance(entry, tuple) and len(entry) == 2):  # noqa: PLR2004 module and class
-            raise Unreadable(f"_VLLM_MODELS[{architecture!r}]")
+            raise SourceUnreadable(f"_VLLM_MODELS[{architecture!r}]")
         module, name = entry
         row = _row(first, str(module), str(name))
         on = {world.platform: other for world in others if (other := _row(world, str(module), str(name))).get("flags") != row.get("flags")}
@@ -53,8 +53,8 @@ def _groups(world: World) -> dict[str, str]:
     """Architecture → the part of the registry that it comes from at last: `text_generation`, `multimodal` and so on."""
     module = world.module(REGISTRY)
     found = world.find(module, "_VLLM_MODELS") if module is not None else None
-    if not isinstance(found, Definition) or not isinstance(found.node, ast.Dict):
-        raise Unreadable("_VLLM_MODELS")
+    if not isinstance(found, SourceDefinition) or not isinstance(found.node, ast.Dict):
+        raise SourceUnreadable("_VLLM_MODELS")
     groups: dict[str, str] = {}
     for key, part in zip(found.node.keys, found.node.values, strict=True):
         if key is None and isinstance(part, ast.Name):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from policy.vllm.tablegen.branches import RETURNED, Branches, Place, method_of, substituted
 from policy.vllm.tablegen.classes import Klass, klass_of
-from policy.vllm.tablegen.modules import Definition
-from policy.vllm.tablegen.values import Unreadable, value
+from policy.vllm.tablegen.modules import SourceDefinition
+from policy.vllm.tablegen.values import SourceUnreadable, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +107,7 @@ def _on_platforms(worlds: Sequence[World]) -> dict[str, list[str]]:
 def _breakable(world: World) -> set[str]:
     module = world.module(VLLM)
     found = world.find(module, "default_breakable_cudagraph_architectures") if module is not None else None
-    if isinstance(found, Definition) and isinstance(found.node, ast.FunctionDef):
+    if isinstance(found, SourceDefinition) and isinstance(found.node, ast.FunctionDef):
         for statement, _ in world.statements(found.node.body):
             if isinstance(statement, ast.Return) and statement.value is not None:
                 return _names(world, found, statement.value)
@@ -115,13 +115,13 @@ def _breakable(world: World) -> set[str]:
     return {name for node in ast.walk(method[1]) if _enables(node) for name in _compared(node)} if method is not None else set()
 
 
-def _names(world: World, found: Definition, node: ast.expr) -> set[str]:
+def _names(world: World, found: SourceDefinition, node: ast.expr) -> set[str]:
     """A set of names, less another one."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         return _names(world, found, node.left) - _names(world, found, node.right)
     names = value(world, found.module, node)
     if not isinstance(names, tuple | list):
-        raise Unreadable(ast.unparse(node))
+        raise SourceUnreadable(ast.unparse(node))
     return {str(name) for name in names}
 
 

@@ -6,10 +6,10 @@ Owns a small evaluator without side effects. Whatever it does not know is `Unrea
 import ast
 from collections.abc import Mapping
 
-from policy.vllm.tablegen.modules import Definition, Module, World
+from policy.vllm.tablegen.modules import Module, SourceDefinition, World
 
 
-class Unreadable(Exception):
+class SourceUnreadable(Exception):
     """An expression that is more than a written-out value."""
 
 
@@ -56,7 +56,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
             return -number
         case ast.DictComp():
             return _comprehension(world, module, node, local)
-    raise Unreadable(ast.unparse(node)[:80])
+    raise SourceUnreadable(ast.unparse(node)[:80])
 
 
 def named_value(world: World, module_name: str, name: str) -> object:
@@ -69,13 +69,13 @@ def named_value(world: World, module_name: str, name: str) -> object:
 
 def _named(world: World, module: Module, name: str) -> object:
     found = world.find(module, name)
-    if not isinstance(found, Definition):
+    if not isinstance(found, SourceDefinition):
         return Name(name)
     if isinstance(found.node, ast.ClassDef | ast.FunctionDef):
         return Name(found.name)
     if isinstance(found.node, ast.expr):
         return value(world, found.module, found.node)
-    raise Unreadable(name)
+    raise SourceUnreadable(name)
 
 
 def _items(world: World, module: Module, elements: list[ast.expr], local: Mapping[str, object]) -> list[object]:
@@ -84,7 +84,7 @@ def _items(world: World, module: Module, elements: list[ast.expr], local: Mappin
         if isinstance(element, ast.Starred):
             spread = value(world, module, element.value, local)
             if not isinstance(spread, tuple | list):
-                raise Unreadable(ast.unparse(element))
+                raise SourceUnreadable(ast.unparse(element))
             items.extend(spread)
         else:
             items.append(value(world, module, element, local))
@@ -97,7 +97,7 @@ def _mapping(world: World, module: Module, keys: list[ast.expr | None], values: 
         found = value(world, module, item, local)
         if key is None:
             if not isinstance(found, dict):
-                raise Unreadable(ast.unparse(item))
+                raise SourceUnreadable(ast.unparse(item))
             for name, inner in found.items():
                 mapping.pop(name, None)
                 mapping[name] = inner
@@ -131,7 +131,7 @@ def _joined(left: object, right: object) -> object:
         return left + right
     if isinstance(left, str) and isinstance(right, str):
         return left + right
-    raise Unreadable("a union of different things")
+    raise SourceUnreadable("a union of different things")
 
 
 def _comprehension(world: World, module: Module, node: ast.DictComp, local: Mapping[str, object]) -> dict[object, object]:
@@ -140,14 +140,14 @@ def _comprehension(world: World, module: Module, node: ast.DictComp, local: Mapp
         case [ast.comprehension(target=target, iter=ast.Call(func=ast.Attribute(value=source, attr="items"), args=[]), ifs=tests)]:
             table = value(world, module, source, local)
             if not isinstance(table, dict):
-                raise Unreadable(ast.unparse(source))
+                raise SourceUnreadable(ast.unparse(source))
             rows: dict[object, object] = {}
             for pair in table.items():
                 inner = {**local, **_unpacked(target, pair)}
                 if all(_holds(world, module, test, inner) for test in tests):
                     rows[value(world, module, node.key, inner)] = value(world, module, node.value, inner)
             return rows
-    raise Unreadable(ast.unparse(node)[:80])
+    raise SourceUnreadable(ast.unparse(node)[:80])
 
 
 def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
@@ -156,7 +156,7 @@ def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
             return {name: item}
         case ast.Tuple(elts=elements) if isinstance(item, tuple) and len(item) == len(elements):
             return {name: found for element, inner in zip(elements, item, strict=True) for name, found in _unpacked(element, inner).items()}
-    raise Unreadable(ast.unparse(target))
+    raise SourceUnreadable(ast.unparse(target))
 
 
 def _holds(world: World, module: Module, test: ast.expr, local: Mapping[str, object]) -> bool:
@@ -167,7 +167,7 @@ def _holds(world: World, module: Module, test: ast.expr, local: Mapping[str, obj
                 return (one == other) is isinstance(op, ast.Eq)
             if isinstance(other, tuple | list | dict):
                 return (one in other) is isinstance(op, ast.In)
-    raise Unreadable(ast.unparse(test))
+    raise SourceUnreadable(ast.unparse(test))
 
 
 def _flat(items: list[object]) -> list[object]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Source(Protocol):
+class ReleaseSource(Protocol):
     """A set of Python files, by path in the package: `vllm/config/model.py`."""
 
     def paths(self) -> frozenset[str]:
@@ -78,10 +78,10 @@ class ArchiveSource:
         return self._texts[path]
 
 
-class Reading:
+class SourceReader:
     """Several sources as one, and a record of what was read of them."""
 
-    def __init__(self, *sources: Source) -> None:
+    def __init__(self, *sources: ReleaseSource) -> None:
         self._where = {path: source for source in reversed(sources) for path in source.paths()}
         self._read: dict[str, str] = {}
         self._texts: dict[str, str] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from policy.vllm.verify.verification import Verified
+    from policy.vllm.verify.verification import VerificationResult
 
 ROUNDS: Final = 6
 LISTS: Final = {"unsupported_features": "exclude-v2", "v1_unsupported_features": "exclude-v1"}
@@ -33,7 +33,7 @@ FOLDERS: Final = {"exclude-v2": "v2", "exclude-v1": "v1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RulesDraft:
     """What is new in a release, seen from the newest known one below it.
 
     ``changed`` has for each function and constant of the decision a diff, ``said`` and ``unsaid`` the
@@ -46,12 +46,12 @@ class Draft:
     changed: dict[str, list[str]]
     said: tuple[str, ...]
     unsaid: tuple[str, ...]
-    before: Verified
-    after: Verified
+    before: VerificationResult
+    after: VerificationResult
     patch: str
 
 
-def draft(sources: Sources, release: str, source: Path, known_source: Callable[[str], Path], cases: int, seed: int) -> Draft:
+def draft(sources: Sources, release: str, source: Path, known_source: Callable[[str], Path], cases: int, seed: int) -> RulesDraft:
     """The draft of a release that is not known; ``known_source`` gives the source of one that is.
 
     Raises:
@@ -72,12 +72,12 @@ def draft(sources: Sources, release: str, source: Path, known_source: Callable[[
         if better is None:
             break
         texts, after = better
-    return Draft(release, known, changed, said, unsaid, before, after, _patch(sources.rules, texts))
+    return RulesDraft(release, known, changed, said, unsaid, before, after, _patch(sources.rules, texts))
 
 
 def _better(
-    texts: dict[str, str], verified: Verified, release: str, reasons: Sequence[str], again: Callable[[Policy], Verified]
-) -> Iterator[tuple[dict[str, str], Verified]]:
+    texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], again: Callable[[Policy], VerificationResult]
+) -> Iterator[tuple[dict[str, str], VerificationResult]]:
     """Rule files that differ less from the release: with the reasons that came and went, or else without a rule that alone decides otherwise."""
     for bold in (False, True):
         edited = _edited(texts, verified, release, reasons, bold=bold)
@@ -105,7 +105,7 @@ def _with_release(text: str, release: str) -> str:
     return text.replace(line, line.replace(quoted, f"{quoted}, {quoted.replace(last, release)}", 1), 1)
 
 
-def _edited(texts: dict[str, str], verified: Verified, release: str, reasons: Sequence[str], *, bold: bool) -> dict[str, str]:
+def _edited(texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, bold: bool) -> dict[str, str]:
     """The rule files with what the mismatches say: ranges that end, reasons that come, in the order of the release's ``reasons``."""
     edited = dict(texts)
     paths = {yaml.safe_load(text).get("id"): path for path, text in texts.items()}

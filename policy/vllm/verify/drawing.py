@@ -11,9 +11,9 @@ from itertools import combinations, islice, product
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, Kind, ancestors, parse_variable
-from policy.rules.conditions import Both, Either, Leaf, holds
-from policy.rules.operators import Test
+from policy.facts.vocabulary import FACTS, VARIABLE, VOCABULARY, FactKind, ancestors, parse_variable
+from policy.rules.conditions import And, Leaf, Or, holds
+from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,18 +48,18 @@ def values_of(leaves: Iterable[Leaf], texts: Iterable[str], numbers: Iterable[in
 def _values(fact: Fact, asked: Sequence[Leaf], names: Sequence[str], bounds: Sequence[int]) -> list[Any]:
     operands = [text for leaf in asked for text in (leaf.operand if isinstance(leaf.operand, tuple) else (leaf.operand,))]
     match fact.kind:
-        case Kind.PRESENCE | Kind.BOOLEAN:
+        case FactKind.PRESENCE | FactKind.BOOLEAN:
             return [True, False]
-        case Kind.VARIABLE:
+        case FactKind.VARIABLE:
             return ["1", "0", "true"]
-        case Kind.CHOICE:
+        case FactKind.CHOICE:
             return [*fact.choices, *([None] if fact.nullable else [])]
-        case Kind.INTEGER:
-            near = {operand + step for leaf in asked if leaf.test in {Test.AT_LEAST, Test.IS} for operand in (leaf.operand,) for step in (-1, 0, 1)}
+        case FactKind.INTEGER:
+            near = {operand + step for leaf in asked if leaf.test in {Comparison.AT_LEAST, Comparison.IS} for operand in (leaf.operand,) for step in (-1, 0, 1)}
             return sorted(number for number in near | set(bounds) if fact.least <= number)
-        case Kind.LIST:
+        case FactKind.LIST:
             return [[], [ANOTHER]]
-        case Kind.TEXT:
+        case FactKind.TEXT:
             return [*dict.fromkeys(text for text in operands if text), ANOTHER]
     texts = [*dict.fromkeys([text for text in operands if text] + ([*names] if fact.name.endswith("architectures") else [])), ANOTHER]
     pairs = [[texts[0], ANOTHER], [ANOTHER, texts[0]], texts[:2]]
@@ -77,9 +77,9 @@ def _ways(condition: Condition) -> list[tuple[Leaf, ...]]:
     match condition:
         case Leaf():
             return [(condition,)]
-        case Both(parts):
+        case And(parts):
             return [tuple(leaf for way in chosen for leaf in way) for chosen in product(*map(_ways, parts))]
-        case Either(parts):
+        case Or(parts):
             return [way for part in parts for way in _ways(part)]
     raise TypeError(condition)  # INVARIANT: named conditions are put in their place
 

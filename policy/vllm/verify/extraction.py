@@ -20,7 +20,7 @@ from policy.vllm.verify.syntax import asks_for, imports, is_bound, is_property, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from policy.vllm.tablegen.wheels import Reading
+    from policy.vllm.tablegen.wheels import SourceReader
     from policy.vllm.verify.standins import Object
 
 CONFIG: Final = "vllm/config/vllm.py"
@@ -36,14 +36,14 @@ STANDARD: Final = frozenset({"enum", "functools", "itertools", "math", "os", "re
 UNKNOWN: Final = object()
 
 
-class NotThere(Exception):
+class SourceNotFound(Exception):
     """Something that the decision needs is not where it was looked for."""
 
 
 class Extraction:
-    """The decision of one release, ready to be asked; what cannot be taken out of the source raises ``NotThere`` at once."""
+    """The decision of one release, ready to be asked; what cannot be taken out of the source raises ``SourceNotFound`` at once."""
 
-    def __init__(self, source: Reading) -> None:
+    def __init__(self, source: SourceReader) -> None:
         self._source = source
         self._classes = {
             node.name.lower(): (path, node) for path in source.under("vllm/config/") for node in self._tree(path).body if isinstance(node, ast.ClassDef)
@@ -59,7 +59,7 @@ class Extraction:
         self.has_property = PROPERTY in self._methods
         for name in (PROPERTY, V2_LIST) if self.has_property else (GATE,):
             if name not in self._methods:
-                raise NotThere(f"`{CLASS}` in {CONFIG} has no `{name}`; there are {_names(self._methods)}")
+                raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; there are {_names(self._methods)}")
         self._take([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
         self._variables[VARIABLE] = self._evaluated(ENVS, self._entry(VARIABLE))
         self.guards = list(self._guards())
@@ -78,14 +78,14 @@ class Extraction:
 
     def _tree(self, path: str) -> ast.Module:
         if path not in self._source:
-            raise NotThere(f"the source has no {path}")
+            raise SourceNotFound(f"the source has no {path}")
         return self._source.tree(path)
 
     def _class(self, path: str, name: str) -> ast.ClassDef:
         for node in self._tree(path).body:
             if isinstance(node, ast.ClassDef) and node.name == name:
                 return node
-        raise NotThere(f"{path} has no class `{name}`")
+        raise SourceNotFound(f"{path} has no class `{name}`")
 
     def variable(self, name: str) -> Any:
         """The value of a variable of the environment as the release reads it: by its entry in ``environment_variables``.
@@ -104,7 +104,7 @@ class Extraction:
                     if isinstance(key, ast.Constant) and key.value == name:
                         self._note(ENVS, name, value)
                         return value
-        raise NotThere(f"{ENVS} has no entry `{name}`")
+        raise SourceNotFound(f"{ENVS} has no entry `{name}`")
 
     def constants(self) -> tuple[set[str], set[int]]:
         """Every text and whole number that stands in what was taken."""
@@ -157,14 +157,14 @@ class Extraction:
                 return found
         module, member = inner.get(name) or dict(imports(self._tree(path))).get(name) or (None, None)
         if module is None:
-            raise NotThere(f"{path} uses `{name}` and does not say where it is from")
+            raise SourceNotFound(f"{path} uses `{name}` and does not say where it is from")
         if module.split(".")[0] in STANDARD:
             imported = importlib.import_module(module)
             return getattr(imported, member) if member else imported
         for place in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
             if member and place in self._source:
                 return self._named(place, member, {})
-        raise NotThere(f"{path} takes `{name}` from {module}, which the source does not have")
+        raise SourceNotFound(f"{path} takes `{name}` from {module}, which the source does not have")
 
     def _defined(self, path: str, node: ast.FunctionDef | ast.ClassDef) -> Any:
         self._note(path, node.name, node)
@@ -238,7 +238,7 @@ class Extraction:
             NotThere: the release has none of that name.
         """
         if name.lower() not in self._classes:
-            raise NotThere(f"no file below vllm/config/ has a class `{name}`")
+            raise SourceNotFound(f"no file below vllm/config/ has a class `{name}`")
         path, node = self._classes[name.lower()]
         namespace = self._namespace(path)
         if name not in namespace:

@@ -50,7 +50,7 @@ class _Variables:
         return self._variable(name)
 
 
-class _Platform:
+class _PlatformStandIn:
     """``current_platform``: its questions are facts, and where none says another it is CUDA."""
 
     def __init__(self, machine: Machine) -> None:
@@ -97,7 +97,7 @@ def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any
         "envs": _Variables(variable),
         "logger": _Silent(),
         "init_logger": lambda _: _Silent(),
-        "current_platform": _Platform(machine),
+        "current_platform": _PlatformStandIn(machine),
         "HAS_TRITON": _Triton(machine),
         "entry_points": lambda **asked: machine.plugins if asked == {"group": "vllm.logits_processors"} else (),
         "config": lambda *found, **_: found[0] if found else lambda each: each,

@@ -53,7 +53,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerificationResult:
     """What came of a release: ``elsewhere`` are refusals that other files of vLLM make, ``beyond`` places that ask for what is no fact."""
 
     release: str
@@ -64,7 +64,7 @@ class Verified:
     beyond: tuple[str, ...]
 
 
-class Asked:
+class ReleaseProcess:
     """A release's decision in its process, and what was found in its source."""
 
     def __init__(self, process: subprocess.Popen[str], source: Path) -> None:
@@ -96,7 +96,7 @@ class Asked:
 
 
 @contextmanager
-def asking(source: Path) -> Iterator[Asked]:
+def asking(source: Path) -> Iterator[ReleaseProcess]:
     """The decision of a source (a wheel, an archive, a folder) in a process that ends with the block.
 
     Raises:
@@ -104,7 +104,7 @@ def asking(source: Path) -> Iterator[Asked]:
     """
     process = subprocess.Popen([*COMMAND, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603  # our own module, by our own interpreter
     try:
-        yield Asked(process, source)
+        yield ReleaseProcess(process, source)
     finally:
         _end(process)
 
@@ -118,20 +118,20 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def verify(policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None) -> Verified:
+def verify(policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None) -> VerificationResult:
     """Asks ``count`` facts of a known release's source and of the catalogue's upstream layer; ``tell`` hears how many are done.
 
     Raises:
         NotExtracted: the decision is not where it was looked for.
     """
     with asking(source) as vllm:
-        return _Comparison(policy, release, vllm).verified(count, seed, tell)
+        return _ReleaseComparison(policy, release, vllm).verified(count, seed, tell)
 
 
-class _Comparison:
+class _ReleaseComparison:
     """A release and the rules, side by side."""
 
-    def __init__(self, policy: Policy, release: str, vllm: Asked) -> None:
+    def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
         self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
         self._elsewhere = [item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)]
@@ -142,7 +142,7 @@ class _Comparison:
         parts = [text for text, _ in item.range.words.parts if text.strip()]
         return all(any(part.strip() in text for text in self._vllm.found["said"]) for part in parts)
 
-    def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> Verified:
+    def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> VerificationResult:
         found = self._vllm.found
         items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
         conditions = list(dict.fromkeys(condition for item in items for condition in (item.when, item.lifted) if condition is not None))
@@ -164,7 +164,7 @@ class _Comparison:
         tell(count)
         distinct = {json.dumps(each.facts, sort_keys=True): each for each in mismatches.values()}
         elsewhere = tuple(item.rule.id for item in self._elsewhere)
-        return Verified(self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond)))
+        return VerificationResult(self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond)))
 
     def _usual(self) -> list[Facts]:
         """What the others are laid over: no model, a model that may get V2 by default, the variable set."""

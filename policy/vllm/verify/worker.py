@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from policy.facts.vocabulary import FACTS, Kind
-from policy.vllm.tablegen.wheels import ArchiveSource, FolderSource, Reading, Source, WheelSource
-from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, NotThere
+from policy.facts.vocabulary import FACTS, FactKind
+from policy.vllm.tablegen.wheels import ArchiveSource, FolderSource, ReleaseSource, SourceReader, WheelSource
+from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, SourceNotFound
 from policy.vllm.verify.standins import Object
 
 MEMORY: Final = 4 << 30
@@ -25,7 +25,7 @@ REFUSALS: Final = (ValueError, AssertionError, NotImplementedError)
 """How vLLM's code refuses a configuration."""
 
 
-def opened(place: Path) -> Source:
+def opened(place: Path) -> ReleaseSource:
     """A wheel, a source archive, or the folder that holds ``vllm/``."""
     if place.is_dir():
         return FolderSource(place)
@@ -44,8 +44,8 @@ class Configurations:
             above, _, last = name.rpartition(".")
             if name.startswith(("env.", "platform.", "plugins.")):
                 continue
-            paths |= {*_above(above), *([name] if fact.kind is Kind.PRESENCE else [])}
-            if fact.kind is not Kind.PRESENCE:
+            paths |= {*_above(above), *([name] if fact.kind is FactKind.PRESENCE else [])}
+            if fact.kind is not FactKind.PRESENCE:
                 made = release.enumeration(ENUMS[name]).__getitem__ if name in ENUMS else _called if release.is_method(above, last) else None
                 self._leaves.append((name, above, last, fact.default, made))
         for path in sorted(paths, key=lambda path: -path.count(".")):
@@ -114,7 +114,7 @@ def _say(document: dict[str, Any]) -> None:
 
 
 def _fault(error: Exception) -> dict[str, str]:
-    return {"fault": str(error) if isinstance(error, NotThere) else f"{type(error).__name__}: {error}"}
+    return {"fault": str(error) if isinstance(error, SourceNotFound) else f"{type(error).__name__}: {error}"}
 
 
 def main() -> None:
@@ -125,7 +125,7 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
         del os.environ[name]  # what the user has set is none of the facts
     try:
-        release = Extraction(Reading(opened(Path(sys.argv[1]))))
+        release = Extraction(SourceReader(opened(Path(sys.argv[1]))))
         configurations = Configurations(release)
         answered(release, configurations, {"model_config": True})
     except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; whoever asked is told

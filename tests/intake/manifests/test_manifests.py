@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.errors import MAX_FAULTS, Misfit
+from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.command_line import Container
 from policy.intake.manifests import images, is_manifest, read_manifest
 from policy.intake.manifests.compose import split
@@ -35,8 +35,8 @@ def content(path: Path) -> Any:
 SERVING = {"command": ["vllm", "serve", "a/b"]}
 
 
-def taken(document: object) -> tuple[list[Container], list[Misfit]]:
-    faults: list[Misfit] = []
+def taken(document: object) -> tuple[list[Container], list[RequestFault]]:
+    faults: list[RequestFault] = []
     return read_manifest(document, "/manifest", faults), faults
 
 
@@ -223,7 +223,7 @@ SHAPES = (
     ],
 )
 def test_what_is_wrong_is_told_where_it_stands(document: object, pointer: str, message: str) -> None:
-    assert taken(document)[1] == [Misfit(f"/manifest{pointer}", message)]
+    assert taken(document)[1] == [RequestFault(f"/manifest{pointer}", message)]
 
 
 @pytest.mark.parametrize(
@@ -560,13 +560,13 @@ def test_config_maps_of_one_name_and_two_contents_are_not_known() -> None:
 def test_a_manifest_holds_so_many_engines_and_no_more() -> None:
     containers, faults = taken({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [SERVING] * (MAX_CONTAINERS + 1)}})
     assert len(containers) == MAX_CONTAINERS
-    assert faults == [Misfit(f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; send fewer at a time")]
+    assert faults == [RequestFault(f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; send fewer at a time")]
 
 
 def test_a_manifest_holds_so_many_documents_and_no_more() -> None:
     service = {"apiVersion": "v1", "kind": "Service"}
     assert taken([service] * MAX_DOCUMENTS) == ([], [])
-    assert taken([service] * (MAX_DOCUMENTS + 2)) == ([], [Misfit(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; send fewer at a time")])
+    assert taken([service] * (MAX_DOCUMENTS + 2)) == ([], [RequestFault(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; send fewer at a time")])
 
 
 def test_lists_do_not_nest_without_end() -> None:
