@@ -25,7 +25,7 @@ RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin runn
 COPY --from=build /app /app
 ENV PATH=/app/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 RUNNER_POLICY_HOST=0.0.0.0 RUNNER_POLICY_RULES=/app/rules
 # The port is reached where somebody publishes it. With a file of tokens in RUNNER_POLICY_TOKENS callers need one.
-ENV RUNNER_POLICY_OPEN=true XDG_STATE_HOME=/var/lib
+ENV RUNNER_POLICY_ALLOW_ANONYMOUS=true XDG_STATE_HOME=/var/lib
 RUN mkdir /var/lib/runner-policy && chown 10001 /var/lib/runner-policy
 VOLUME /var/lib/runner-policy
 WORKDIR /app

@@ -63,8 +63,12 @@ def _ready_after() -> float:
 
 def main() -> None:
     """Print the report, and keep that of a full run; a bar that is missed is no failure, what cannot be measured is."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the service beside what it could be replaced by.")
-    parser.add_argument("--quick", action="store_true", help="a short version that only shows that everything runs; keeps no results")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure the service beside what it could be replaced by."
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a short version that only shows that everything runs; keeps no results"
+    )
     quick: bool = parser.parse_args().quick
     try:
         results = run(quick=quick)

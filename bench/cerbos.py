@@ -51,14 +51,26 @@ def installed() -> Path:
     if npm is None:
         raise CerbosMissing("npm is not installed")
     CACHE.mkdir(parents=True, exist_ok=True)
-    command = [npm, "install", "--prefix", str(CACHE), "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE]
+    command = [
+        npm,
+        "install",
+        "--prefix",
+        str(CACHE),
+        "--no-save",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        PACKAGE,
+    ]
     try:
         done = subprocess.run(command, cwd=CACHE, capture_output=True, timeout=INSTALL_LIMIT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CerbosMissing(f"npm did not install it: {error}") from error
     found = _executable()
     if found is None:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it has no executable for this platform"]
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
+            "it has no executable for this platform"
+        ]
         raise CerbosMissing(f"npm did not install it: {last[0]}")
     return found
 
@@ -115,7 +127,12 @@ def request(document: dict[str, Any]) -> bytes:
     if "env" in facts:
         facts = {**facts, "env": {name: plain(parse_variable(facts["env"][name]))}}
     resource = {"kind": KIND, "id": document["request_id"], "attr": facts}
-    return json.encode({"principal": {"id": "controller", "roles": ["controller"]}, "resources": [{"actions": [ACTION], "resource": resource}]})
+    return json.encode(
+        {
+            "principal": {"id": "controller", "roles": ["controller"]},
+            "resources": [{"actions": [ACTION], "resource": resource}],
+        }
+    )
 
 
 def fired(answer: bytes) -> list[int]:

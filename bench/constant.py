@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-BODY: Final = b'{"answer":"%b"}'.replace(b"%b", b"x" * max(0, int(os.environ.get("BENCH_ANSWER_SIZE", "1000")) - len('{"answer":""}')))
+BODY: Final = b'{"answer":"%b"}'.replace(
+    b"%b", b"x" * max(0, int(os.environ.get("BENCH_ANSWER_SIZE", "1000")) - len('{"answer":""}'))
+)
 START: Final = {
     "type": "http.response.start",
     "status": 200,

@@ -33,7 +33,13 @@ WARM_UP: Final = 100
 SEEN: Final = 100
 """How many deployments come again and again; fewer than are kept."""
 
-LAYERS: Final = {"num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 4096}
+LAYERS: Final = {
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "hidden_size": 4096,
+}
 TEXT: Final = {
     **LAYERS,
     "attention_bias": False,
@@ -57,7 +63,10 @@ MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("Qwen/Qwen3-8B", {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", **TEXT}),
     ("meta-llama/Llama-3.1-8B-Instruct", {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **TEXT}),
     ("mistralai/Mistral-7B-Instruct-v0.3", {"architectures": ["MistralForCausalLM"], "model_type": "mistral", **TEXT}),
-    ("Qwen/Qwen3-30B-A3B", {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 128, **TEXT}),
+    (
+        "Qwen/Qwen3-30B-A3B",
+        {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 128, **TEXT},
+    ),
     ("Qwen/Qwen3-Embedding-8B", {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", **TEXT}),
 )
 FLAGS: Final = (
@@ -100,8 +109,21 @@ def deployments(seed: int, releases: Sequence[str]) -> Iterator[dict[str, Any]]:
         number += 1
         name, config = random.choice(MODELS)
         flags = [word for words in random.sample(FLAGS, 2) for word in words]
-        sizes = ["-tp", random.choice("1248"), "--max-model-len", str(8192 + number), "--gpu-memory-utilization", "0.9", "--port", "8000"]
-        deployment = {"args": ["serve", name, *sizes, *flags], "env": {}, "model_configs": {name: {**config, "max_position_embeddings": 32768 + number}}}
+        sizes = [
+            "-tp",
+            random.choice("1248"),
+            "--max-model-len",
+            str(8192 + number),
+            "--gpu-memory-utilization",
+            "0.9",
+            "--port",
+            "8000",
+        ]
+        deployment = {
+            "args": ["serve", name, *sizes, *flags],
+            "env": {},
+            "model_configs": {name: {**config, "max_position_embeddings": 32768 + number}},
+        }
         yield {"vllm_version": random.choice(releases), "deployment": deployment}
 
 

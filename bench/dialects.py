@@ -50,12 +50,22 @@ class Dialect:
 
 def conditions(rules: Sequence[ReleaseRule]) -> list[tuple[int, Condition]]:
     """Every condition of a release in its order, with the number by which ``Ruleset.fired`` calls it."""
-    return [(number, when) for place, item in enumerate(rules) for number, when in ((place, item.when), (~place, item.lifted)) if when is not None]
+    return [
+        (number, when)
+        for place, item in enumerate(rules)
+        for number, when in ((place, item.when), (~place, item.lifted))
+        if when is not None
+    ]
 
 
 def facts_read(rules: Sequence[ReleaseRule]) -> list[str]:
     """The facts that a release's conditions read, in the vocabulary's order."""
-    found = {name for _, condition in conditions(rules) for leaf in leaves(condition) for name in (leaf.fact, *ancestors(leaf.fact))}
+    found = {
+        name
+        for _, condition in conditions(rules)
+        for leaf in leaves(condition)
+        for name in (leaf.fact, *ancestors(leaf.fact))
+    }
     return sorted(found, key=INDEX.__getitem__)
 
 

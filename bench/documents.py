@@ -37,20 +37,58 @@ DENSE: Final[dict[str, Any]] = {
 }
 
 MODELS: Final[tuple[dict[str, Any], ...]] = (
-    *({"architectures": [name], **DENSE} for name in ("Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM") * 4),
-    *({"architectures": [name], **DENSE} for name in ("Qwen2ForCausalLM", "OPTForCausalLM", "Phi3ForCausalLM", "Gemma2ForCausalLM", "Olmo2ForCausalLM")),
-    *({"architectures": [name], **DENSE, "is_moe": True} for name in ("Qwen3MoeForCausalLM", "MixtralForCausalLM", "GptOssForCausalLM")),
-    *({"architectures": [name], **DENSE, "is_moe": True, "use_mla": True} for name in ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")),
+    *(
+        {"architectures": [name], **DENSE}
+        for name in ("Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM") * 4
+    ),
+    *(
+        {"architectures": [name], **DENSE}
+        for name in ("Qwen2ForCausalLM", "OPTForCausalLM", "Phi3ForCausalLM", "Gemma2ForCausalLM", "Olmo2ForCausalLM")
+    ),
+    *(
+        {"architectures": [name], **DENSE, "is_moe": True}
+        for name in ("Qwen3MoeForCausalLM", "MixtralForCausalLM", "GptOssForCausalLM")
+    ),
+    *(
+        {"architectures": [name], **DENSE, "is_moe": True, "use_mla": True}
+        for name in ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM")
+    ),
     {"architectures": ["Qwen3NextForCausalLM"], **DENSE, "is_moe": True, "is_hybrid": True, "has_inner_state": True},
     {"architectures": ["NemotronHForCausalLM"], **DENSE, "is_hybrid": True, "has_inner_state": True},
     {"architectures": ["MambaForCausalLM"], **DENSE, "has_inner_state": True, "is_attention_free": True},
     {"architectures": ["Qwen2_5_VLForConditionalGeneration"], **DENSE, "is_multimodal_model": True},
     {"architectures": ["Gemma3ForConditionalGeneration"], **DENSE, "is_multimodal_model": True},
-    {"architectures": ["WhisperForConditionalGeneration"], **DENSE, "is_multimodal_model": True, "is_encoder_decoder": True},
+    {
+        "architectures": ["WhisperForConditionalGeneration"],
+        **DENSE,
+        "is_multimodal_model": True,
+        "is_encoder_decoder": True,
+    },
 )
 DRAFTS: Final = ("EagleLlamaForCausalLM", "Eagle3LlamaForCausalLM", "Qwen3ForCausalLM", "DeepSeekMTPModel")
-METHODS: Final = _mostly("eagle3", "eagle3", "eagle", "eagle", "mtp", "mtp", "ngram", "ngram_gpu", "draft_model", "medusa", "suffix", "dflash", "dspark")
-CONNECTORS: Final = ("NixlConnector", "LMCacheConnectorV1", "OffloadingConnector", "MultiConnector", "SharedStorageConnector", "MooncakeConnector")
+METHODS: Final = _mostly(
+    "eagle3",
+    "eagle3",
+    "eagle",
+    "eagle",
+    "mtp",
+    "mtp",
+    "ngram",
+    "ngram_gpu",
+    "draft_model",
+    "medusa",
+    "suffix",
+    "dflash",
+    "dspark",
+)
+CONNECTORS: Final = (
+    "NixlConnector",
+    "LMCacheConnectorV1",
+    "OffloadingConnector",
+    "MultiConnector",
+    "SharedStorageConnector",
+    "MooncakeConnector",
+)
 
 Habits = tuple[tuple[str, Choices], ...]
 
@@ -70,10 +108,16 @@ PARALLEL: Final[Habits] = (
     ("enable_dbo", _mostly(False, True)),
     ("ubatch_size", _mostly(0, 2, 4, of=30)),
 )
-CACHE: Final[Habits] = (("mamba_cache_mode", _mostly("none", "align", "all")), ("kv_sharing_fast_prefill", _mostly(False, True, of=30)))
+CACHE: Final[Habits] = (
+    ("mamba_cache_mode", _mostly("none", "align", "all")),
+    ("kv_sharing_fast_prefill", _mostly(False, True, of=30)),
+)
 COMPILATION: Final[Habits] = (
     ("mode", _mostly("VLLM_COMPILE", "VLLM_COMPILE", "NONE", "STOCK_TORCH_COMPILE")),
-    ("cudagraph_mode", _mostly("FULL_AND_PIECEWISE", "PIECEWISE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "NONE", of=12)),
+    (
+        "cudagraph_mode",
+        _mostly("FULL_AND_PIECEWISE", "PIECEWISE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "NONE", of=12),
+    ),
 )
 PLATFORM: Final[Habits] = (("has_triton", _mostly(True, False, of=40)), ("is_rocm", _mostly(False, True, True)))
 SPECULATIVE: Final[Habits] = (("method", METHODS), ("parallel_drafting", _mostly(False, True, of=12)))
@@ -92,7 +136,9 @@ def documents(seed: int, versions: Sequence[str | None]) -> Iterator[dict[str, A
         yield document
 
 
-def different(seed: int, count: int, versions: Sequence[str | None], key: Callable[[dict[str, Any]], Hashable]) -> list[dict[str, Any]]:
+def different(
+    seed: int, count: int, versions: Sequence[str | None], key: Callable[[dict[str, Any]], Hashable]
+) -> list[dict[str, Any]]:
     """So many documents of which no two have the same ``key``."""
     seen: set[Hashable] = set()
 
@@ -121,7 +167,10 @@ def _facts(random: Callable[[], float]) -> dict[str, Any]:
     if variable is not None:
         facts["env"] = {"VLLM_USE_V2_MODEL_RUNNER": variable}
     if random() < 0.4:
-        facts["speculative_config"] = {**drawn(SPECULATIVE), "draft_model_config": {"architectures": [DRAFTS[int(random() * len(DRAFTS))]]}}
+        facts["speculative_config"] = {
+            **drawn(SPECULATIVE),
+            "draft_model_config": {"architectures": [DRAFTS[int(random() * len(DRAFTS))]]},
+        }
     if random() < 0.25:
         facts["kv_transfer_config"] = drawn(CONNECTOR)
     for name, share in (("lora_config", 0.15), ("reasoning_config", 0.1), ("ec_transfer_config", 0.03)):

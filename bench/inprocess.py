@@ -100,12 +100,17 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
         trial = {name: timed(way, read, found[:TRIAL]) for name, way in ways.items() if name != BARE}
         form = min(trial, key=trial.__getitem__)
         ours, zen, bare = zip(
-            *((timed(ask_ours, facts_of, found), timed(ways[form], read, found), timed(ways[BARE], read, found)) for _ in range(rounds)),
+            *(
+                (timed(ask_ours, facts_of, found), timed(ways[form], read, found), timed(ways[BARE], read, found))
+                for _ in range(rounds)
+            ),
             strict=True,
         )
     mean = sum(map(len, expected)) / count
     ratio = median(theirs / own for own, theirs in zip(ours, zen, strict=True))
-    return Compared(release, len(conditions(ruleset.rules)), count, mean, median(ours), median(zen), ratio, form, median(bare))
+    return Compared(
+        release, len(conditions(ruleset.rules)), count, mean, median(ours), median(zen), ratio, form, median(bare)
+    )
 
 
 def timed(call: Callable[[Any], Any], prepare: Callable[[T], Any], documents: Sequence[T]) -> float:
@@ -143,9 +148,13 @@ def _ways(ruleset: Ruleset, keys: dict[str, str]) -> dict[str, Callable[[dict[st
     }
     content = {
         "decision table": _graph("decisionTableNode", table),
-        "one list of truths": _graph("expressionNode", {"expressions": [{"id": "held", "key": "held", "value": every}]}),
+        "one list of truths": _graph(
+            "expressionNode", {"expressions": [{"id": "held", "key": "held", "value": every}]}
+        ),
     }
-    engines: dict[str, Any] = {name: zen.ZenEngine({"loader": {"type": "static", "content": {KEY: graph}}}) for name, graph in content.items()}
+    engines: dict[str, Any] = {
+        name: zen.ZenEngine({"loader": {"type": "static", "content": {KEY: graph}}}) for name, graph in content.items()
+    }
     by_table, by_list = engines["decision table"].evaluate, engines["one list of truths"].evaluate
     bare = zen.compile_expression(every).evaluate
     return {

@@ -74,7 +74,13 @@ def measured(module: str, job: Job) -> Measured:
         LoadFailed: not every request was answered 200, or the generator failed otherwise.
     """
     with cores.pinned(cores.LOAD):
-        done = subprocess.run([sys.executable, "-m", module, json.encode(job).decode()], cwd=ROOT, capture_output=True, timeout=LIMIT, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", module, json.encode(job).decode()],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
     if done.returncode:
         raise LoadFailed(f"{module} on {job.path}: {done.stderr.decode(errors='replace').strip()[-2000:]}")
     return json.decode(done.stdout, type=Measured)
@@ -84,7 +90,9 @@ def lines(job: Job, file: Path) -> list[bytes]:
     """The documents of a job, in the order in which they are to be sent."""
     with file.open("rb") as source:
         kept = job.repeat or job.count
-        wanted = [line.rstrip(b"\n") for n, line in zip(range(job.first + kept), source, strict=False) if n >= job.first]
+        wanted = [
+            line.rstrip(b"\n") for n, line in zip(range(job.first + kept), source, strict=False) if n >= job.first
+        ]
     if len(wanted) < kept:
         raise LoadFailed(f"{file.name} has too few documents")
     return wanted if not job.repeat else [wanted[n % kept] for n in range(job.count)]
@@ -92,4 +100,6 @@ def lines(job: Job, file: Path) -> list[bytes]:
 
 def head(job: Job, *framing: str) -> str:
     """The head of a POST request, ended by what frames its body."""
-    return "\r\n".join((f"POST {job.path} HTTP/1.1", f"Host: {HOST}:{job.port}", f"Content-Type: {job.content_type}", *framing, "", ""))
+    return "\r\n".join(
+        (f"POST {job.path} HTTP/1.1", f"Host: {HOST}:{job.port}", f"Content-Type: {job.content_type}", *framing, "", "")
+    )

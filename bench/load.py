@@ -90,7 +90,9 @@ async def run(job: Job) -> Measured:
     requests = [head(job, f"Content-Length: {len(body)}").encode() + body for body in lines(job, Path(job.file))]
     state = Run(requests)
     loop = asyncio.get_running_loop()
-    connections = [(await loop.create_connection(lambda: Connection(state), HOST, job.port))[1] for _ in range(job.connections)]
+    connections = [
+        (await loop.create_connection(lambda: Connection(state), HOST, job.port))[1] for _ in range(job.connections)
+    ]
     state.open = len(connections)
     began, used = perf_counter(), process_time()
     for connection in connections:
@@ -101,7 +103,9 @@ async def run(job: Job) -> Measured:
     for connection in connections:
         connection.transport.close()
     ordered = sorted(state.latencies)
-    return Measured(len(ordered), seconds, 1000 * ordered[len(ordered) // 2], 1000 * ordered[len(ordered) * 99 // 100], busy)
+    return Measured(
+        len(ordered), seconds, 1000 * ordered[len(ordered) // 2], 1000 * ordered[len(ordered) * 99 // 100], busy
+    )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ class Growth:
 
 def grown(seed: int, count: int) -> Growth:
     """The growth over so many decisions on different documents, from JSON text to JSON text, in a fresh process."""
-    done = subprocess.run([sys.executable, "-m", "bench.memory", str(seed), str(count)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.memory", str(seed), str(count)], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    )
     return json.decode(done.stdout, type=Growth)
 
 
@@ -52,7 +54,9 @@ def _decide(seed: int, count: int) -> Growth:
     sources = read_folder(default_folder())
     policy = Policy(load(sources))
     metrics = Metrics()
-    answers = Answers(policy, Published(policy.revision, sources.rules, "", "", ""), Settings(), HubModels(None), Recorder(metrics))
+    answers = Answers(
+        policy, Published(policy.revision, sources.rules, "", "", ""), Settings(), HubModels(None), Recorder(metrics)
+    )
     asking = RequestContext("v1/decisions", "bench", 0)
     stream = documents(seed, (None, *policy.releases.known))
 

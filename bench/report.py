@@ -75,19 +75,52 @@ def bars(results: Results) -> list[Bar]:
     traffic = results.traffic
     different = traffic.results[DIFFERENT]
     found = [
-        Bar("HTTP, all different, of the constant answer", traffic.ratio(DIFFERENT, CONSTANT), 0.40, disturbed=traffic.disturbed(DIFFERENT, CONSTANT)),
-        Bar("HTTP, repeated, of the constant answer", traffic.ratio(REPEATED, CONSTANT), 0.75, disturbed=traffic.disturbed(REPEATED, CONSTANT)),
-        Bar("an answer's processor time without a decision log, of that with", traffic.cost(DIFFERENT) / traffic.cost(LOGGED), 0.90),
-        Bar("HTTP, all different, p99 of p50", different.p99 / different.p50, 4, at_most=True, disturbed=traffic.disturbed(DIFFERENT)),
+        Bar(
+            "HTTP, all different, of the constant answer",
+            traffic.ratio(DIFFERENT, CONSTANT),
+            0.40,
+            disturbed=traffic.disturbed(DIFFERENT, CONSTANT),
+        ),
+        Bar(
+            "HTTP, repeated, of the constant answer",
+            traffic.ratio(REPEATED, CONSTANT),
+            0.75,
+            disturbed=traffic.disturbed(REPEATED, CONSTANT),
+        ),
+        Bar(
+            "an answer's processor time without a decision log, of that with",
+            traffic.cost(DIFFERENT) / traffic.cost(LOGGED),
+            0.90,
+        ),
+        Bar(
+            "HTTP, all different, p99 of p50",
+            different.p99 / different.p50,
+            4,
+            at_most=True,
+            disturbed=traffic.disturbed(DIFFERENT),
+        ),
     ]
     if CERBOS in traffic.results:
-        found.append(Bar("HTTP, all different, times Cerbos", traffic.ratio(DIFFERENT, CERBOS), 4.5, disturbed=traffic.disturbed(DIFFERENT, CERBOS)))
+        found.append(
+            Bar(
+                "HTTP, all different, times Cerbos",
+                traffic.ratio(DIFFERENT, CERBOS),
+                4.5,
+                disturbed=traffic.disturbed(DIFFERENT, CERBOS),
+            )
+        )
     found.extend(Bar(f"fired rules of {each.release}, times zen-engine", each.ratio, 1.3) for each in results.compared)
     return [
         *found,
         Bar("facts of a new deployment, µs", results.derived.new, 150, at_most=True, form=".0f"),
         Bar("facts of a deployment that was seen, µs", results.derived.seen, 40, at_most=True, form=".1f"),
-        Bar("NDJSON stream, requests a second", traffic.results[BATCH].rate, 20_000, form=",.0f", disturbed=traffic.disturbed(BATCH)),
+        Bar(
+            "NDJSON stream, requests a second",
+            traffic.results[BATCH].rate,
+            20_000,
+            form=",.0f",
+            disturbed=traffic.disturbed(BATCH),
+        ),
         Bar(f"memory after {results.growth.decisions:,} decisions more, MB", results.growth.megabytes, 5, at_most=True),
         Bar("ready after, s", results.ready, 2, at_most=True),
     ]
@@ -103,9 +136,15 @@ def written(results: Results) -> str:
         "## What is required",
         _table(("figure", "measured", "required", ""), [bar.row for bar in bars(results)]),
         "## Over HTTP",
-        _table(("contender", "requests/s", "of constant", "p50 ms", "p99 ms", "server µs/request", "least share of core"), _rates(traffic)),
+        _table(
+            ("contender", "requests/s", "of constant", "p50 ms", "p99 ms", "server µs/request", "least share of core"),
+            _rates(traffic),
+        ),
         "## In process: from validated facts to the ordered list of fired rules",
-        _table(("release", "conditions", "documents", "fired", "ruleset µs", "zen-engine µs", "times as fast"), [_compared(each) for each in results.compared]),
+        _table(
+            ("release", "conditions", "documents", "fired", "ruleset µs", "zen-engine µs", "times as fast"),
+            [_compared(each) for each in results.compared],
+        ),
         "## In process: from a deployment as it is written to its facts",
         _table(("deployments", "facts µs", "whole request µs", "share"), _derived(results.derived)),
         "## How",
@@ -173,7 +212,15 @@ def _derived(figures: Derived) -> list[tuple[str, ...]]:
 
 
 def _compared(each: Compared) -> tuple[str, ...]:
-    return each.release, str(each.conditions), f"{each.documents:,}", f"{each.fired:.1f}", f"{each.ours:.1f}", f"{each.zen:.1f}", f"{each.ratio:.2f}"
+    return (
+        each.release,
+        str(each.conditions),
+        f"{each.documents:,}",
+        f"{each.fired:.1f}",
+        f"{each.ours:.1f}",
+        f"{each.zen:.1f}",
+        f"{each.ratio:.2f}",
+    )
 
 
 def _machine() -> list[tuple[str, ...]]:
@@ -200,7 +247,9 @@ def _commit() -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else ""
 
-    changed = git("status", "--porcelain", "--", "policy", "service", "rules", "bench", f":!{RESULTS.relative_to(ROOT)}")
+    changed = git(
+        "status", "--porcelain", "--", "policy", "service", "rules", "bench", f":!{RESULTS.relative_to(ROOT)}"
+    )
     return (git("rev-parse", "--short=12", "HEAD") or "none") + (", with changes" if changed else "")
 
 
@@ -209,7 +258,10 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
     def line(cells: tuple[str, ...]) -> str:
-        aligned = [cell.ljust(width) if n == 0 or len(head) == 2 else cell.rjust(width) for n, (cell, width) in enumerate(zip(cells, widths, strict=True))]
+        aligned = [
+            cell.ljust(width) if n == 0 or len(head) == 2 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
         return f"| {' | '.join(aligned)} |"
 
     return "\n".join(map(line, (head, tuple("-" * width for width in widths), *rows)))

@@ -60,7 +60,9 @@ def resident(pid: int) -> int:
 
 
 @contextmanager
-def running(command: Sequence[str], port: int, ready: str, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+def running(
+    command: Sequence[str], port: int, ready: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Server]:
     """The server that ``command`` starts, from when it answers 200 on the path ``ready`` to the end of the block.
 
     Raises:
@@ -69,7 +71,14 @@ def running(command: Sequence[str], port: int, ready: str, settings: Mapping[str
     with TemporaryFile() as output:
         with cores.pinned(cores.SERVER):
             began = time.perf_counter()
-            process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **(settings or {})}, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **(settings or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
         try:
             while not _answers(port, ready):
                 if process.poll() is not None or time.perf_counter() - began > START_LIMIT:
@@ -93,14 +102,38 @@ def running(command: Sequence[str], port: int, ready: str, settings: Mapping[str
 def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
     """How the service is started with one worker, and by itself without a decision log: command, port, path that tells that it is ready, environment."""
     port = free_port()
-    return [str(BIN / "runner-policy"), "serve", "--port", str(port)], port, "/readyz", {"RUNNER_POLICY_LOG": "off", **(settings or {})}
+    return (
+        [str(BIN / "runner-policy"), "serve", "--port", str(port)],
+        port,
+        "/readyz",
+        {"RUNNER_POLICY_LOG": "off", **(settings or {})},
+    )
 
 
 def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
     """How the constant-answer application is started: under the same server with the same protocol parts as the service."""
     port = free_port()
-    flags = ["--host", HOST, "--port", str(port), "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning", "--lifespan", "off"]
-    return [sys.executable, "-m", "uvicorn", "bench.constant:app", *flags], port, "/", {"BENCH_ANSWER_SIZE": str(answer_size)}
+    flags = [
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+        "--loop",
+        "uvloop",
+        "--http",
+        "httptools",
+        "--no-access-log",
+        "--log-level",
+        "warning",
+        "--lifespan",
+        "off",
+    ]
+    return (
+        [sys.executable, "-m", "uvicorn", "bench.constant:app", *flags],
+        port,
+        "/",
+        {"BENCH_ANSWER_SIZE": str(answer_size)},
+    )
 
 
 def free_port() -> int:

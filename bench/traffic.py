@@ -112,7 +112,11 @@ def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
     bodies = [encode(document) for document in asked]
     assert len(set(bodies)) == count  # INVARIANT: each has an id of its own
     requests = [decode_fast(body, releases) for body in bodies]
-    kinds = {(each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts)) for each in requests if each}
+    kinds = {
+        (each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts))
+        for each in requests
+        if each
+    }
     sample = [read_request(document, releases) for document in asked[:SAMPLE]]
     answers = [len(encode_decision(policy.decide(request, today()))) for request in sample]
     rulesets = [(policy.ruleset(each.release.decided_as), each.facts) for each in sample]
@@ -139,11 +143,32 @@ def traffic(policy: Policy, load: Load, posed: Corpus, tell: Callable[[str], Non
         logging = stack.enter_context(servers.running(*servers.service(kept)))
         single = Job(limit.port, "/v1/decisions", JSON, str(posed.file), 0, load.single)
         contenders = [
-            Contender(CONSTANT, limit, SINGLE, lambda number: replace(single, first=number * load.single, repeat=load.single, count=LONGER * load.single)),
-            Contender(DIFFERENT, ours, SINGLE, lambda number: replace(single, port=ours.port, first=number * load.single)),
-            Contender(REPEATED, ours, SINGLE, lambda _: replace(single, port=ours.port, repeat=FEW, count=LONGER * load.single)),
-            Contender(LOGGED, logging, SINGLE, lambda number: replace(single, port=logging.port, first=number * load.single)),
-            Contender(REPEATED_LOGGED, logging, SINGLE, lambda _: replace(single, port=logging.port, repeat=FEW, count=LONGER * load.single)),
+            Contender(
+                CONSTANT,
+                limit,
+                SINGLE,
+                lambda number: replace(
+                    single, first=number * load.single, repeat=load.single, count=LONGER * load.single
+                ),
+            ),
+            Contender(
+                DIFFERENT, ours, SINGLE, lambda number: replace(single, port=ours.port, first=number * load.single)
+            ),
+            Contender(
+                REPEATED,
+                ours,
+                SINGLE,
+                lambda _: replace(single, port=ours.port, repeat=FEW, count=LONGER * load.single),
+            ),
+            Contender(
+                LOGGED, logging, SINGLE, lambda number: replace(single, port=logging.port, first=number * load.single)
+            ),
+            Contender(
+                REPEATED_LOGGED,
+                logging,
+                SINGLE,
+                lambda _: replace(single, port=logging.port, repeat=FEW, count=LONGER * load.single),
+            ),
             Contender(BATCH, ours, STREAM, lambda number: _stream(single, ours, load, posed, number)),
         ]
         if load.cerbos:
@@ -153,8 +178,12 @@ def traffic(policy: Policy, load: Load, posed: Corpus, tell: Callable[[str], Non
             except cerbos.CerbosMissing as error:
                 skipped.append(f"Cerbos is left out: {error}")
             else:
-                asked = replace(single, port=rival.port, path=cerbos.PATH, file=str(posed.cerbos_file), count=load.cerbos)
-                contenders.append(Contender(CERBOS, rival, SINGLE, lambda number: replace(asked, first=number * load.cerbos)))
+                asked = replace(
+                    single, port=rival.port, path=cerbos.PATH, file=str(posed.cerbos_file), count=load.cerbos
+                )
+                contenders.append(
+                    Contender(CERBOS, rival, SINGLE, lambda number: replace(asked, first=number * load.cerbos))
+                )
         for contender in contenders:
             measured(contender.module, contender.job(load.rounds))
         before = ours.resident
@@ -171,11 +200,15 @@ def traffic(policy: Policy, load: Load, posed: Corpus, tell: Callable[[str], Non
 
 def _stream(single: Job, server: Server, load: Load, posed: Corpus, number: int) -> Job:
     first = number * load.stream % (posed.count - load.stream + 1)
-    return replace(single, port=server.port, path="/v1/decisions/batch", content_type=NDJSON, first=first, count=load.stream)
+    return replace(
+        single, port=server.port, path="/v1/decisions/batch", content_type=NDJSON, first=first, count=load.stream
+    )
 
 
 def _medians(found: Sequence[Measured]) -> Measured:
     """A made-up round: the median of each figure."""
     count = found[0].count
-    seconds, p50, p99, busy, cpu = (median(getattr(each, name) for each in found) for name in ("seconds", "p50", "p99", "busy", "cpu"))
+    seconds, p50, p99, busy, cpu = (
+        median(getattr(each, name) for each in found) for name in ("seconds", "p50", "p99", "busy", "cpu")
+    )
     return Measured(count, seconds, p50, p99, busy, cpu)

@@ -154,7 +154,9 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """``; did you mean `x`?`` for the closest known word, or nothing where none is close."""
     from rapidfuzz import fuzz, process  # noqa: PLC0415  # imported only where a suggestion is made: most requests need none
 
-    newest_first = sorted(known, reverse=True)  # of several that are as close the first is taken: for a release the newest
+    newest_first = sorted(
+        known, reverse=True
+    )  # of several that are as close the first is taken: for a release the newest
     close = process.extractOne(word[:QUOTED], newest_first, scorer=fuzz.ratio, score_cutoff=100 * cutoff)
     return f"; did you mean {quoted(close[0])}?" if close else ""
 

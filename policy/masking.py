@@ -11,12 +11,31 @@ from typing import Final
 
 WORDS: Final = frozenset(
     {
-        *("apikey", "apikeys", "auth", "authorization", "bearer", "credential", "credentials", "key", "keys", "pass", "passphrase", "passwd"),
+        *(
+            "apikey",
+            "apikeys",
+            "auth",
+            "authorization",
+            "bearer",
+            "credential",
+            "credentials",
+            "key",
+            "keys",
+            "pass",
+            "passphrase",
+            "passwd",
+        ),
         *("password", "pwd", "secret", "secrets", "token"),
     }
 )
 ENDINGS: Final = ("accesskey", "apikey", "password", "secret", "secretkey", "token")
-FLAGS: Final = (("additional-config", 2), ("api-key", 3), ("hf-token", 2), ("model-loader-extra-config", 7), ("otlp-traces-endpoint", 2))
+FLAGS: Final = (
+    ("additional-config", 2),
+    ("api-key", 3),
+    ("hf-token", 2),
+    ("model-loader-extra-config", 7),
+    ("otlp-traces-endpoint", 2),
+)
 """vLLM's flags that hold secrets, and from how many characters on an abbreviation may be one of them."""
 HIDDEN: Final = "…"
 MAX_NAME: Final = 256

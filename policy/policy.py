@@ -48,7 +48,13 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 class Policy:
     """A catalogue with its releases compiled into the engine. One thread at a time asks an engine; any thread may call."""
 
-    def __init__(self, catalogue: Catalogue, default_release: str | None = None, find: Find = no_models, before: Policy | None = None) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        default_release: str | None = None,
+        find: Find = no_models,
+        before: Policy | None = None,
+    ) -> None:
         """Compile every known release; releases with the same rules share a ruleset, and so do policies that follow each other.
 
         ``default_release`` decides where a request names none; by itself the catalogue's own does. ``find`` looks for a model whose
@@ -117,7 +123,9 @@ class Policy:
         request = replace(request, facts=taken.facts)
         weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
         decision = self._decided(request, today, ruleset, weighed)
-        return replace(decision, warnings=decision.warnings + taken.warnings, facts=sourced(taken), ignored_args=taken.ignored), weighed
+        return replace(
+            decision, warnings=decision.warnings + taken.warnings, facts=sourced(taken), ignored_args=taken.ignored
+        ), weighed
 
     def taken_in(self, request: Request) -> IntakeResult:
         """The facts of a request's deployment as the release would derive them; those of late are kept by all that they depend on.
@@ -167,8 +175,16 @@ class Policy:
         shown = ruleset.shown
         decisive = ruling.decisive
         reasons = [shown[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
-        v2_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2] if ruling.v2_list else []
-        v1_list = [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V1] if ruling.v1_list else []
+        v2_list = (
+            [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2]
+            if ruling.v2_list
+            else []
+        )
+        v1_list = (
+            [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V1]
+            if ruling.v1_list
+            else []
+        )
         errors = startup_errors(shown, final, final_row)
         told = summary(ruling, reasons, errors)
         warnings = self._warnings(request, ruleset, ruling, today)
@@ -192,7 +208,12 @@ class Policy:
             v2_list,
             v1_list,
             reasons,
-            UpstreamDecision(alone.runner, alone.outcome, upstream.starts, errors if final is upstream else startup_errors(shown, upstream, row)),
+            UpstreamDecision(
+                alone.runner,
+                alone.outcome,
+                upstream.starts,
+                errors if final is upstream else startup_errors(shown, upstream, row),
+            ),
             {} if weighed.set_to is None else {VARIABLE_NAME: weighed.set_to},
             warnings,
             request.vllm_version,
@@ -207,11 +228,15 @@ class Policy:
         found = []
         release = request.release
         if not release.verified:
-            found.append(f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}")
+            found.append(
+                f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}"
+            )
         if not ruleset.reviewed.isdisjoint(ruling.holding):
             rules = [ruleset.rules[n].rule for n in (*ruling.standing, *ruling.advice) if n in ruleset.reviewed]
             found += [
-                f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}" for rule in rules if rule.is_overdue(today)
+                f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}"
+                for rule in rules
+                if rule.is_overdue(today)
             ]
         return found + request.facts.hints()
 
@@ -229,6 +254,14 @@ class Policy:
         facts, final_facts = weighed.facts.row, weighed.final_facts.row
         return replace(
             decision,
-            trace=trace(ruleset.rules, ruleset.rulings, weighed.ruling, facts, weighed.final, final_facts, upstream_only=request.upstream_only),
+            trace=trace(
+                ruleset.rules,
+                ruleset.rulings,
+                weighed.ruling,
+                facts,
+                weighed.final,
+                final_facts,
+                upstream_only=request.upstream_only,
+            ),
             assumptions=assumed,
         )

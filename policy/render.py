@@ -44,9 +44,13 @@ def decision(answer: Decision) -> RenderableType:
     for error in answer.startup_errors:
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_control(error)))
     for name, value in answer.set_env.items():
-        parts.append(Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided"))
+        parts.append(
+            Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided")
+        )
     up = answer.upstream
-    parts.append(Text(f"vLLM by itself: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET))
+    parts.append(
+        Text(f"vLLM by itself: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET)
+    )
     parts += [Text.assemble(("warning: ", "yellow"), escape_control(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
         parts += [Text(), _trace(answer)]
@@ -65,7 +69,14 @@ def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
             table.add_row(_cut(path), "-", "-", "-", "-", _cut(found, BAD))
         else:
             starts = Text("yes", GOOD) if found.starts else Text("no", BAD)
-            table.add_row(_cut(path), Text(runner_name(found.runner), STRONG), found.outcome or "-", starts, found.vllm_version, _cut(found.summary))
+            table.add_row(
+                _cut(path),
+                Text(runner_name(found.runner), STRONG),
+                found.outcome or "-",
+                starts,
+                found.vllm_version,
+                _cut(found.summary),
+            )
     return table
 
 
@@ -95,7 +106,13 @@ def start_text(starts: bool) -> str:  # noqa: FBT001  # a word for a value
 
 def _headline(answer: Decision) -> Text:
     release = answer.release
-    asked = "the default release" if release.defaulted else "verified" if release.verified else f"decided as {release.decided_as}"
+    asked = (
+        "the default release"
+        if release.defaulted
+        else "verified"
+        if release.verified
+        else f"decided as {release.decided_as}"
+    )
     return Text.assemble(
         (runner_name(answer.runner), STRONG),
         f"  {answer.outcome or 'no outcome'}  ",
@@ -116,14 +133,23 @@ def _reasons(answer: Decision) -> Table:
     table = table_of("", "rule", "layer", "effect", "reason", "facts")
     for reason in answer.reasons:
         facts = "\n".join(f"{name}={compact(value)}" for name, value in reason.facts.items())
-        table.add_row("*" if reason.decisive else "", reason.rule, reason.layer, reason.effect, escape_control(reason.message), escape_control(facts))
+        table.add_row(
+            "*" if reason.decisive else "",
+            reason.rule,
+            reason.layer,
+            reason.effect,
+            escape_control(reason.message),
+            escape_control(facts),
+        )
     return table
 
 
 def _trace(answer: Decision) -> Table:
     table = table_of("rule", "effect", "fired", "first condition that failed")
     for item in answer.trace or []:
-        failed = " and ".join(f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed)
+        failed = " and ".join(
+            f"{part.fact} is {compact(part.actual)}, expected {compact(part.expected)}" for part in item.failed
+        )
         table.add_row(item.rule, item.effect, "yes" if item.fired else "no", escape_control(failed))
     return table
 
@@ -131,11 +157,16 @@ def _trace(answer: Decision) -> Table:
 def _assumptions(answer: Decision) -> list[RenderableType]:
     changing = [item for item in answer.assumptions or [] if item.would_change]
     count = len(answer.assumptions or [])
-    parts: list[RenderableType] = [Text(), Text(f"{count} facts were not stated; another value of {len(changing)} of them would change the answer", QUIET)]
+    parts: list[RenderableType] = [
+        Text(),
+        Text(f"{count} facts were not stated; another value of {len(changing)} of them would change the answer", QUIET),
+    ]
     if changing:
         table = table_of("fact", "assumed", "otherwise")
         for item in changing:
-            other = "\n".join(f"{value}: {runner_name(to.runner)}, {start_text(to.starts)}" for value, to in item.would_change.items())
+            other = "\n".join(
+                f"{value}: {runner_name(to.runner)}, {start_text(to.starts)}" for value, to in item.would_change.items()
+            )
             table.add_row(item.fact, compact(item.assumed), Text(other))
         parts.append(table)
     return parts
@@ -143,16 +174,27 @@ def _assumptions(answer: Decision) -> list[RenderableType]:
 
 def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     """One rule's history as a table over the releases."""
-    lines = [Text.assemble((rule.id, STRONG), f"  {rule.layer}  {rule.effect.name}  ", (rule.path, QUIET)), Text(rule.title), Text(), Text(rule.why)]
+    lines = [
+        Text.assemble((rule.id, STRONG), f"  {rule.layer}  {rule.effect.name}  ", (rule.path, QUIET)),
+        Text(rule.title),
+        Text(),
+        Text(rule.why),
+    ]
     if rule.remedy:
         lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
     if rule.owner:
-        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, waits for {rule.waits_for}"))
+        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, waits for {rule.blocked_by}"))
     table = table_of("releases", "known releases in it", str(rule.effect.says), "when")
     for body, part in zip(rule.document["releases"], rule.ranges, strict=True):
         known = [release for release in catalogue.releases.known if rule.range_of(release) is part]
-        scope = {name: body.get(name, rule.document.get(name)) for name in ("needs", "yields_to", "runner", "decided_by", "lifted_at_start")}
-        asked = [*spelled(body.get("when", rule.document.get("when"))), *(f"{name}: {compact(value)}" for name, value in scope.items() if value)]
+        scope = {
+            name: body.get(name, rule.document.get(name))
+            for name in ("requires_any", "unless", "runner", "decided_by", "cleared_at_startup")
+        }
+        asked = [
+            *spelled(body.get("when", rule.document.get("when"))),
+            *(f"{name}: {compact(value)}" for name, value in scope.items() if value),
+        ]
         table.add_row(part.span.text, ", ".join(known), Text(part.words.text), Text("\n".join(asked)))
     for gap, why in rule.gaps:
         table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
@@ -163,7 +205,13 @@ def rule_list(rules: Iterable[Rule]) -> RenderableType:
     """Rules, a line each."""
     table = table_of("rule", "layer", "effect", "title", "releases")
     for rule in rules:
-        table.add_row(rule.id, str(rule.layer), rule.effect.name, Text(rule.title), " ".join(part.span.text for part in rule.ranges))
+        table.add_row(
+            rule.id,
+            str(rule.layer),
+            rule.effect.name,
+            Text(rule.title),
+            " ".join(part.span.text for part in rule.ranges),
+        )
     return table
 
 

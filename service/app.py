@@ -153,13 +153,23 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable does not fit.
     """
     settings = settings or Settings()
-    published = published or (RevisionReader(settings.run).newest() if settings.run else None) or first(RulesFolder(settings.rules))[0]
+    published = (
+        published
+        or (RevisionReader(settings.run).newest() if settings.run else None)
+        or first(RulesFolder(settings.rules))[0]
+    )
     program = version("runner-policy")
     metrics = Metrics(settings.run)
     labels = _labels(settings, program)
-    recorder = Recorder(metrics, None, required=settings.log_required, stdout_labels=labels if settings.log_stdout else None, tells=settings.access_log)
+    recorder = Recorder(
+        metrics,
+        None,
+        required=settings.log_required,
+        stdout_labels=labels if settings.log_stdout else None,
+        tells=settings.access_log,
+    )
     file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
-    access = Access(file.first() if file is not None else None, settings.rate, metrics)
+    access = Access(file.first() if file is not None else None, settings.rate_limit, metrics)
     served = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
     app = Application(
         title="Runner Policy",
@@ -205,7 +215,7 @@ def _hub(settings: Settings) -> Hub | None:
         return None
     from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
 
-    return Hub(settings.hub_time)
+    return Hub(settings.hub_timeout)
 
 
 @asynccontextmanager
@@ -250,9 +260,20 @@ def _log(app: Application) -> LogClient | None:
     from service.log.store import Store, read_url  # noqa: PLC0415  # as above
     from service.log.worker import LogConfig  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
 
-    app.state.store = Store(read_url(url), settings.log_time, many=True)
-    keep_seconds = None if settings.log_keep_days is None else timedelta(days=settings.log_keep_days).total_seconds()
+    app.state.store = Store(read_url(url), settings.log_timeout, many=True)
+    keep_seconds = (
+        None if settings.log_retention_days is None else timedelta(days=settings.log_retention_days).total_seconds()
+    )
     spill = str(settings.spill_folder())
-    size, patience, required = settings.log_spill_size, settings.log_time, settings.log_required
-    kept = LogConfig(url, spill, size, patience, required, keep_seconds, settings.log_keep_size, _labels(settings, app.served.version))
-    return LogClient(kept, settings.log_queue)
+    size, patience, required = settings.log_spill_size, settings.log_timeout, settings.log_required
+    kept = LogConfig(
+        url,
+        spill,
+        size,
+        patience,
+        required,
+        keep_seconds,
+        settings.log_retention_bytes,
+        _labels(settings, app.served.version),
+    )
+    return LogClient(kept, settings.log_queue_size)

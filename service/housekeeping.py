@@ -38,7 +38,7 @@ class Housekeeping:
         self._wanted: Published | None = None
         self._file = file
         self._seen = state_of()
-        self._silence = IdleReaper(served.settings.body_time)
+        self._silence = IdleReaper(served.settings.body_timeout)
         self._parent = multiprocessing.parent_process()
         self._swept = 0.0
 

@@ -21,25 +21,25 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "forbidden": (403, "The token does not allow this"),
     "cross-origin": (403, "Cross-origin requests are refused"),
     "malformed": (400, "The body cannot be read"),
-    "not-found": (404, "There is nothing here"),
-    "method-not-allowed": (405, "This call takes another method"),
-    "too-slow": (408, "The body did not arrive in time"),
+    "not-found": (404, "Not found"),
+    "method-not-allowed": (405, "Method not allowed"),
+    "request-timeout": (408, "The body did not arrive in time"),
     "revision-mismatch": (412, "Another revision of the rules is loaded"),
     "too-large": (413, "The body is too large"),
     "unknown-host": (421, "The service does not answer for this host"),
     "unsupported-encoding": (415, "The body is encoded in a way that is not read here"),
-    "invalid-request": (422, "The request does not fit"),
+    "invalid-request": (422, "Invalid request"),
     "unknown-release": (422, "The release is not known"),
     "model-config-needed": (422, "The config.json of a model is needed"),
     "unsupported-model": (422, "vLLM refuses the model"),
     "rules-invalid": (422, "The candidate rules cannot be used"),
     "too-much-work": (422, "The request asks for too much work"),
-    "rules-stopped": (422, "The candidate rules were stopped"),
-    "too-many": (429, "Too many dry runs with candidate rules at once"),
+    "candidate-aborted": (422, "The candidate rules were stopped"),
+    "dry-run-busy": (429, "Too many dry runs with candidate rules at once"),
     "too-many-requests": (429, "Too many requests"),
     "too-many-streams": (429, "Too many streams at once"),
     "log-unavailable": (503, "The decision could not be recorded"),
-    "head-too-large": (431, "The request's head is too large"),
+    "headers-too-large": (431, "The request's head is too large"),
     "busy": (503, "Too many large requests at once"),
     "too-many-connections": (503, "Too many connections"),
     "engine-failed": (503, "The rule engine did not finish"),
@@ -105,7 +105,10 @@ def problem_of(error: PolicyError) -> Problem:
         case RequestInvalid(problem=kind, faults=faults):
             return problem(kind, [_fault(fault) for fault in faults[:MAX_FAULTS]])
         case RulesInvalid(faults=found):
-            return problem("rules-invalid", [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found[:MAX_FAULTS]])
+            return problem(
+                "rules-invalid",
+                [ProblemFault("", fault.message, fault.path, fault.line, fault.column) for fault in found[:MAX_FAULTS]],
+            )
         case Refused(kind=kind, pointer=pointer):
             return problem(kind, [ProblemFault(pointer, str(error))])
         case LogUnavailable():

@@ -33,7 +33,13 @@ class Recorder:
     """Counts and logs decisions."""
 
     def __init__(
-        self, metrics: Metrics, log: LogClient | None = None, *, required: bool = False, stdout_labels: str | None = None, tells: bool = False
+        self,
+        metrics: Metrics,
+        log: LogClient | None = None,
+        *,
+        required: bool = False,
+        stdout_labels: str | None = None,
+        tells: bool = False,
     ) -> None:
         """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well.
 
@@ -60,7 +66,14 @@ class Recorder:
         """Records that nobody took from the standard output."""
         return self._printer.dropped if self._printer is not None else 0
 
-    def note(self, answer: EncodedDecision, request: Request, policy: Policy, asking: RequestContext, body: bytes | None = None) -> DecisionCounter:
+    def note(
+        self,
+        answer: EncodedDecision,
+        request: Request,
+        policy: Policy,
+        asking: RequestContext,
+        body: bytes | None = None,
+    ) -> DecisionCounter:
         """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
         if not self.silent:
             self.log_it(answer, request, asking, body)

@@ -79,12 +79,19 @@ def run(flags: dict[str, Any]) -> None:
         reload = Reload(origin, folder, published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         _allow_files(settings.max_connections)
-        if settings.admission_open and settings.tokens is not None:
-            log.warning("admission reviews need no token (RUNNER_POLICY_ADMISSION_OPEN): whoever reaches the port may send them, as often as they like")
+        if settings.admission_allow_anonymous and settings.tokens is not None:
+            log.warning(
+                "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): whoever reaches the port may send them, as often as they like"
+            )
         if settings.reload:
             reload.start()
         try:
-            _serve(settings, behind(settings.trusted_proxies, application) if settings.workers == 1 else "service.app:create_server_app")
+            _serve(
+                settings,
+                behind(settings.trusted_proxies, application)
+                if settings.workers == 1
+                else "service.app:create_server_app",
+            )
         finally:
             reload.stop()
 
@@ -173,10 +180,17 @@ def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
     def stated(name: str) -> bool:
         return wrong.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
 
-    if not settings.is_local and settings.tokens is None and settings.tls_client_ca is None and not settings.open and stated("open") and stated("tokens"):
+    if (
+        not settings.is_local
+        and settings.tokens is None
+        and settings.tls_client_ca is None
+        and not settings.allow_anonymous
+        and stated("allow_anonymous")
+        and stated("tokens")
+    ):
         yield (
             f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
-            "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --open"
+            "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --allow-anonymous"
         )
     yield from _unfit_files(settings)
     url = settings.log_url()
@@ -193,7 +207,7 @@ def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
         from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
 
         try:
-            Hub(settings.hub_time)
+            Hub(settings.hub_timeout)
         except PolicyError as error:
             yield f"--hub: {error}"
     port = settings.port if stated("port") else 0
@@ -214,7 +228,11 @@ def _unfit_files(settings: Settings) -> Iterator[str]:
         if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
             unreadable.add(name)
             yield f"{_flag(name)}: {path} cannot be read"
-    if settings.tls_cert is not None and settings.tls_key is not None and unreadable.isdisjoint({"tls_cert", "tls_key"}):
+    if (
+        settings.tls_cert is not None
+        and settings.tls_key is not None
+        and unreadable.isdisjoint({"tls_cert", "tls_key"})
+    ):
         try:
             load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings.tls_cert, settings.tls_key, None)
         except (ssl.SSLError, OSError) as error:
@@ -229,13 +247,13 @@ def _unfit_files(settings: Settings) -> Iterator[str]:
             read_tokens(settings.tokens)
         except TokensInvalid as error:
             yield f"--tokens: {error}"
-    if settings.rules_git_signers is not None:
+    if settings.rules_git_allowed_signers is not None:
         from service.reload.signatures import SignersInvalid, read_signers  # noqa: PLC0415  # only where commits are to be signed
 
         try:
-            read_signers(settings.rules_git_signers)
+            read_signers(settings.rules_git_allowed_signers)
         except SignersInvalid as error:
-            yield f"RUNNER_POLICY_RULES_GIT_SIGNERS: {error}"
+            yield f"RUNNER_POLICY_RULES_GIT_ALLOWED_SIGNERS: {error}"
 
 
 def _origin(settings: Settings) -> RulesSource:

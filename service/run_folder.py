@@ -30,7 +30,9 @@ def run_folder() -> Iterator[Path]:
         descriptor = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            (folder / f"{LOCK}.new").rename(folder / LOCK)  # it has its name once it is locked, so that nobody finds it without
+            (folder / f"{LOCK}.new").rename(
+                folder / LOCK
+            )  # it has its name once it is locked, so that nobody finds it without
             yield folder
         finally:
             os.close(descriptor)

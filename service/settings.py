@@ -24,7 +24,7 @@ NONE: Final = "none"
 HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 """A host's name in lower case, `*.` and a domain for all names below it, or `*` for any."""
 STOP_RESERVE: Final = 3.0
-"""Seconds at the end of ``stop_time`` that requests do not have, unless it is short."""
+"""Seconds at the end of ``shutdown_timeout`` that requests do not have, unless it is short."""
 
 
 class Settings(BaseSettings):
@@ -37,67 +37,119 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65535, description="the port to listen on; 0 takes a free one")
     workers: int = Field(1, ge=1, le=256, description="worker processes")
     default_release: str | None = Field(None, description="the release that decides where a request names none")
-    max_body: int = Field(1 << 20, ge=1024, le=1 << 30, description="the largest body, and the largest line of a stream")
+    max_body: int = Field(
+        1 << 20, ge=1024, le=1 << 30, description="the largest body, and the largest line of a stream"
+    )
     max_batch_body: int = Field(16 << 20, ge=1024, le=1 << 30, description="the largest body of a JSON batch")
     max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the most items in a JSON batch")
-    kept_answers: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are kept")
-    candidate_time: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
-    candidate_slots: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules go on at once")
-    max_bodies: int = Field(128 << 20, ge=1 << 20, le=1 << 40, description="how many bytes of large bodies one process holds at once")
-    max_streams: int = Field(100, ge=1, le=1_000_000, description="how many streams of lines one process answers at once; a caller has half of them")
-    max_decisions: int = Field(10_000, ge=1, le=10_000_000, description="how many decisions one request may ask for, an explained one for sixteen")
+    cache_size: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are kept")
+    candidate_timeout: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
+    candidate_concurrency: int = Field(
+        2, ge=1, le=64, description="how many dry runs with candidate rules go on at once"
+    )
+    max_bodies: int = Field(
+        128 << 20, ge=1 << 20, le=1 << 40, description="how many bytes of large bodies one process holds at once"
+    )
+    max_streams: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="how many streams of lines one process answers at once; a caller has half of them",
+    )
+    max_decisions: int = Field(
+        10_000,
+        ge=1,
+        le=10_000_000,
+        description="how many decisions one request may ask for, an explained one for sixteen",
+    )
     max_answer: int = Field(64 << 20, ge=1 << 16, le=1 << 32, description="the largest answer to a batch")
-    job_slots: int = Field(2, ge=1, le=64, description="how many worker processes one process has for requests that take long")
+    job_concurrency: int = Field(
+        2, ge=1, le=64, description="how many worker processes one process has for requests that take long"
+    )
     job_timeout: float = Field(30.0, gt=0, le=3600, description="how long such a request may take")
-    open: bool = Field(False, description="listen beyond this machine though nobody needs a token")
-    tokens: Path | None = Field(None, description="the file of hashed tokens that callers must have; looked at again when it changes")
+    allow_anonymous: bool = Field(False, description="listen beyond this machine though nobody needs a token")
+    tokens: Path | None = Field(
+        None, description="the file of hashed tokens that callers must have; looked at again when it changes"
+    )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="the proxies whose X-Forwarded-For says who asks: addresses and networks, separated by commas"
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="further names that a request's Host may have where nobody needs a token, separated by commas; `*.example.org` and `*` are patterns"
+        (),
+        description="further names that a request's Host may have where nobody needs a token, separated by commas; `*.example.org` and `*` are patterns",
     )
-    rate: float = Field(0, ge=0, le=1e6, description="how many decisions a second a caller may ask of one process; 0 for any number")
+    rate_limit: float = Field(
+        0, ge=0, le=1e6, description="how many decisions a second a caller may ask of one process; 0 for any number"
+    )
     tls_cert: Path | None = Field(None, description="the certificate, with its chain, to serve TLS with")
     tls_key: Path | None = Field(None, description="the certificate's key")
     tls_client_ca: Path | None = Field(None, description="the authorities of which a client must show a certificate")
-    max_connections: int = Field(1000, ge=1, le=1_000_000, description="how many connections one process holds; more are turned away with 503")
-    body_time: float = Field(20.0, gt=0, le=3600, description="how long a body, or the next part of a stream, may take, and an answer may wait to be read")
-    stop_time: float = Field(20.0, gt=0, le=3600, description="how long requests and the log may take to end when the service is stopped")
+    max_connections: int = Field(
+        1000, ge=1, le=1_000_000, description="how many connections one process holds; more are turned away with 503"
+    )
+    body_timeout: float = Field(
+        20.0,
+        gt=0,
+        le=3600,
+        description="how long a body, or the next part of a stream, may take, and an answer may wait to be read",
+    )
+    shutdown_timeout: float = Field(
+        20.0, gt=0, le=3600, description="how long requests and the log may take to end when the service is stopped"
+    )
     reload: bool = Field(True, description="load rules that change while the service runs")
     rules_git: str | None = Field(None, description="a git remote to pull the rules from")
     rules_git_branch: str = Field("main", description="its branch")
     rules_git_path: str = Field("rules", description="the rules' folder in it")
-    rules_git_every: float = Field(30.0, ge=1, le=86_400, description="how often it is asked")
-    rules_git_allow_rollback: bool = Field(False, description="take commits that do not descend from the one whose rules were accepted last")
-    rules_git_signers: Path | None = Field(None, description="a file of allowed signers (ssh-keygen(1)); only commits signed by one of them are taken")
-    log: SecretStr = Field(SecretStr(""), description="where decisions are logged: a sqlite:// or postgresql:// URL, or `off`; by default a local SQLite file")
-    log_required: bool = Field(False, description="answer only when the decision is recorded, in the store or on the disk")
+    rules_git_poll_interval: float = Field(30.0, ge=1, le=86_400, description="how often it is asked")
+    rules_git_allow_rollback: bool = Field(
+        False, description="take commits that do not descend from the one whose rules were accepted last"
+    )
+    rules_git_allowed_signers: Path | None = Field(
+        None, description="a file of allowed signers (ssh-keygen(1)); only commits signed by one of them are taken"
+    )
+    log: SecretStr = Field(
+        SecretStr(""),
+        description="where decisions are logged: a sqlite:// or postgresql:// URL, or `off`; by default a local SQLite file",
+    )
+    log_required: bool = Field(
+        False, description="answer only when the decision is recorded, in the store or on the disk"
+    )
     log_dry_runs: bool = Field(False, description="log dry runs too")
     log_stdout: bool = Field(False, description="print each decision's record as a line of JSON")
     log_labels: Annotated[dict[str, str], NoDecode] = Field({}, description="labels of every record, as JSON")
-    log_queue: int = Field(10_000, ge=100, le=1_000_000, description="how many decisions may wait to be recorded")
-    log_time: float = Field(5.0, gt=0, le=600, description="how long the log's store may take for a write")
+    log_queue_size: int = Field(10_000, ge=100, le=1_000_000, description="how many decisions may wait to be recorded")
+    log_timeout: float = Field(5.0, gt=0, le=600, description="how long the log's store may take for a write")
     log_spill: Path | None = Field(
-        None, description="the folder for records that the store does not take; by default in the user's state folder, one for each log"
+        None,
+        description="the folder for records that the store does not take; by default in the user's state folder, one for each log",
     )
     log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes may lie there")
-    log_keep_days: float | None = Field(30, gt=0, description="how long records are kept; `none` for as long as there is room")
-    log_keep_size: int | None = Field(8 << 30, ge=1 << 20, description="how many bytes of records are kept, about; `none` for any number")
+    log_retention_days: float | None = Field(
+        30, gt=0, description="how long records are kept; `none` for as long as there is room"
+    )
+    log_retention_bytes: int | None = Field(
+        8 << 30, ge=1 << 20, description="how many bytes of records are kept, about; `none` for any number"
+    )
     access_log: bool = Field(False, description="log each request")
-    log_format: Literal["text", "json"] | None = Field(None, description="how the service's own log is written; by default for people on a terminal, else JSON")
+    log_format: Literal["text", "json"] | None = Field(
+        None, description="how the service's own log is written; by default for people on a terminal, else JSON"
+    )
     admission_deny: bool = Field(False, description="deny what vLLM would not start; without, warn of it")
-    admission_set_env: Literal["off", "annotated", "always"] = Field("annotated", description="which objects the mutating call sets the variable in")
-    admission_fail: Literal["open", "closed"] = Field("open", description="what becomes of an object that cannot be decided")
-    admission_time: float = Field(5.0, gt=0, le=30, description="how long a review may wait for its models")
+    admission_set_env: Literal["off", "annotated", "always"] = Field(
+        "annotated", description="which objects the mutating call sets the variable in"
+    )
+    admission_failure_policy: Literal["open", "closed"] = Field(
+        "open", description="what becomes of an object that cannot be decided"
+    )
+    admission_timeout: float = Field(5.0, gt=0, le=30, description="how long a review may wait for its models")
     max_review: int = Field(1 << 20, ge=1 << 16, le=1 << 30, description="the largest review")
-    admission_open: bool = Field(False, description="the API server needs no token for its reviews")
+    admission_allow_anonymous: bool = Field(False, description="the API server needs no token for its reviews")
     run: Path | None = Field(None, description="the folder that the processes of one service share; `serve` makes one")
     hub: bool = Field(
         False,
         description="look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN, HF_HOME); who may ask the service then learns of private models",
     )
-    hub_time: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
+    hub_timeout: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
 
     @field_validator("log_labels", mode="before")
     @classmethod
@@ -108,7 +160,7 @@ class Settings(BaseSettings):
         except ValueError as error:
             raise ValueError('no JSON object such as `{"cluster": "eu-1"}`') from error
 
-    @field_validator("log_keep_days", "log_keep_size", mode="before")
+    @field_validator("log_retention_days", "log_retention_bytes", mode="before")
     @classmethod
     def _unbounded(cls, value: Any) -> Any:
         return None if value == NONE else value
@@ -122,7 +174,9 @@ class Settings(BaseSettings):
             try:
                 ip_network(entry)
             except ValueError as error:
-                raise ValueError(f"`{entry}`: expected an address or a network such as `10.0.0.5` or `10.0.0.0/8` ({error})") from error
+                raise ValueError(
+                    f"`{entry}`: expected an address or a network such as `10.0.0.5` or `10.0.0.0/8` ({error})"
+                ) from error
         return entries
 
     @field_validator("allowed_hosts", mode="before")
@@ -142,13 +196,13 @@ class Settings(BaseSettings):
 
     @property
     def request_stop_time(self) -> float:
-        """Seconds of ``stop_time`` that requests have; the rest is for the log, and for the processes to end."""
-        return max(self.stop_time - STOP_RESERVE, self.stop_time / 2)
+        """Seconds of ``shutdown_timeout`` that requests have; the rest is for the log, and for the processes to end."""
+        return max(self.shutdown_timeout - STOP_RESERVE, self.shutdown_timeout / 2)
 
     @property
     def log_stop_time(self) -> float:
-        """Seconds of ``stop_time`` after which the log is not waited for any more."""
-        return (self.stop_time + self.request_stop_time) / 2
+        """Seconds of ``shutdown_timeout`` after which the log is not waited for any more."""
+        return (self.shutdown_timeout + self.request_stop_time) / 2
 
     def log_url(self) -> str | None:
         """The URL of the decision log's store; ``None`` where it is switched off."""

@@ -28,13 +28,23 @@ MODELS: dict[str, Config] = {
     "dense": DENSE,
     "large": {**DENSE, "hidden_size": 8192},
     "moe": {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 8, **HEADS},
-    "mla": {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "kv_lora_rank": 512, "n_routed_experts": 8, **HEADS},
+    "mla": {
+        "architectures": ["DeepseekV3ForCausalLM"],
+        "model_type": "deepseek_v3",
+        "kv_lora_rank": 512,
+        "n_routed_experts": 8,
+        **HEADS,
+    },
     "mamba": {"architectures": ["MambaForCausalLM"], "model_type": "mamba", "hidden_size": 4096},
     "mamba2": {"architectures": ["Mamba2ForCausalLM"], "model_type": "mamba2", "hidden_size": 4096},
     "hybrid": {"architectures": ["JambaForCausalLM"], "model_type": "jamba", **HEADS},
     "qwen3-next": {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", **HEADS},
     "pooling": {"architectures": ["BertModel"], "model_type": "bert", "num_attention_heads": 12, "hidden_size": 768},
-    "encoder-decoder": {"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "encoder_attention_heads": 8},
+    "encoder-decoder": {
+        "architectures": ["WhisperForConditionalGeneration"],
+        "model_type": "whisper",
+        "encoder_attention_heads": 8,
+    },
     "vision": {
         "architectures": ["Qwen2_5_VLForConditionalGeneration"],
         "model_type": "qwen2_5_vl",
@@ -55,13 +65,30 @@ class Asking:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
 
-    def request(self, args: list[str] | str, release: str = NEWEST, *, explain: bool = False, upstream: bool = True, **deployment: Any) -> Config:
+    def request(
+        self,
+        args: list[str] | str,
+        release: str = NEWEST,
+        *,
+        explain: bool = False,
+        upstream: bool = True,
+        **deployment: Any,
+    ) -> Config:
         """The request of a deployment; a member that is not given is one that nobody stated."""
         models = deployment.pop("models", {})
         told = str(args)
-        brought = {name: config for name, config in MODELS.items() if f"'{name}" in told or f'"{name}' in told or f" {name}" in told}
+        brought = {
+            name: config
+            for name, config in MODELS.items()
+            if f"'{name}" in told or f'"{name}' in told or f" {name}" in told
+        }
         deployment = {"args": args, "model_configs": {**brought, **models}, **deployment}
-        return {"deployment": deployment, "vllm_version": release, "explain": explain, **({"layers": ["upstream"]} if upstream else {})}
+        return {
+            "deployment": deployment,
+            "vllm_version": release,
+            "explain": explain,
+            **({"layers": ["upstream"]} if upstream else {}),
+        }
 
     def __call__(self, args: list[str] | str, release: str = NEWEST, **said: Any) -> Decision:
         """The decision."""
@@ -77,11 +104,17 @@ class Asking:
         assert facts
         return (facts[name].value, facts[name].from_) if name in facts else None
 
-    def facts(self, above: str, args: list[str] | str, release: str = NEWEST, **said: Any) -> dict[str, tuple[Any, str]]:
+    def facts(
+        self, above: str, args: list[str] | str, release: str = NEWEST, **said: Any
+    ) -> dict[str, tuple[Any, str]]:
         """The facts below an object, by the rest of their names."""
         facts = self(args, release, **said).facts
         assert facts
-        return {name.removeprefix(f"{above}."): (each.value, each.from_) for name, each in facts.items() if name.startswith(f"{above}.")}
+        return {
+            name.removeprefix(f"{above}."): (each.value, each.from_)
+            for name, each in facts.items()
+            if name.startswith(f"{above}.")
+        }
 
     def refusal(self, args: list[str] | str, release: str = NEWEST, **said: Any) -> tuple[str, list[tuple[str, str]]]:
         """The kind of problem and every fault, as (pointer, message)."""

@@ -20,9 +20,25 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent
 JSON, YAML, NDJSON = b"application/json", b"application/yaml", b"application/x-ndjson"
-DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = "/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate"
+DECIDE, BATCH, DRY_RUN, VALIDATE, MUTATE = (
+    "/v1/decisions",
+    "/v1/decisions/batch",
+    "/v1/dry-run",
+    "/v1/admission",
+    "/v1/admission/mutate",
+)
 BOUNDARY: Final = b"----of-a-form"
-SHOWN: Final = ("/v1/policy", "/v1/rules", "/v1/rules/kv-connector-fallback", "/v1/releases", "/v1/facts", "/v1/log", "/livez", "/readyz", "/metrics")
+SHOWN: Final = (
+    "/v1/policy",
+    "/v1/rules",
+    "/v1/rules/kv-connector-fallback",
+    "/v1/releases",
+    "/v1/facts",
+    "/v1/log",
+    "/livez",
+    "/readyz",
+    "/metrics",
+)
 QUERIES: Final = (
     "?vllm_version=0.24.0",
     "?limit=3",
@@ -87,14 +103,47 @@ VALUES: Final[tuple[Any, ...]] = (None, True, False, [], {}, [[]], [None], {"": 
 HEADERS: Final = (
     *(
         (b"content-type", value)
-        for value in (JSON, YAML, NDJSON, b"text/plain", b"", b"application/json; charset=utf-16", b"multipart/form-data", b"\xff", b";;;")
+        for value in (
+            JSON,
+            YAML,
+            NDJSON,
+            b"text/plain",
+            b"",
+            b"application/json; charset=utf-16",
+            b"multipart/form-data",
+            b"\xff",
+            b";;;",
+        )
     ),
-    *((b"accept", value) for value in (b"text/plain", b"*/*;q=0", b"text/plain;q=nan", b",,;q", b"\x80", b"application/json;q=1e9, text/plain")),
+    *(
+        (b"accept", value)
+        for value in (
+            b"text/plain",
+            b"*/*;q=0",
+            b"text/plain;q=nan",
+            b",,;q",
+            b"\x80",
+            b"application/json;q=1e9, text/plain",
+        )
+    ),
     *((b"content-encoding", value) for value in (b"gzip", b"identity", b"", b"\xe9")),
     *((b"if-match", value) for value in (b"*", b'"x"', b"", b"\xff, *")),
     *((b"authorization", value) for value in (b"Bearer x", b"Bearer", b"Basic eDp4", b"\xfe")),
-    *((b"traceparent", value) for value in (b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-0-0-0", b"\xff")),
-    *((name, b"x" * 500) for name in (b"x-request-id", b"cookie", b"user-agent", b"if-none-match", b"x-forwarded-for", b"x-http-method-override")),
+    *(
+        (b"traceparent", value)
+        for value in (b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-0-0-0", b"\xff")
+    ),
+    *(
+        (name, b"x" * 500)
+        for name in (
+            b"x-request-id",
+            b"cookie",
+            b"user-agent",
+            b"if-none-match",
+            b"x-forwarded-for",
+            b"x-http-method-override",
+        )
+    ),
     (b"connection", b"close"),
 )
 
@@ -110,7 +159,10 @@ class Sent:
 
     def wire(self) -> bytes:
         """The bytes."""
-        lines = [b"%b: %b" % header for header in ((b"host", b"localhost"), *self.headers, (b"content-length", b"%d" % len(self.body)))]
+        lines = [
+            b"%b: %b" % header
+            for header in ((b"host", b"localhost"), *self.headers, (b"content-length", b"%d" % len(self.body)))
+        ]
         return b"\r\n".join([f"{self.method} {self.path} HTTP/1.1".encode("latin-1"), *lines, b"", self.body])
 
     def header(self, name: bytes) -> bytes:
@@ -125,7 +177,9 @@ def posted(path: str, document: Any, kind: bytes = JSON) -> Sent:
 
 def form(**parts: str) -> bytes:
     """A multipart form."""
-    lines = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'.encode() for name, text in parts.items()]
+    lines = [
+        f'Content-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'.encode() for name, text in parts.items()
+    ]
     return b"".join(b"--%b\r\n%b" % (BOUNDARY, line) for line in lines) + b"--%b--\r\n" % BOUNDARY
 
 
@@ -135,16 +189,36 @@ def originals() -> list[Sent]:
     for path in sorted((ROOT / "recordings").glob("*.jsonl.gz")):
         with gzip.open(path, "rt") as lines:
             asked += [json.loads(line)["request"] for line in islice(lines, LINES)]
-    manifests = [each for path in sorted((ROOT / "intake/manifests/fixtures").glob("*.yaml")) for each in yaml.safe_load_all(path.read_text()) if each]
-    reviews = [REVIEW_EXAMPLE, *(json.loads(path.read_text()) for path in sorted((ROOT / "core/admission").glob("*.json")))]
+    manifests = [
+        each
+        for path in sorted((ROOT / "intake/manifests/fixtures").glob("*.yaml"))
+        for each in yaml.safe_load_all(path.read_text())
+        if each
+    ]
+    reviews = [
+        REVIEW_EXAMPLE,
+        *(json.loads(path.read_text()) for path in sorted((ROOT / "core/admission").glob("*.json"))),
+    ]
     found = [posted(path, document) for document in asked for path in (DECIDE, DRY_RUN)]
     found += [posted(DECIDE, document, YAML) for document in asked[::7]]
-    found += [posted(BATCH, BATCH_EXAMPLE), *(posted(BATCH, {"items": asked[start : start + 3]}) for start in range(0, len(asked), 29))]
+    found += [
+        posted(BATCH, BATCH_EXAMPLE),
+        *(posted(BATCH, {"items": asked[start : start + 3]}) for start in range(0, len(asked), 29)),
+    ]
     found += [Sent("POST", BATCH, ((b"content-type", NDJSON),), LINES_EXAMPLE.encode())] * 8
-    found += [posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)]
+    found += [
+        posted(path, document, kind) for document in manifests for path in (DECIDE, DRY_RUN) for kind in (JSON, YAML)
+    ]
     found += [posted(DECIDE, {"manifest": manifest}) for manifest in manifests] * 3
     found += [posted(path, review) for review in reviews for path in (VALIDATE, MUTATE)] * 6
-    found += [Sent("POST", DRY_RUN, ((b"content-type", b"multipart/form-data; boundary=" + BOUNDARY),), form(deployment=json.dumps(asked[0])))] * 8
+    found += [
+        Sent(
+            "POST",
+            DRY_RUN,
+            ((b"content-type", b"multipart/form-data; boundary=" + BOUNDARY),),
+            form(deployment=json.dumps(asked[0])),
+        )
+    ] * 8
     return found + [Sent("GET", path + query) for path in SHOWN for query in ("", *QUERIES)]
 
 
@@ -194,7 +268,9 @@ class Bending:
             case 3 if isinstance(holder, list):
                 holder.extend([holder[key]] * self.by.choice((1, 10, 1000)))
             case 4:
-                holder[key] = json.loads(json.dumps(self.by.choice(list(other.values()) if isinstance(other, dict) else other)))
+                holder[key] = json.loads(
+                    json.dumps(self.by.choice(list(other.values()) if isinstance(other, dict) else other))
+                )
             case 5:
                 depth = self.by.choice((3, 40, 150))
                 holder[key] = json.loads('{"a":[' * depth + "1" + "]}" * depth)
@@ -205,8 +281,15 @@ class Bending:
                 holder[key] = self.by.choice(VALUES)
         if kind == YAML:
             with suppress(RecursionError):  # too deep for the library that writes it; JSON is YAML as well
-                return replace(sent, body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
-        return replace(sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass"))
+                return replace(
+                    sent,
+                    body=yaml.safe_dump(document, allow_unicode=self.by.random() < 0.5).encode(
+                        "utf-8", "surrogatepass"
+                    ),
+                )
+        return replace(
+            sent, body=json.dumps(document, ensure_ascii=self.by.random() < 0.5).encode("utf-8", "surrogatepass")
+        )
 
     def product(self, sent: Sent) -> Sent:
         """The same many times over: items of a batch, engines of a manifest, long names, explained or as a table."""
@@ -269,7 +352,9 @@ class Bending:
                 path + by.choice(QUERIES),
                 path.upper(),
                 path[:place],
-                path[:place] + by.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000)) + path[place:],
+                path[:place]
+                + by.choice(("%00", "%ff", "%2f", "..", "//", "%", "é", "'", "%F0%9F%98%80", "x" * 3000))
+                + path[place:],
                 f"/v1/decisions/{by.randbytes(16).hex()}",
                 "/v1/decisions/01a1fead-3b52-7415-a7da-62eefab0cd39",
                 by.choice(SHOWN),

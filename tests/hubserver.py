@@ -62,11 +62,20 @@ class Handler(BaseHTTPRequestHandler):
         server.asked.append((self.command, path))
         server.tokens.append(self.headers["authorization"])
         missing = Reply(b"", 404, {"X-Error-Code": "EntryNotFound"})
-        reply = server.replies.get(path) or server.replies.get(path.replace(COMMIT, "main")) or server.replies.get("*") or missing
+        reply = (
+            server.replies.get(path)
+            or server.replies.get(path.replace(COMMIT, "main"))
+            or server.replies.get("*")
+            or missing
+        )
         if reply.hold is not None and (with_body or not reply.drip):
             reply.hold.wait(20)
         self.send_response(reply.status)
-        headers = {"ETag": f'"{abs(hash(reply.body)):x}"', "X-Repo-Commit": COMMIT, "Content-Length": str(len(reply.body))} | reply.headers
+        headers = {
+            "ETag": f'"{abs(hash(reply.body)):x}"',
+            "X-Repo-Commit": COMMIT,
+            "Content-Length": str(len(reply.body)),
+        } | reply.headers
         for name, value in headers.items():
             if value is not None:
                 self.send_header(name, value)

@@ -91,7 +91,11 @@ def faults(sent: Sent, answer: Answer) -> list[str]:
         documents = _documents(answer)
     except ValueError as error:
         return [f"no {answer.kind}: {error}"]
-    found = [] if (answer.kind == "application/problem+json") == (answer.status >= 400) else [f"{answer.kind} with status {answer.status}"]
+    found = (
+        []
+        if (answer.kind == "application/problem+json") == (answer.status >= 400)
+        else [f"{answer.kind} with status {answer.status}"]
+    )
     for document in documents:
         if answer.status >= 400 and document.get("status") != answer.status:
             found.append(f"a problem of status {document.get('status')} with status {answer.status}")
@@ -112,7 +116,9 @@ def _documents(answer: Answer) -> list[Any]:
 def _problems(document: Any) -> Iterator[dict[str, Any]]:
     """The problems in an answer: itself, or those of its items."""
     if isinstance(document, dict):
-        if str(document.get("type")).startswith("urn:runner-policy:problem:") or ("errors" in document and "detail" in document):
+        if str(document.get("type")).startswith("urn:runner-policy:problem:") or (
+            "errors" in document and "detail" in document
+        ):
             yield document
         for item in document.get("items") or ():
             yield from _problems(item)
@@ -121,14 +127,22 @@ def _problems(document: Any) -> Iterator[dict[str, Any]]:
 
 
 def _wrong(problem: dict[str, Any], sent: Sent) -> list[str]:
-    if list(problem) != PROBLEM or not problem["errors"] or not all(isinstance(problem[name], str) for name in ("type", "title", "detail")):
+    if (
+        list(problem) != PROBLEM
+        or not problem["errors"]
+        or not all(isinstance(problem[name], str) for name in ("type", "title", "detail"))
+    ):
         return [f"no problem of RFC 9457: {json.dumps(problem)[:200]}"]
     kind = sent.header(b"content-type").partition(b";")[0].strip().lower()
     try:
         document = json.loads(sent.body) if kind not in {YAML, NDJSON, b"multipart/form-data"} else None
     except (ValueError, RecursionError):
         document = None
-    return [f"the pointer {fault['pointer']!r} leads nowhere" for fault in problem["errors"] if not resolves(fault["pointer"], document)]
+    return [
+        f"the pointer {fault['pointer']!r} leads nowhere"
+        for fault in problem["errors"]
+        if not resolves(fault["pointer"], document)
+    ]
 
 
 def resolves(pointer: str, document: Any) -> bool:
@@ -184,8 +198,12 @@ def main() -> int:
     for found, request, answer in report.wrong:
         by_kind.setdefault(re.sub(r"\d+", "N", "; ".join(found)), []).append((request, answer))
     for kind, cases in by_kind.items():
-        sys.stdout.write(f"{len(cases)} times: {kind}\n" + "".join(f"  {request!r}\n  {answer!r}\n" for request, answer in cases[:2]))
-    sys.stdout.write(f"{json.dumps({'sent': given.count, 'wrong': len(report.wrong), 'statuses': dict(sorted(report.statuses.items()))})}\n")
+        sys.stdout.write(
+            f"{len(cases)} times: {kind}\n" + "".join(f"  {request!r}\n  {answer!r}\n" for request, answer in cases[:2])
+        )
+    sys.stdout.write(
+        f"{json.dumps({'sent': given.count, 'wrong': len(report.wrong), 'statuses': dict(sorted(report.statuses.items()))})}\n"
+    )
     return 1 if report.wrong else 0
 
 

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE = 180.0
-SETTINGS = ("fsync=off", "shared_buffers=16MB", "max_connections=60", "unix_socket_directories=", "listen_addresses=127.0.0.1", "autovacuum_naptime=1h")
+SETTINGS = (
+    "fsync=off",
+    "shared_buffers=16MB",
+    "max_connections=60",
+    "unix_socket_directories=",
+    "listen_addresses=127.0.0.1",
+    "autovacuum_naptime=1h",
+)
 
 
 def binaries() -> Path:
@@ -51,7 +58,13 @@ class Postgres:
             shutil.chown(folder, "nobody")
             shutil.chown(word, "nobody")
         made = ("-A", "scram-sha-256", "-U", "owner", f"--pwfile={word}", "--no-sync", "--locale=C.UTF-8", "-E", "UTF8")
-        subprocess.run([binaries() / "initdb", "-D", self._data, *made], **self._as(), check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run(
+            [binaries() / "initdb", "-D", self._data, *made],
+            **self._as(),
+            check=True,
+            capture_output=True,
+            timeout=PATIENCE,
+        )
         self.start()
 
     @property
@@ -148,7 +161,9 @@ class Postgres:
     def _processes(self) -> list[int]:
         """The server and its children, each of which has a session of its own."""
         own = self._process.pid
-        children = [int(found.name) for found in Path("/proc").iterdir() if found.name.isdecimal() and _parent(found) == own]
+        children = [
+            int(found.name) for found in Path("/proc").iterdir() if found.name.isdecimal() and _parent(found) == own
+        ]
         return [own, *children]
 
     def _as(self) -> dict[str, Any]:

@@ -26,7 +26,9 @@ Scope = dict[str, Any]
 
 VARIABLE = "env.VLLM_USE_V2_MODEL_RUNNER"
 FACTS: dict[str, Fact] = {fact.name: fact for fact in VOCABULARY}
-OBJECTS_ABOVE: dict[str, list[str]] = {name: [above for above in FACTS if name.startswith(f"{above}.")] for name in FACTS}
+OBJECTS_ABOVE: dict[str, list[str]] = {
+    name: [above for above in FACTS if name.startswith(f"{above}.")] for name in FACTS
+}
 
 # Who decides, the first one first; then the runner and the outcome. "house" decides by what its rules say.
 DECIDES: dict[tuple[str, str], tuple[str | None, str | None]] = {
@@ -44,7 +46,14 @@ DECIDES: dict[tuple[str, str], tuple[str | None, str | None]] = {
     ("upstream", "exclude-v2"): ("v1", "fallback"),
     ("upstream", "default-v2"): ("v2", "default"),
 }
-ORDER = [*DECIDES, ("upstream", "exclude-v1"), ("upstream", "refuse-v1"), ("upstream", "refuse-v2"), ("house", "advise"), ("upstream", "advise")]
+ORDER = [
+    *DECIDES,
+    ("upstream", "exclude-v1"),
+    ("upstream", "refuse-v1"),
+    ("upstream", "refuse-v2"),
+    ("house", "advise"),
+    ("upstream", "advise"),
+]
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,10 @@ class Reference:
         self.conditions = {file["id"]: file for path, file in files.items() if "/conditions/" in path}
         self.files = [(path.split("/")[0], file) for path, file in files.items() if "/conditions/" not in path]
         self._rules = {
-            release: sorted(self._rules_of(release), key=lambda rule: (ORDER.index((rule.layer, rule.effect)), rule.order, rule.id)) for release in self.known
+            release: sorted(
+                self._rules_of(release), key=lambda rule: (ORDER.index((rule.layer, rule.effect)), rule.order, rule.id)
+            )
+            for release in self.known
         }
 
     def _rules_of(self, release: str) -> Iterator[Rule]:
@@ -148,7 +160,12 @@ class Reference:
                     parts.append(self.holds(named["when"], release, deployment, negated=negated))
                 case fact:
                     questions = asked if isinstance(asked, dict) else {"is": asked}
-                    parts.append(every(answer(fact, word, operand, deployment, negated=negated) for word, operand in questions.items()))
+                    parts.append(
+                        every(
+                            answer(fact, word, operand, deployment, negated=negated)
+                            for word, operand in questions.items()
+                        )
+                    )
         return every(parts)
 
     def decide(self, release: str, facts: Mapping[str, Any], layers: Collection[str]) -> dict[str, Any]:
@@ -163,7 +180,9 @@ class Reference:
             text = {"v1": "0", "v2": "1"}[wanted["runner"]]
             set_env = {VARIABLE.removeprefix("env."): text}
             then = Deployment({**facts, "env": {**(facts.get("env") or {}), **set_env}}, release)
-            final = self._settle(release, then, [rule for rule in self._held(release, then) if rule.layer == "upstream"])
+            final = self._settle(
+                release, then, [rule for rule in self._held(release, then) if rule.layer == "upstream"]
+            )
         return {
             **{name: wanted[name] for name in ("runner", "outcome", "unsupported_features", "v1_unsupported_features")},
             **{name: final[name] for name in ("starts", "startup_errors")},
@@ -179,7 +198,7 @@ class Reference:
         if invalid:
             return ending(invalid, deployment)
         names = called(held)
-        stepping_back = [rule for rule in held if set(rule.names("yields_to")) & names]
+        stepping_back = [rule for rule in held if set(rule.names("unless")) & names]
         asking = [rule for rule in held if rule not in stepping_back]
         deciders = [rule for rule in asking if (rule.layer, rule.effect) in DECIDES]
         deciding = deciders[0]
@@ -203,11 +222,18 @@ class Reference:
             return scope | {"starts": False, "startup_errors": [filled(rule.words, deployment) for rule in decisive]}
 
         own = lists["exclude-v2"] if runner == "v2" else lists["exclude-v1"]
-        lifted = [rule for rule in own if "lifted_at_start" in rule.said and self.holds(rule.said["lifted_at_start"], release, deployment)]
+        lifted = [
+            rule
+            for rule in own
+            if "cleared_at_startup" in rule.said and self.holds(rule.said["cleared_at_startup"], release, deployment)
+        ]
         left = called([rule for rule in held if rule not in lifted])
         refusals = [rule for rule in asking if rule.effect == f"refuse-{runner}" and needed(rule, left)]
         shown = ", ".join(filled(rule.words, deployment) for rule in own if rule not in lifted)
-        scope["startup_errors"] = [filled(rule.words, deployment, unsupported_features=shown, v1_unsupported_features=shown) for rule in refusals]
+        scope["startup_errors"] = [
+            filled(rule.words, deployment, unsupported_features=shown, v1_unsupported_features=shown)
+            for rule in refusals
+        ]
         advisories = [
             rule
             for rule in asking
@@ -218,14 +244,18 @@ class Reference:
         ]
         whole = {name: ", ".join(scope[name]) for name in ("unsupported_features", "v1_unsupported_features")}
         scope["advice"] = [filled(rule.words, deployment, **whole) for rule in advisories]
-        return scope | {"starts": not refusals, "refusals": [rule.id for rule in refusals], "advisories": [rule.id for rule in advisories]}
+        return scope | {
+            "starts": not refusals,
+            "refusals": [rule.id for rule in refusals],
+            "advisories": [rule.id for rule in advisories],
+        }
 
     def mentioned(self) -> dict[str, list[Any]]:
         """Every value that some rule compares a fact with."""
         found: dict[str, list[Any]] = {}
         for file in [*(file for _, file in self.files), *self.conditions.values()]:
             for part in [file, *file["releases"]]:
-                for field in ("when", "lifted_at_start"):
+                for field in ("when", "cleared_at_startup"):
                     for fact, value in compared(part.get(field, {})):
                         if value not in found.setdefault(fact, []):
                             found[fact].append(value)
@@ -235,7 +265,10 @@ class Reference:
         """The facts that a release's rules look at or show, with the objects above them."""
         names: set[str] = set()
         for rule in self.rules(release, ("upstream", "house")):
-            names.update(self._looked_at(rule.said["when"], release), self._looked_at(rule.said.get("lifted_at_start", {}), release))
+            names.update(
+                self._looked_at(rule.said["when"], release),
+                self._looked_at(rule.said.get("cleared_at_startup", {}), release),
+            )
             names.update(name for name in re.findall(r"{([^{}]+)}", rule.words) if name in FACTS)
         parts = [name.split(".") for name in names]
         return {".".join(path[:length]) for path in parts for length in range(1, len(path) + 1)} & FACTS.keys()
@@ -294,7 +327,16 @@ def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadabl
 
 def as_reference(decision: Decision) -> dict[str, Any]:
     """The members of a decision that the reference has, too."""
-    members = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "set_env", "warnings")
+    members = (
+        "runner",
+        "outcome",
+        "starts",
+        "startup_errors",
+        "unsupported_features",
+        "v1_unsupported_features",
+        "set_env",
+        "warnings",
+    )
     reasons = [reason.rule for reason in decision.reasons]
     decisive = [reason.rule for reason in decision.reasons if reason.decisive]
     return {**{name: getattr(decision, name) for name in members}, "reasons": reasons, "decisive": decisive}
@@ -310,7 +352,11 @@ def lies_in(release: str, span: str) -> bool:
     """Whether a release lies in a range such as ``>=0.22,<0.24``."""
     for bound in span.split(","):
         text = bound.strip()
-        inside = parsed(release) >= parsed(text.removeprefix(">=")) if text.startswith(">=") else parsed(release) < parsed(text.removeprefix("<"))
+        inside = (
+            parsed(release) >= parsed(text.removeprefix(">="))
+            if text.startswith(">=")
+            else parsed(release) < parsed(text.removeprefix("<"))
+        )
         if not inside:
             return False
     return True
@@ -326,15 +372,25 @@ def called(rules: Iterable[Rule]) -> set[str]:
 
 
 def needed(rule: Rule, names: set[str]) -> bool:
-    return not rule.names("needs") or bool(set(rule.names("needs")) & names)
+    return not rule.names("requires_any") or bool(set(rule.names("requires_any")) & names)
 
 
 def ending(invalid: list[Rule], deployment: Deployment) -> Scope:
     """A variable that cannot be read: nothing else is looked at."""
     ids = [rule.id for rule in invalid]
-    nothing: Scope = {name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "advice", "advisories")}
+    nothing: Scope = {
+        name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "advice", "advisories")
+    }
     texts = [filled(rule.words, deployment) for rule in invalid]
-    return {"runner": None, "outcome": None, "starts": False, "startup_errors": texts, "standing": ids, "decisive": ids, **nothing}
+    return {
+        "runner": None,
+        "outcome": None,
+        "starts": False,
+        "startup_errors": texts,
+        "standing": ids,
+        "decisive": ids,
+        **nothing,
+    }
 
 
 def filled(words: str, deployment: Deployment, **lists: str) -> str:
@@ -363,5 +419,7 @@ def compared(condition: Any) -> Iterator[tuple[str, Any]]:
         elif key in FACTS:
             for operand in asked.values() if isinstance(asked, dict) else [asked]:
                 for value in operand if isinstance(operand, list) else [operand]:
-                    if value not in BARE and not (value is True and FACTS[key].kind in {FactKind.LIST, FactKind.PRESENCE}):
+                    if value not in BARE and not (
+                        value is True and FACTS[key].kind in {FactKind.LIST, FactKind.PRESENCE}
+                    ):
                         yield key, value

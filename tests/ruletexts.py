@@ -6,11 +6,20 @@ from typing import Any, Final
 
 import yaml
 
-WORDS: Final = {"exclude-v1": "feature", "exclude-v2": "feature", "refuse-v1": "text", "refuse-v2": "text", "invalid": "text", "advise": "text"}
+WORDS: Final = {
+    "exclude-v1": "feature",
+    "exclude-v2": "feature",
+    "refuse-v1": "text",
+    "refuse-v2": "text",
+    "invalid": "text",
+    "advise": "text",
+}
 """By effect, the member of a range that has the rule's words; for the others it is ``message``."""
 
 
-def rule_text(name: str, effect: str, when: Any = "always", words: str = "words", vllm: str = ">=0.22", **members: Any) -> str:
+def rule_text(
+    name: str, effect: str, when: Any = "always", words: str = "words", vllm: str = ">=0.22", **members: Any
+) -> str:
     """A rule with one range; ``members`` of the rule are put in or over."""
     part = {"vllm": vllm, WORDS.get(effect, "message"): words, "when": when}
     head = {"id": name, "title": name, "effect": effect, "why": "Because.", "references": ["https://example.org"]}

@@ -105,7 +105,11 @@ NOT_LISTED = {
     ]
 }
 RULES: list[tuple[str, str, dict[str, Any]]] = [
-    ("variable-invalid", "invalid", {"text": "{env.VLLM_USE_V2_MODEL_RUNNER}", "when": {"env.VLLM_USE_V2_MODEL_RUNNER": "malformed"}}),
+    (
+        "variable-invalid",
+        "invalid",
+        {"text": "{env.VLLM_USE_V2_MODEL_RUNNER}", "when": {"env.VLLM_USE_V2_MODEL_RUNNER": "malformed"}},
+    ),
     ("variable-true", "override-v2", {"message": "V2", "when": {"env.VLLM_USE_V2_MODEL_RUNNER": True}}),
     ("variable-false", "override-v1", {"message": "V1", "when": {"env.VLLM_USE_V2_MODEL_RUNNER": False}}),
     ("listed", "not-default", {"message": "V1", "when": NOT_LISTED}),
@@ -113,7 +117,11 @@ RULES: list[tuple[str, str, dict[str, Any]]] = [
     ("stock-compile", "exclude-v2", {"feature": "stock torch.compile", "when": STOCK}),
     ("microbatches", "exclude-v2", {"feature": "microbatches", "when": UBATCHES}),
     ("v2", "default-v2", {"message": "V2", "when": "always"}),
-    ("unsupported", "refuse-v2", {"text": "V2 does not support: {unsupported_features}", "when": "always", "needs": ["exclude-v2"]}),
+    (
+        "unsupported",
+        "refuse-v2",
+        {"text": "V2 does not support: {unsupported_features}", "when": "always", "requires_any": ["exclude-v2"]},
+    ),
     ("masks", "refuse-v1", {"text": "masks need V2", "when": {"model_config.return_sampling_mask": True}}),
     ("elsewhere", "refuse-v2", {"text": "the worker wants more", "when": {"model_config.is_moe": True}}),
 ]
@@ -124,5 +132,7 @@ def rule_texts(**changed: dict[str, Any]) -> dict[str, str]:
     texts = {"releases.yaml": RELEASES}
     for order, (name, effect, body) in enumerate(RULES):
         ordered: dict[str, Any] = {"order": order} if effect.startswith(("exclude", "refuse")) else {}
-        texts[f"upstream/{name}.yaml"] = rule_text(name, effect, releases=[{"vllm": ">=0.33", **body, **changed.get(name, {})}], **ordered)
+        texts[f"upstream/{name}.yaml"] = rule_text(
+            name, effect, releases=[{"vllm": ">=0.33", **body, **changed.get(name, {})}], **ordered
+        )
     return texts

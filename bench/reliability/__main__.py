@@ -10,7 +10,9 @@ from bench.reliability.verdict import failed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.reliability", description="Check what the service stands; each check prints its figures.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.reliability", description="Check what the service stands; each check prints its figures."
+    )
     commands = parser.add_subparsers(dest="name", required=True)
     for name, check, flag, default in (
         ("load", load.check, "--minutes", 15.0),

@@ -34,7 +34,9 @@ class Attack:
 
 
 def _engines(number: int, args: str = "--model m", name: str = "c") -> dict[str, Any]:
-    containers = [{"name": f"{name}{n}", "image": "vllm/vllm-openai:v0.24.0", "args": args.split()} for n in range(number)]
+    containers = [
+        {"name": f"{name}{n}", "image": "vllm/vllm-openai:v0.24.0", "args": args.split()} for n in range(number)
+    ]
     spec = {"template": {"spec": {"containers": containers}}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
 
@@ -52,7 +54,10 @@ def _batch(item: Callable[[int], Any], number: int) -> bytes:
 
 
 def _one_of(number: int, **members: Any) -> dict[str, Any]:
-    return {"deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}}, **members}
+    return {
+        "deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}},
+        **members,
+    }
 
 
 def _review() -> bytes:
@@ -68,7 +73,9 @@ ATTACKS: Final[dict[str, Attack]] = {
     "a batch of empty lists": Attack(BATCHES, lambda: b'{"items":[' + b"[]," * (BATCH // 3 - 8) + b"1]}"),
     "quotes and escapes": Attack(DECIDE, lambda: b'"\\"' * (BODY // 3)),
     "quotes and escapes, small": Attack(DECIDE, lambda: b'"\\"' * 5400),
-    "quotes and escapes in a flag": Attack(DECIDE, lambda: _deployment(["--model", "m", "-sc", '{"a":"' + '"\\"' * 130_000])),
+    "quotes and escapes in a flag": Attack(
+        DECIDE, lambda: _deployment(["--model", "m", "-sc", '{"a":"' + '"\\"' * 130_000])
+    ),
     "a deep list": Attack(DECIDE, lambda: b"[" * BODY),
     "unknown members": Attack(DECIDE, lambda: json.dumps({"facts": {f"x{n}": 1 for n in range(70_000)}}).encode()),
     "unknown members, small": Attack(DECIDE, lambda: json.dumps({"facts": {f"x{n}": 1 for n in range(1300)}}).encode()),
@@ -86,7 +93,9 @@ ATTACKS: Final[dict[str, Attack]] = {
     "long names as text": Attack(DECIDE, lambda: _manifest(120, "--model m", "n" * 8000), TEXT),
     "an explained manifest": Attack(DRY, lambda: _manifest(1024)),
     "a stream of empty lines": Attack(BATCHES, lambda: b"\n" * BATCH, LINES),
-    "a stream of deployments": Attack(BATCHES, lambda: b"\n".join(json.dumps(_one_of(n)).encode() for n in range(2_000)), LINES),
+    "a stream of deployments": Attack(
+        BATCHES, lambda: b"\n".join(json.dumps(_one_of(n)).encode() for n in range(2_000)), LINES
+    ),
     "a review": Attack("/v1/admission", _review),
 }
 

@@ -91,7 +91,9 @@ class _Connection(asyncio.Protocol):
 class Client:
     """So many connections to a port, over which requests go at a rate."""
 
-    def __init__(self, port: int, requests: Iterator[bytes], connections: int = 32, look: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self, port: int, requests: Iterator[bytes], connections: int = 32, look: Callable[[bytes], None] | None = None
+    ) -> None:
         self.port, self.requests, self.wanted, self.look = port, requests, connections, look
         self.heard = Heard()
         self.idle: deque[_Connection] = deque()

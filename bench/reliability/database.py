@@ -32,7 +32,7 @@ def check(away: float) -> None:
     from postgres import postgres as running  # noqa: PLC0415  # the tests' own server, which only this check needs
 
     for name in ("stopped", "frozen"):
-        with running() as postgres, service(log=postgres.url(), log_time="2") as made:
+        with running() as postgres, service(log=postgres.url(), log_timeout="2") as made:
             act, back = (postgres.stop, postgres.start) if name == "stopped" else (postgres.freeze, postgres.thaw)
             _judge(made, postgres, uvloop.run(_through(made, away, act, back)), name, away)
 
@@ -55,9 +55,15 @@ def _judge(made: Service, postgres: Postgres, heard: list[Heard], name: str, awa
     kept = _rows(postgres)
     dropped, spilled = made.metric("runner_policy_log_dropped_total"), made.metric("runner_policy_log_spilled_total")
     expect(not faults, f"PostgreSQL {name} for {away:g} s: no error in {answers:,} answers {faults or ''}")
-    expect(kept == answers and dropped == 0, f"{kept:,} of {answers:,} decisions are in it, {dropped:.0f} dropped, {spilled:,.0f} spilled")
+    expect(
+        kept == answers and dropped == 0,
+        f"{kept:,} of {answers:,} decisions are in it, {dropped:.0f} dropped, {spilled:,.0f} spilled",
+    )
     p99 = [each.percentile(0.99) for each in heard]
-    expect(p99[1] <= 2 * p99[0] + 1, f"p99 {p99[0]:.2f} ms before, {p99[1]:.2f} ms while it is {name}, {p99[2]:.2f} ms after")
+    expect(
+        p99[1] <= 2 * p99[0] + 1,
+        f"p99 {p99[0]:.2f} ms before, {p99[1]:.2f} ms while it is {name}, {p99[2]:.2f} ms after",
+    )
 
 
 def _rows(postgres: Postgres) -> int:

@@ -23,17 +23,31 @@ if TYPE_CHECKING:
 def check(megabytes: int) -> None:
     """The disk full: decisions go on, and what is dropped is counted; needs to be root, to make a small disk."""
     with _small_disk(megabytes) as small:
-        with service(log=f"sqlite:///{small}/decisions.db", log_spill=str(small / "spill"), log_keep_size="1073741824") as made:
+        with service(
+            log=f"sqlite:///{small}/decisions.db", log_spill=str(small / "spill"), log_retention_bytes="1073741824"
+        ) as made:
             heard = uvloop.run(sent(made.port, 2000, 30))
             answers = len(heard.latencies)
-            expect(not heard.faults, f"the disk full: no error in {answers:,} answers, p99 {heard.percentile(0.99):.2f} ms {heard.faults or ''}")
+            expect(
+                not heard.faults,
+                f"the disk full: no error in {answers:,} answers, p99 {heard.percentile(0.99):.2f} ms {heard.faults or ''}",
+            )
             time.sleep(3)
-            dropped, spilled = made.metric("runner_policy_log_dropped_total"), made.metric("runner_policy_log_spilled_total")
+            dropped, spilled = (
+                made.metric("runner_policy_log_dropped_total"),
+                made.metric("runner_policy_log_spilled_total"),
+            )
         with closing(sqlite3.connect(f"file:{small}/decisions.db?mode=ro", uri=True)) as connection:
             kept = connection.execute("SELECT count(*) FROM decisions").fetchone()[0]
-        lying = sum(len(path.read_bytes().splitlines()) for path in (small / "spill").glob("*.jsonl")) if (small / "spill").is_dir() else 0
+        lying = (
+            sum(len(path.read_bytes().splitlines()) for path in (small / "spill").glob("*.jsonl"))
+            if (small / "spill").is_dir()
+            else 0
+        )
         known = kept + lying + dropped
-        where = f"{kept:,} in the log, {lying:,} of {spilled:,.0f} spilled still lie on the disk, {dropped:,.0f} dropped"
+        where = (
+            f"{kept:,} in the log, {lying:,} of {spilled:,.0f} spilled still lie on the disk, {dropped:,.0f} dropped"
+        )
         expect(known == answers, f"{where}: {known:,.0f} of {answers:,}")
 
 

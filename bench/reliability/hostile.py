@@ -36,7 +36,13 @@ def check(seconds: float) -> None:
 async def _beside(port: int, name: str, seconds: float) -> None:
     live = b"GET /livez HTTP/1.1\r\nHost: %b:%d\r\n\r\n" % (HOST.encode(), port)
     clients = [Client(port, repeat(request), CONNECTIONS) for request in (live, post(port, PLAIN))]
-    command = sys.executable, "-m", attacks.__name__, str(port), name  # another process: it must not hold up the one that measures
+    command = (
+        sys.executable,
+        "-m",
+        attacks.__name__,
+        str(port),
+        name,
+    )  # another process: it must not hold up the one that measures
     attacking = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert attacking.stdout is not None
     await attacking.stdout.readline()  # it is ready

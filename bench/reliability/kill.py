@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RATE: Final = 600
 CONNECTIONS: Final = 16
 WORKERS: Final = 2
-REQUIRED: Final = {"workers": str(WORKERS), "log_required": "true", "log_time": "2"}
+REQUIRED: Final = {"workers": str(WORKERS), "log_required": "true", "log_timeout": "2"}
 
 
 def check(rounds: int) -> None:
@@ -41,7 +41,9 @@ def _workers(rounds: int) -> None:
     with service(**REQUIRED) as made:
         for number in range(rounds):
             made.all_workers(WORKERS)
-            client = uvloop.run(_struck(made, 1.0, acknowledged, lambda: os.kill(random.choice(made.workers()), signal.SIGKILL)))
+            client = uvloop.run(
+                _struck(made, 1.0, acknowledged, lambda: os.kill(random.choice(made.workers()), signal.SIGKILL))
+            )
             lost += client.heard.faults.get("connection lost", 0)
             _say(number, acknowledged)
         _compare(made, acknowledged, f"{rounds} workers killed", f"; {lost} connections were lost")
@@ -87,12 +89,20 @@ def _compare(made: Service, acknowledged: set[str], what: str, besides: str) -> 
     while time.monotonic() < ends and not acknowledged <= set(_logged(made)):
         time.sleep(0.5)
     ids = _logged(made)
-    expect(acknowledged <= set(ids), f"{what}: {len(acknowledged):,} acknowledged, {len(acknowledged - set(ids))} missing in the log")
-    expect(len(ids) == len(set(ids)), f"none twice; {len(ids) - len(acknowledged):,} more were logged and not answered{besides}")
+    expect(
+        acknowledged <= set(ids),
+        f"{what}: {len(acknowledged):,} acknowledged, {len(acknowledged - set(ids))} missing in the log",
+    )
+    expect(
+        len(ids) == len(set(ids)),
+        f"none twice; {len(ids) - len(acknowledged):,} more were logged and not answered{besides}",
+    )
 
 
 def _logged(made: Service) -> list[str]:
-    with closing(sqlite3.connect(made.log, timeout=30)) as connection:  # not read-only: after a kill -9 somebody has to recover the WAL
+    with closing(
+        sqlite3.connect(made.log, timeout=30)
+    ) as connection:  # not read-only: after a kill -9 somebody has to recover the WAL
         try:
             return [row[0] for row in connection.execute("SELECT decision_id FROM decisions")]
         except sqlite3.OperationalError:  # the first keeper is yet to make the table

@@ -58,8 +58,12 @@ async def _loaded(made: Service, minutes: float) -> None:
     done = await edits
     await client.close()
     heard = client.heard
-    accepted = [line for line in str(made.get("/metrics")).splitlines() if line.startswith("runner_policy_reloads_total")]
-    print(f"      {best:,.0f}/s at most, {rate:,.0f}/s sent for {minutes:g} min, {done}, {len(revisions.spoken)} revisions answered, {accepted}")
+    accepted = [
+        line for line in str(made.get("/metrics")).splitlines() if line.startswith("runner_policy_reloads_total")
+    ]
+    print(
+        f"      {best:,.0f}/s at most, {rate:,.0f}/s sent for {minutes:g} min, {done}, {len(revisions.spoken)} revisions answered, {accepted}"
+    )
     print(f"      p50 {heard.percentile(0.5):.2f} ms, p99 {heard.percentile(0.99):.2f} ms, late {heard.late}")
     expect(not heard.faults, f"no error in {len(heard.latencies):,} answers {heard.faults or ''}")
     expect(revisions.mixed == 0, f"each revision has its own words alone ({len(revisions.spoken)} revisions)")

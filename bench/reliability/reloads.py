@@ -38,6 +38,12 @@ async def _compared(made: Service, seconds: float) -> None:
         if edits is not None:
             await edits
         found[editing].append(heard.percentile(0.99))
-        print(f"      {'with' if editing else 'without'} reloads: p99 {found[editing][-1]:.2f} ms {heard.faults or ''}", flush=True)
+        print(
+            f"      {'with' if editing else 'without'} reloads: p99 {found[editing][-1]:.2f} ms {heard.faults or ''}",
+            flush=True,
+        )
     with_them, without = median(found[True]), median(found[False])
-    expect(with_them <= 2 * without, f"p99 {with_them:.2f} ms with a reload every 10 s, {without:.2f} ms without, {rate:,.0f}/s")
+    expect(
+        with_them <= 2 * without,
+        f"p99 {with_them:.2f} ms with a reload every 10 s, {without:.2f} ms without, {rate:,.0f}/s",
+    )

@@ -69,7 +69,10 @@ def check(number: int) -> None:
         with closing(sqlite3.connect(f"file:{made.log}?mode=ro", uri=True)) as log:
             kept = log.execute("SELECT count(*) FROM decisions").fetchone()[0]
     reconnected = f"{count.announced} connections ended after an answer that said so, {count.refused} tries to connect were refused"
-    expect(count.lost == 0 and count.other == 0, f"{RESTARTS} restarts: {count.lost} of {count.answered:,} requests lost, {count.other} not 200; {reconnected}")
+    expect(
+        count.lost == 0 and count.other == 0,
+        f"{RESTARTS} restarts: {count.lost} of {count.answered:,} requests lost, {count.other} not 200; {reconnected}",
+    )
     expect(kept == count.answered, f"{kept:,} of {count.answered:,} decisions are in the log")
 
 
@@ -77,7 +80,9 @@ async def _through(made: Service, number: int) -> Count:
     """What became of ``number`` requests, while the service is restarted each time that a share of them is answered."""
     count = Count()
     sent = iter(range(number))
-    clients = [asyncio.create_task(_client(made.port, requests(made.port, seed), sent, count)) for seed in range(CONNECTIONS)]
+    clients = [
+        asyncio.create_task(_client(made.port, requests(made.port, seed), sent, count)) for seed in range(CONNECTIONS)
+    ]
     for restart in range(1, RESTARTS + 1):
         while count.answered < number * restart // (RESTARTS + 1):  # noqa: ASYNC110  # a client that is measured does nothing else for it
             await asyncio.sleep(PAUSE)

@@ -55,7 +55,14 @@ class Service:
             **self.settings,
         }
         output = (self.folder / "output").open("ab")
-        self.process = subprocess.Popen([str(BIN / "runner-policy"), "serve"], cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True)
+        self.process = subprocess.Popen(
+            [str(BIN / "runner-policy"), "serve"],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
         ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends:
             with suppress(OSError):
@@ -80,7 +87,11 @@ class Service:
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
-        return sum(float(line.rpartition(" ")[2]) for line in str(self.get("/metrics")).splitlines() if line.startswith((f"{name} ", f"{name}{{")))
+        return sum(
+            float(line.rpartition(" ")[2])
+            for line in str(self.get("/metrics")).splitlines()
+            if line.startswith((f"{name} ", f"{name}{{"))
+        )
 
     def stop(self) -> None:
         """It ends as it should."""
@@ -131,7 +142,9 @@ def service(**settings: str) -> Iterator[Service]:
     with TemporaryDirectory(prefix="reliability-") as place:
         folder = Path(place)
         shutil.copytree(ROOT / "rules", folder / "rules")
-        made = Service(folder, free_port(), {f"RUNNER_POLICY_{name.upper()}": value for name, value in settings.items()})
+        made = Service(
+            folder, free_port(), {f"RUNNER_POLICY_{name.upper()}": value for name, value in settings.items()}
+        )
         made.start()
         try:
             yield made

@@ -26,7 +26,7 @@ BODY: Final = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length
 
 def check(seconds: float) -> None:
     """Clients that begin a request and do not go on, beside others."""
-    with service(body_time="5", max_connections=str(CONNECTIONS)) as made:
+    with service(body_timeout="5", max_connections=str(CONNECTIONS)) as made:
         uvloop.run(_beside(made, seconds))
 
 

@@ -35,7 +35,9 @@ read = msgspec.json.Decoder(Answer).decode
 
 def requests(port: int, seed: int = 1) -> Iterator[bytes]:
     """Requests over and over, 5,000 kinds, all with ids of their own."""
-    drawn = [encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)]
+    drawn = [
+        encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)
+    ]
     for number in count():
         body = drawn[number % len(drawn)]
         yield post(port, body[:-1] + b',"beyond_verified":"nearest"}' if number // len(drawn) % 2 else body)

@@ -65,7 +65,10 @@ def ask(release: str, python: Path, work: Path, asked: argparse.Namespace) -> tu
     source.write_text("".join(json.dumps(line) + "\n" for line in lines))
     targets = [work / f"said-{part}.jsonl" for part in range(WORKERS)]
     running = [
-        subprocess.Popen([*inside, "ask", asked.platform, str(work), str(source), str(target), str(part), str(WORKERS)], stderr=subprocess.DEVNULL)
+        subprocess.Popen(
+            [*inside, "ask", asked.platform, str(work), str(source), str(target), str(part), str(WORKERS)],
+            stderr=subprocess.DEVNULL,
+        )
         for part, target in enumerate(targets)
     ]
     for process in running:
@@ -92,11 +95,17 @@ def compare(release: str, lines: list[Json], said: dict[str, Json], policy: Poli
             count.wrong.append(f"{line['id']}: vLLM takes it, here: {error}")
             continue
         if decision.starts != theirs["starts"]:
-            count.wrong.append(f"{line['id']}: starts {decision.starts} {decision.startup_errors}, vLLM: {theirs['starts']} {theirs.get('error', '')}")
+            count.wrong.append(
+                f"{line['id']}: starts {decision.starts} {decision.startup_errors}, vLLM: {theirs['starts']} {theirs.get('error', '')}"
+            )
         if not theirs["starts"]:
             continue
         shown = decision.facts or {}
-        ours = {name: shown[name].value if name in shown else FACTS[name].default_in(series(release)) for name in theirs["facts"] if name in read}
+        ours = {
+            name: shown[name].value if name in shown else FACTS[name].default_in(series(release))
+            for name in theirs["facts"]
+            if name in read
+        }
         expected = {name: theirs["facts"][name] for name in ours}
         pairs = [(name, ours[name], expected[name]) for name in ours if _plain(ours[name]) != _plain(expected[name])]
         pairs += [
@@ -105,7 +114,9 @@ def compare(release: str, lines: list[Json], said: dict[str, Json], policy: Poli
             if name in theirs and getattr(decision, name) != theirs[name]
         ]
         if pairs:
-            count.wrong.append(f"{line['id']}: " + "; ".join(f"{name} {mine!r}, vLLM: {its!r}" for name, mine, its in pairs))
+            count.wrong.append(
+                f"{line['id']}: " + "; ".join(f"{name} {mine!r}, vLLM: {its!r}" for name, mine, its in pairs)
+            )
     return count
 
 
@@ -120,7 +131,9 @@ def record(lines: list[Json], said: dict[str, Json], read: set[str], target: Pat
         for line in lines:
             theirs = said[line["id"]]
             if theirs["starts"]:
-                expected = {name: theirs[name] for name in ("runner", "starts", "unsupported_features") if name in theirs}
+                expected = {
+                    name: theirs[name] for name in ("runner", "starts", "unsupported_features") if name in theirs
+                }
                 facts = {name: value for name, value in theirs["facts"].items() if name in read and value is not None}
                 file.write(json.dumps({**line, "facts": facts, "expected": expected}, sort_keys=True).encode() + b"\n")
 
@@ -135,10 +148,15 @@ def main() -> None:
     asked = parser.parse_args()
     policy = Policy(load(read_folder(default_folder())))
     readers = read_by(policy.catalogue)
-    found = sorted((path for path in asked.environments.iterdir() if (path / "bin/python").exists()), key=lambda path: list(map(int, path.name.split("."))))
+    found = sorted(
+        (path for path in asked.environments.iterdir() if (path / "bin/python").exists()),
+        key=lambda path: list(map(int, path.name.split("."))),
+    )
     if not found:
         raise SystemExit(f"{asked.environments} has no environment: NAME/bin/python, NAME a release such as 0.32.0")
-    print("| release | drawn | started by vLLM | refused for the runner | refused for another reason | decided as vLLM |")
+    print(
+        "| release | drawn | started by vLLM | refused for the runner | refused for another reason | decided as vLLM |"
+    )
     print("|---|---|---|---|---|---|")
     total, wrong = Counter[str](), list[str]()
     for path in found:
@@ -147,12 +165,24 @@ def main() -> None:
         read = {name for name, releases in readers.items() if decided_as in releases}
         count = compare(path.name, lines, said, policy, read)
         right = count.compared - len(count.wrong)
-        print(f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | {right} of {count.compared} |", flush=True)
-        total.update(drawn=count.drawn, started=count.started, refused=count.refused, elsewhere=count.elsewhere, compared=count.compared, right=right)
+        print(
+            f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | {right} of {count.compared} |",
+            flush=True,
+        )
+        total.update(
+            drawn=count.drawn,
+            started=count.started,
+            refused=count.refused,
+            elsewhere=count.elsewhere,
+            compared=count.compared,
+            right=right,
+        )
         wrong += count.wrong
         if asked.record:
             record(lines, said, read, asked.record / f"drawn-{path.name}.jsonl.gz")
-    print(f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['right']} of {total['compared']} |")
+    print(
+        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['right']} of {total['compared']} |"
+    )
     print(f"\n{100 * total['right'] / max(total['compared'], 1):.2f} in 100, seed {asked.seed}, {asked.platform}")
     for line in wrong:
         print(f"- {line}")

@@ -45,7 +45,12 @@ QUANTISATIONS: Final[tuple[Json | None, ...]] = (
     {
         "quant_method": "compressed-tensors",
         "format": "pack-quantized",
-        "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "channel"}}},
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "channel"},
+            }
+        },
         "ignore": ["lm_head"],
     },
     {"quant_method": "fp8", "activation_scheme": "dynamic"},
@@ -118,7 +123,15 @@ SWITCHES: Final = (
     (1, "--disable-cascade-attn"),
     (1, "--trust-remote-code"),
 )
-MADE: Final = ((7, "compilation"), (9, "speculation"), (5, "transfer"), (2, "encoder"), (2, "overrides"), (3, "level"), (2, "overlap"))
+MADE: Final = (
+    (7, "compilation"),
+    (9, "speculation"),
+    (5, "transfer"),
+    (2, "encoder"),
+    (2, "overrides"),
+    (3, "level"),
+    (2, "overlap"),
+)
 OFTEN: Final = [(weight, "value", index) for index, (weight, _, _) in enumerate(VALUES)] + [
     *((weight, "switch", index) for index, (weight, _) in enumerate(SWITCHES)),
     *((weight, name, 0) for weight, name in MADE),
@@ -127,7 +140,14 @@ COMPILATION: Final = (
     ("mode", (0, 1, 2, 3, "NONE", "VLLM_COMPILE", "STOCK_TORCH_COMPILE")),
     ("cudagraph_mode", ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE", "full")),
 )
-CONNECTORS: Final = ("NixlConnector", "LMCacheConnectorV1", "OffloadingConnector", "MooncakeConnector", "ExampleConnector", "MultiConnector")
+CONNECTORS: Final = (
+    "NixlConnector",
+    "LMCacheConnectorV1",
+    "OffloadingConnector",
+    "MooncakeConnector",
+    "ExampleConnector",
+    "MultiConnector",
+)
 OVERRIDES: Final[tuple[Json, ...]] = (
     {"num_experts": 4},
     {"max_position_embeddings": 8192},
@@ -155,12 +175,18 @@ SPECULATOR: Final[Json] = {
     "speculators_config": {
         "algorithm": "eagle3",
         "default_proposal_method": "greedy",
-        "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1, "accept_tolerance": 0.0}],
+        "proposal_methods": [
+            {"proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+        ],
         "verifier": {"name_or_path": NAMES[0], "architectures": ["LlamaForCausalLM"]},
     },
     "transformer_layer_config": {key: value for key, value in SMALL.items() if key != "architectures"},
 }
-FLASH: Final[Json] = {"dflash_config": {"mask_token_id": 31999, "target_layer_ids": [1, 9, 17]}, "block_size": 16, "num_target_layers": 36}
+FLASH: Final[Json] = {
+    "dflash_config": {"mask_token_id": 31999, "target_layer_ids": [1, 9, 17]},
+    "block_size": 16,
+    "num_target_layers": 36,
+}
 SPARK: Final[Json] = {"dspark_config": {"mask_token_id": 31999, "target_layer_ids": [1, 9, 17]}, "block_size": 7}
 MLP: Final[Json] = {
     "model_type": "mlp_speculator",
@@ -175,17 +201,41 @@ DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
     ("draft_model", "org/tiny-assistant", SMALL),
     ("eagle", "org/EAGLE-x", {**SMALL, "num_hidden_layers": 1}),
     ("eagle", "org/plainhead", {**SMALL, "architectures": ["EagleLlamaForCausalLM"], "num_hidden_layers": 1}),
-    ("eagle3", "org/x-EAGLE3", {**SMALL, "architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, "draft_vocab_size": 32000}),
+    (
+        "eagle3",
+        "org/x-EAGLE3",
+        {**SMALL, "architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, "draft_vocab_size": 32000},
+    ),
     ("eagle3", "org/head3", {**SMALL, "num_hidden_layers": 1, "draft_vocab_size": 32000}),
     ("dflash", "org/x-DFlash", {**QWEN, "architectures": ["DFlashDraftModel"], **FLASH}),
-    ("dflash", "org/blockhead", {**QWEN, "architectures": ["DFlashDraftModel"], **FLASH, "layer_types": ["full_attention"] * 5}),
+    (
+        "dflash",
+        "org/blockhead",
+        {**QWEN, "architectures": ["DFlashDraftModel"], **FLASH, "layer_types": ["full_attention"] * 5},
+    ),
     (
         "dflash",
         "org/windows",
-        {**QWEN, "architectures": ["DFlashDraftModel"], **FLASH, "layer_types": ["sliding_attention"] * 4 + ["full_attention"], "sliding_window": 4096},
+        {
+            **QWEN,
+            "architectures": ["DFlashDraftModel"],
+            **FLASH,
+            "layer_types": ["sliding_attention"] * 4 + ["full_attention"],
+            "sliding_window": 4096,
+        },
     ),
     ("dspark", "org/dspark-x", {**QWEN, "architectures": ["Qwen3DSparkModel"], **SPARK}),
-    ("medusa", "org/medusa-x", {"architectures": ["MedusaModel"], "model_type": "medusa", "hidden_size": 4096, "vocab_size": 32000, "num_heads": 4}),
+    (
+        "medusa",
+        "org/medusa-x",
+        {
+            "architectures": ["MedusaModel"],
+            "model_type": "medusa",
+            "hidden_size": 4096,
+            "vocab_size": 32000,
+            "num_heads": 4,
+        },
+    ),
     ("mlp_speculator", "org/accelerator", {"architectures": ["MLPSpeculatorPreTrainedModel"], **MLP}),
     ("eagle3", "org/spec-x", SPECULATOR),
 )
@@ -202,7 +252,10 @@ def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform
     for number in range(count):
         architecture = drawing.random.choice(popular if drawing.happens(0.35) else everything)
         name = drawing.random.choice(named[architecture])
-        yield {"id": f"{release}:drawn-{seed}-{number}:{name}", "request": {"vllm_version": release, "deployment": drawing.deployment(pool[name], platform)}}
+        yield {
+            "id": f"{release}:drawn-{seed}-{number}:{name}",
+            "request": {"vllm_version": release, "deployment": drawing.deployment(pool[name], platform)},
+        }
 
 
 class Drawing:
@@ -220,15 +273,29 @@ class Drawing:
         self.drafts = {}
         name = self.random.choice(NAMES)
         config = self._quantised(config)
-        kinds = self.random.choices(OFTEN, [weight for weight, _, _ in OFTEN], k=self.random.choice((0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6)))
+        kinds = self.random.choices(
+            OFTEN, [weight for weight, _, _ in OFTEN], k=self.random.choice((0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6))
+        )
         words = [word for _, kind, index in kinds for word in self._words(kind, index)]
-        args = self.random.choice((["--model", name, *words], ["serve", name, *words], ["vllm", "serve", name, *words], [*words, f"--model={name}"]))
+        args = self.random.choice(
+            (
+                ["--model", name, *words],
+                ["serve", name, *words],
+                ["vllm", "serve", name, *words],
+                [*words, f"--model={name}"],
+            )
+        )
         files: dict[str, str] = {}
         if self.happens(0.04):
-            files = {f"{name}/modules.json": json.dumps(POOLING), f"{name}/1_Pooling/config.json": json.dumps({"pooling_mode_mean_tokens": True})}
+            files = {
+                f"{name}/modules.json": json.dumps(POOLING),
+                f"{name}/1_Pooling/config.json": json.dumps({"pooling_mode_mean_tokens": True}),
+            }
         return {
             "args": args if self.happens(0.8) else shlex.join(args),
-            "env": {variable: self.random.choice(values) for variable, values, share in VARIABLES if self.happens(share)},
+            "env": {
+                variable: self.random.choice(values) for variable, values, share in VARIABLES if self.happens(share)
+            },
             "environment": {
                 "platform": platform,
                 "has_triton": platform != "cpu" and self.happens(0.96),
@@ -265,7 +332,11 @@ class Drawing:
                 return [*self._spelled("--enable-dbo"), *self._spelled("--all2all-backend", backend)]
             case "encoder":
                 return self._object(
-                    ("--ec-transfer-config",), {"ec_connector": "ECExampleConnector", "ec_role": self.random.choice(("ec_producer", "ec_consumer"))}
+                    ("--ec-transfer-config",),
+                    {
+                        "ec_connector": "ECExampleConnector",
+                        "ec_role": self.random.choice(("ec_producer", "ec_consumer")),
+                    },
                 )
             case "overrides":
                 return self._object(("--hf-overrides",), self.random.choice(OVERRIDES))
@@ -273,7 +344,9 @@ class Drawing:
                 return self._object(("--kv-transfer-config",), self._transfer())
             case "compilation":
                 return self._object(("--compilation-config", "-cc"), self._compilation())
-        return self._object(("--speculative-config", "-sc") if self.minor >= 22 else ("--speculative-config",), self._speculation())
+        return self._object(
+            ("--speculative-config", "-sc") if self.minor >= 22 else ("--speculative-config",), self._speculation()
+        )
 
     def _spelled(self, flag: str, value: Any = None) -> list[str]:
         if flag.startswith("--") and self.happens(0.25):
@@ -297,23 +370,51 @@ class Drawing:
     def _compilation(self) -> Json:
         members: Json = {name: self.random.choice(values) for name, values in COMPILATION if self.happens(0.6)}
         if self.happens(0.35):
-            members["pass_config"] = {self.random.choice(("enable_sp", "enable_sp", "fuse_norm_quant", "fuse_allreduce_rms")): self.happens(0.7)}
+            members["pass_config"] = {
+                self.random.choice(("enable_sp", "enable_sp", "fuse_norm_quant", "fuse_allreduce_rms")): self.happens(
+                    0.7
+                )
+            }
         if self.happens(0.2):
             members["cudagraph_capture_sizes"] = [1, 2, 4, 8]
         return members or {"mode": 3}
 
     def _transfer(self) -> Json:
         connector = self.random.choice(CONNECTORS)
-        members: Json = {"kv_connector": connector, "kv_role": self.random.choice(("kv_both", "kv_producer", "kv_consumer"))}
-        offloading = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"cpu_bytes_to_use": 10**9}}
+        members: Json = {
+            "kv_connector": connector,
+            "kv_role": self.random.choice(("kv_both", "kv_producer", "kv_consumer")),
+        }
+        offloading = {
+            "kv_connector": "OffloadingConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {"cpu_bytes_to_use": 10**9},
+        }
         if connector == "MultiConnector":
-            members["kv_connector_extra_config"] = {"connectors": [{"kv_connector": "NixlConnector", "kv_role": "kv_both"}, offloading]}
+            members["kv_connector_extra_config"] = {
+                "connectors": [{"kv_connector": "NixlConnector", "kv_role": "kv_both"}, offloading]
+            }
         elif connector == "OffloadingConnector":
             members["kv_connector_extra_config"] = {"cpu_bytes_to_use": 10**9}
         return members
 
     def _speculation(self) -> Json:
-        method = self.random.choice(("ngram", "ngram", "ngram", "ngram_gpu", "suffix", "draft", "draft", "draft", "draft", "mtp", "mtp", "unsaid"))
+        method = self.random.choice(
+            (
+                "ngram",
+                "ngram",
+                "ngram",
+                "ngram_gpu",
+                "suffix",
+                "draft",
+                "draft",
+                "draft",
+                "draft",
+                "mtp",
+                "mtp",
+                "unsaid",
+            )
+        )
         members: Json = {"num_speculative_tokens": self.random.choice((1, 2, 3, 5))}
         if method == "draft":
             members |= self._draft()

@@ -33,18 +33,35 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.ERROR)
 
 EXTENSIONS = frozenset(
-    ["vllm." + name for name in ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch", "_qutlass_C", "cumem_allocator")]
+    [
+        "vllm." + name
+        for name in ("_C", "_C_stable_libtorch", "_moe_C", "_moe_C_stable_libtorch", "_qutlass_C", "cumem_allocator")
+    ]
     + ["vllm.vllm_flash_attn._vllm_fa2_C", "vllm.vllm_flash_attn._vllm_fa3_C"]
 )
 """Compiled for CUDA, and not to be had here; nothing of a configuration comes from them."""
 ABSENT = "lmcache"
 """A package that images have and an environment made by pip has not; vLLM asks only whether it is there."""
-PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.common.cli_args")
+PARSERS = (
+    "vllm.entrypoints.openai.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.common.cli_args",
+)
 """Where `vllm serve` has its flags: up to 0.28, up to 0.32, from 0.33 on."""
 BY_PLATFORM = "vllm.models."
 """Classes that are others on another platform; what the CPU's say is not what an H100's would."""
 SECONDS = 60
-IMPORTS = ("vllm.", "transformers.", "ray", "sympy", "torch._inductor", "torch._dynamo", "torch.fx", "numba", "compressed_tensors")
+IMPORTS = (
+    "vllm.",
+    "transformers.",
+    "ray",
+    "sympy",
+    "torch._inductor",
+    "torch._dynamo",
+    "torch.fx",
+    "numba",
+    "compressed_tensors",
+)
 
 
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -88,10 +105,14 @@ def stand_in(platform):
     class H100(cuda.NonNvmlCudaPlatform):
         get_device_capability = classmethod(lambda cls, device_id=0: hopper)
         has_device_capability = classmethod(
-            lambda cls, capability, device_id=0: hopper >= capability if isinstance(capability, tuple) else hopper.to_int() >= capability
+            lambda cls, capability, device_id=0: (
+                hopper >= capability if isinstance(capability, tuple) else hopper.to_int() >= capability
+            )
         )
         is_device_capability = classmethod(
-            lambda cls, capability, device_id=0: hopper == tuple(capability) if isinstance(capability, tuple) else hopper.to_int() == capability
+            lambda cls, capability, device_id=0: (
+                hopper == tuple(capability) if isinstance(capability, tuple) else hopper.to_int() == capability
+            )
         )
         is_device_capability_family = classmethod(lambda cls, capability, device_id=0: capability // 10 == 9)
         get_device_name = classmethod(lambda cls, device_id=0: "NVIDIA H100 80GB HBM3")
@@ -137,7 +158,9 @@ def models(folder):
     (folder / "classes.pickle").write_bytes(pickle.dumps(classes))
     pool = dict(_transformers_models(set(classes))) | dict(_own_models(set(classes)))
     (folder / "models.json").write_text(json.dumps(pool))
-    print(f"{len(pool)} configurations of {len({name.split('.')[1] for name in pool})} architectures, of {len(classes)} that are registered")
+    print(
+        f"{len(pool)} configurations of {len({name.split('.')[1] for name in pool})} architectures, of {len(classes)} that are registered"
+    )
 
 
 def _transformers_models(architectures):
@@ -162,7 +185,9 @@ def _own_models(architectures):
         with contextlib.suppress(Exception):
             cls = _CONFIG_REGISTRY[model_type]
             stems = _letters(model_type), _letters(cls.__name__.removesuffix("Config"))
-            yield from _configurations(model_type, cls, {name for name in architectures if _letters(name).startswith(stems)})
+            yield from _configurations(
+                model_type, cls, {name for name in architectures if _letters(name).startswith(stems)}
+            )
 
 
 def _letters(name):
@@ -175,7 +200,10 @@ def _configurations(model_type, cls, architectures):
         for name in ("transformers_version", "_name_or_path", "_attn_implementation_autoset"):
             written.pop(name, None)
         for architecture in sorted(architectures):
-            yield f"{model_type}.{architecture}.{way}", {"model_type": model_type, **written, "architectures": [architecture]}
+            yield (
+                f"{model_type}.{architecture}.{way}",
+                {"model_type": model_type, **written, "architectures": [architecture]},
+            )
 
 
 class Asked:
@@ -218,7 +246,12 @@ class Asked:
                     said["unsupported_features"] = config._get_v2_model_runner_unsupported_features()
             except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it is, it is the answer
                 stage = "runner" if self.made else stage
-                said |= {"starts": False, "stage": stage, "error": f"{type(error).__name__}: {error}"[:600], "trace": traceback.format_exc()[-1500:]}
+                said |= {
+                    "starts": False,
+                    "stage": stage,
+                    "error": f"{type(error).__name__}: {error}"[:600],
+                    "trace": traceback.format_exc()[-1500:],
+                }
             os.chdir("/")
         return said
 
@@ -247,7 +280,11 @@ class Asked:
         return parsed
 
     def _facts_of(self, config):
-        return {name: _value(name, kind, config) for name, kind in self.facts.items() if not name.startswith(("env.", "platform.", "plugins."))}
+        return {
+            name: _value(name, kind, config)
+            for name, kind in self.facts.items()
+            if not name.startswith(("env.", "platform.", "plugins."))
+        }
 
 
 def _first(names):
@@ -274,7 +311,9 @@ def _install(plugins):
     from importlib import metadata
 
     found = metadata.entry_points
-    installed = [metadata.EntryPoint(name=name, value="module:Class", group="vllm.logits_processors") for name in plugins]
+    installed = [
+        metadata.EntryPoint(name=name, value="module:Class", group="vllm.logits_processors") for name in plugins
+    ]
 
     def entry_points(**asked):
         return installed if asked.get("group") == "vllm.logits_processors" else found(**asked)

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from policy.checks.comparison import AffectedClass, DryRunComparison, DryRunComparisonOfAll, RuleFault, SandboxResult, compare
+from policy.checks.comparison import (
+    AffectedClass,
+    DryRunComparison,
+    DryRunComparisonOfAll,
+    RuleFault,
+    SandboxResult,
+    compare,
+)
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
 from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid, nearest, quoted
@@ -60,12 +67,17 @@ read_job = msgspec.json.Decoder(CandidateJob).decode
 encode = msgspec.json.encode
 
 
-def with_models(document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]) -> dict[str, Any]:
+def with_models(
+    document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]
+) -> dict[str, Any]:
     """A request with a deployment that brings the models that were found for it elsewhere, because a job looks nowhere."""
     deployment = document["deployment"]
     configs = {name: config for name, (config, _) in found.items()}
     files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
-    brought = {"model_configs": configs | (deployment.get("model_configs") or {}), "files": files | (deployment.get("files") or {})}
+    brought = {
+        "model_configs": configs | (deployment.get("model_configs") or {}),
+        "files": files | (deployment.get("files") or {}),
+    }
     return {**document, "deployment": {**deployment, **brought}}
 
 
@@ -100,10 +112,19 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
         document = node.plain()
         rule_id = document.get("id") if isinstance(document, dict) else None
         if not isinstance(rule_id, str) or not NAME.fullmatch(rule_id):
-            faults.append(Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it"))
+            faults.append(
+                Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it")
+            )
             continue
         if rule_id in given:
-            faults.append(Fault(path, node.line, node.column, f"the rule {quoted(rule_id)} is {given[rule_id]} as well; give each rule once"))
+            faults.append(
+                Fault(
+                    path,
+                    node.line,
+                    node.column,
+                    f"the rule {quoted(rule_id)} is {given[rule_id]} as well; give each rule once",
+                )
+            )
             continue
         given[rule_id] = path
         ids.append(rule_id)
@@ -117,7 +138,11 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
 
 def _layer(document: dict[str, Any]) -> Layer:
     effect = document.get("effect")
-    return Layer.UPSTREAM if effect in effects_of(Layer.UPSTREAM) and effect not in effects_of(Layer.HOUSE) else Layer.HOUSE
+    return (
+        Layer.UPSTREAM
+        if effect in effects_of(Layer.UPSTREAM) and effect not in effects_of(Layer.HOUSE)
+        else Layer.HOUSE
+    )
 
 
 def run_job(job: CandidateJob) -> SandboxResult:
@@ -128,9 +153,15 @@ def run_job(job: CandidateJob) -> SandboxResult:
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
         affected = _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None
         tried = SandboxResult(decision, affected=affected, rules=ids)
-        return tried if job.current is None else SandboxResult(answer=_answer(compare(job.current, tried), as_text=job.as_text))
+        return (
+            tried
+            if job.current is None
+            else SandboxResult(answer=_answer(compare(job.current, tried), as_text=job.as_text))
+        )
     except RulesInvalid as error:
-        return SandboxResult(faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults])
+        return SandboxResult(
+            faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults]
+        )
     except RequestInvalid as error:
         return SandboxResult(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
     except PolicyError as error:
@@ -141,7 +172,9 @@ def _affected(loaded: Policy, candidate: Policy) -> list[AffectedClass]:
     from policy.proof.documents import change_document  # noqa: PLC0415  # as above
     from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom asked
 
-    found = [{"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects]
+    found = [
+        {"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects
+    ]
     return msgspec.convert(found, list[AffectedClass])
 
 
@@ -151,7 +184,9 @@ def _answer(found: DryRunComparison | DryRunComparisonOfAll, *, as_text: bool) -
     from policy.checks import report  # noqa: PLC0415  # a tenth of a second to import, for terminals only
     from policy.render import as_text as on_lines  # noqa: PLC0415  # as above
 
-    return on_lines(report.comparison(found) if isinstance(found, DryRunComparison) else report.comparison_of_all(found))
+    return on_lines(
+        report.comparison(found) if isinstance(found, DryRunComparison) else report.comparison_of_all(found)
+    )
 
 
 def timeout_message(seconds: float) -> str:

@@ -39,14 +39,14 @@ LONG_AGO: Final = date.min
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One claim about a rule: with these facts, in these releases, it fires or does not; ``says`` its words, ``starts`` whether vLLM does."""
+    """One claim about a rule: with these facts, in these releases, it fires or does not; ``message`` its words, ``starts`` whether vLLM does."""
 
     rule: str
     name: str
     releases: tuple[str, ...]
     given: Mapping[str, Any]
     fires: bool
-    says: str | None
+    message: str | None
     starts: bool | None
     path: str
     line: int
@@ -99,21 +99,27 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
         of_rule: dict[str, list[Case]] = {rule.id: [] for rule in catalogue.rules}
         for case in cases:
             of_rule[case.rule].append(case)
-        faults.extend(fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases))
+        faults.extend(
+            fault for rule in catalogue.rules for fault in _lacking(rule, of_rule[rule.id], catalogue.releases)
+        )
     if faults:
         raise RulesInvalid(faults)
     return cases
 
 
 def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
-    """The survivors that the files of cases explain; the files are those that ``read_cases`` has read without a fault."""
-    return [survivor for path, text in sorted(texts.items()) for survivor in _survivors(read_yaml(text, path), FieldReader(path))]
+    """The accepted_mutants that the files of cases explain; the files are those that ``read_cases`` has read without a fault."""
+    return [
+        survivor
+        for path, text in sorted(texts.items())
+        for survivor in _survivors(read_yaml(text, path), FieldReader(path))
+    ]
 
 
 def _survivors(node: YamlNode, reader: FieldReader) -> Iterator[Survivor]:
-    """The survivors of a file; one with a fault is left out."""
-    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
-    for item in reader.items(fields.get("survivors"), "survivors"):
+    """The accepted_mutants of a file; one with a fault is left out."""
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
+    for item in reader.items(fields.get("accepted_mutants"), "accepted_mutants"):
         parts = reader.fields(item, "survivor", ("vllm", "change", "why"), ("item",))
         words = [reader.text(parts.get(name)) for name in ("vllm", "change", "why")]
         name = reader.text(parts.get("item", fields.get("rule")))
@@ -122,7 +128,7 @@ def _survivors(node: YamlNode, reader: FieldReader) -> Iterator[Survivor]:
 
 
 def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Iterator[Case]:
-    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("survivors",))
+    fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
     list(_survivors(node, reader))
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
@@ -131,13 +137,13 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
     elif name and rule is None:
         reader.fault(fields["rule"], f"no rule is called {quoted(name)}")
     for item in reader.items(fields.get("cases"), "cases"):
-        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("says", "starts"))
-        title, says = reader.text(parts.get("name")), reader.text(parts.get("says"))
+        parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("message", "starts"))
+        title, message = reader.text(parts.get("name")), reader.text(parts.get("message"))
         releases = tuple(dict.fromkeys(reader.texts(parts.get("vllm"), "releases", catalogue.releases.known)))
         fires, starts = (_read_boolean(parts.get(name), reader) for name in ("fires", "starts"))
         given = _read_given(parts.get("given"), releases, reader)
         if title and releases and fires is not None and given is not None and rule is not None:
-            yield Case(rule.id, title, releases, given, fires, says, starts, reader.path, item.line)
+            yield Case(rule.id, title, releases, given, fires, message, starts, reader.path, item.line)
 
 
 def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
@@ -172,10 +178,16 @@ def _lacking(rule: Rule, cases: list[Case], releases: Releases) -> Iterator[Faul
     outside = _just_outside(rule, releases)
 
     def lacks(what: str) -> Fault:
-        return Fault(rule.path, *rule.place, f"the cases of {quoted(rule.id)} have no {what}; add one to `{rule.id}{TEST_SUFFIX}`")
+        return Fault(
+            rule.path,
+            *rule.place,
+            f"the cases of {quoted(rule.id)} have no {what}; add one to `{rule.id}{TEST_SUFFIX}`",
+        )
 
     for part in rule.ranges:
-        if not any(case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases):
+        if not any(
+            case.fires and any(part.span.holds(Version(release)) for release in case.releases) for case in cases
+        ):
             yield lacks(f"case in `{part.span.text}` that fires")
     if not any(not case.fires and set(case.releases) & set(inside) for case in cases):
         yield lacks("near miss, a case inside its releases that does not fire")
@@ -199,7 +211,9 @@ def run_cases(cases: Iterable[Case], policy: Policy) -> Iterator[CaseResult]:
             facts = read_facts(case.given, series(release), "", faults)
             if faults:
                 raise RequestInvalid(faults)
-            yield CaseResult(case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM))
+            yield CaseResult(
+                case, release, _found(case, facts, release, policy, upstream_only=rule.layer is Layer.UPSTREAM)
+            )
 
 
 def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_only: bool) -> str | None:
@@ -211,10 +225,14 @@ def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_o
     if reason is None:
         if not case.fires:
             return None
-        explained = policy.decide(replace(request, explain=True), LONG_AGO)  # costs more than all else, and only a failure needs it
+        explained = policy.decide(
+            replace(request, explain=True), LONG_AGO
+        )  # costs more than all else, and only a failure needs it
         traced = next((item for item in explained.trace or [] if item.rule == case.rule), None)
         failed = (
-            "; ".join(f"`{item.fact}` is {_json(item.actual)}, expected {_json(item.expected)}" for item in traced.failed)
+            "; ".join(
+                f"`{item.fact}` is {_json(item.actual)}, expected {_json(item.expected)}" for item in traced.failed
+            )
             if traced
             else "the rule does not apply to the release"
         )
@@ -222,7 +240,7 @@ def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_o
     if not case.fires:
         return "it fires"
     said = reason.feature if reason.feature is not None else reason.message
-    return f"it says {quoted(said)}, expected {quoted(case.says)}" if case.says not in {None, said} else None
+    return f"it says {quoted(said)}, expected {quoted(case.message)}" if case.message not in {None, said} else None
 
 
 def _json(value: object) -> str:

@@ -71,7 +71,12 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
     faults = list(found.faults)
     if found.policy is not None:
         faults += [
-            Fault(result.case.path, result.case.line, 1, f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}")
+            Fault(
+                result.case.path,
+                result.case.line,
+                1,
+                f"the case {quoted(result.case.name)} fails at {result.release}: {result.found}",
+            )
             for result in run_cases(found.cases, found.policy)
             if not result.passed
         ]
@@ -124,7 +129,9 @@ class Checker:
             self._start_next()
         if process.returncode:
             why = said.decode(errors="replace").strip().splitlines()[-1:]
-            raise CheckAborted(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}")
+            raise CheckAborted(
+                f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}"
+            )
         found: list[str] = msgspec.json.decode(answer)
         return found
 
@@ -152,7 +159,9 @@ def main() -> None:
     job = sys.stdin.buffer.read()
     if not job:  # the service ended, and asks for nothing
         return
-    rules, cases, default_release, seconds = msgspec.json.decode(job, type=tuple[dict[str, str], dict[str, str], str | None, int])
+    rules, cases, default_release, seconds = msgspec.json.decode(
+        job, type=tuple[dict[str, str], dict[str, str], str | None, int]
+    )
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

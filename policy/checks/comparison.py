@@ -81,7 +81,17 @@ class DryRunComparisonOfAll(Struct, frozen=True):
     changes: list[AffectedClass]
 
 
-COMPARED: Final = ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "v1_unsupported_features", "upstream", "set_env", "warnings")
+COMPARED: Final = (
+    "runner",
+    "outcome",
+    "starts",
+    "startup_errors",
+    "unsupported_features",
+    "v1_unsupported_features",
+    "upstream",
+    "set_env",
+    "warnings",
+)
 
 read_result = msgspec.json.Decoder(SandboxResult).decode
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from policy.rules.effects import Effect
     from policy.rules.rule import Range
 
-CONDITIONS: Final = ("when", "lifted_at_start")
-SCOPES: Final = ("needs", "yields_to", "decided_by")
+CONDITIONS: Final = ("when", "cleared_at_startup")
+SCOPES: Final = ("requires_any", "unless", "decided_by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,12 @@ class Trial:
     outdated: tuple[Survivor, ...]
 
 
-def mutate(catalogue: Catalogue, cases: Sequence[Case], known: Sequence[Survivor] = (), tell: Callable[[str], None] = lambda _: None) -> Trial:
+def mutate(
+    catalogue: Catalogue,
+    cases: Sequence[Case],
+    known: Sequence[Survivor] = (),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Trial:
     """Tries every mutant of a checked catalogue against the cases of the rules that it changes; ``known`` are explained survivors."""
     by_rule: dict[str, list[Case]] = {}
     for case in cases:
@@ -85,10 +90,14 @@ def mutants(item: Rule | NamedCondition, releases: Releases) -> Iterator[Mutant]
         return
     for place, part in enumerate(item.ranges):
         for other, change in _parts(part, item.effect, releases, [each.span for each in item.ranges]):
-            yield Mutant(replace(item, ranges=(*item.ranges[:place], other, *item.ranges[place + 1 :])), part.span.text, change)
+            yield Mutant(
+                replace(item, ranges=(*item.ranges[:place], other, *item.ranges[place + 1 :])), part.span.text, change
+            )
 
 
-def _parts(part: Range, effect: Effect, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
+def _parts(
+    part: Range, effect: Effect, releases: Releases, spans: Sequence[ReleaseRange]
+) -> Iterator[tuple[Range, str]]:
     """A range of a rule with one thing changed."""
     for name in CONDITIONS:
         condition = getattr(part, name)
@@ -145,7 +154,10 @@ def _operands(leaf: Leaf) -> Iterator[tuple[Leaf, str]]:
     match leaf.operand:
         case tuple(texts) if len(texts) > 1:
             for text in texts:
-                yield replace(leaf, operand=tuple(other for other in texts if other != text)), f"`{leaf.fact}` without `{text}`"
+                yield (
+                    replace(leaf, operand=tuple(other for other in texts if other != text)),
+                    f"`{leaf.fact}` without `{text}`",
+                )
         case int(number) if not isinstance(number, bool):
             for other in (number - 1, number + 1):
                 yield replace(leaf, operand=other), f"`{leaf.fact}: {_written(leaf)}` with {other}"
@@ -157,7 +169,9 @@ def _written(leaf: Leaf) -> str:
 
 def _is_noticed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequence[Case]]) -> bool:
     item = mutant.item
-    rules = [rule for rule in catalogue.rules if rule.id == item.id] or [rule for rule in catalogue.rules if _asks_for(rule, item.id)]
+    rules = [rule for rule in catalogue.rules if rule.id == item.id] or [
+        rule for rule in catalogue.rules if _asks_for(rule, item.id)
+    ]
     tried: dict[str, Policy | None] = {}
     for case in (case for rule in rules for case in cases.get(rule.id, ())):
         for release in case.releases:
@@ -167,21 +181,34 @@ def _is_noticed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequen
                 except KeyError:  # a named condition says nothing for the release, so the rules would not load
                     return True
             policy = tried[release]
-            if policy is not None and not all(result.passed for result in run_cases([replace(case, releases=(release,))], policy)):
+            if policy is not None and not all(
+                result.passed for result in run_cases([replace(case, releases=(release,))], policy)
+            ):
                 return True
     return False
 
 
 def _asks_for(rule: Rule, name: str) -> bool:
-    return any(use.name == name for part in rule.ranges for condition in (part.when, part.lifted_at_start) if condition for use in uses(condition))
+    return any(
+        use.name == name
+        for part in rule.ranges
+        for condition in (part.when, part.cleared_at_startup)
+        if condition
+        for use in uses(condition)
+    )
 
 
 def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:
     """The mutant's rules for one release; nothing where they are the same as without it."""
     version = Version(release)
     changed = mutant.item
-    items = [changed if isinstance(changed, NamedCondition) and named.id == changed.id else named for named in catalogue.conditions.values()]
-    named = {item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in items}
+    items = [
+        changed if isinstance(changed, NamedCondition) and named.id == changed.id else named
+        for named in catalogue.conditions.values()
+    ]
+    named = {
+        item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in items
+    }
     rules = [changed if isinstance(changed, Rule) and rule.id == changed.id else rule for rule in catalogue.rules]
     found = tuple(sorted(_release_rules(rules, named, version), key=precedence))
     if found == catalogue.rules_of(release):
@@ -189,10 +216,15 @@ def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None
     return Policy(Catalogue(Releases((release,), release), tuple(rules), {}, catalogue.revision, {release: found}))
 
 
-def _release_rules(rules: Iterable[Rule], named: Mapping[str, Condition | None], version: Version) -> Iterator[ReleaseRule]:
+def _release_rules(
+    rules: Iterable[Rule], named: Mapping[str, Condition | None], version: Version
+) -> Iterator[ReleaseRule]:
     known = {name: body for name, body in named.items() if body is not None}
     for rule in rules:
         part = next((part for part in rule.ranges if part.span.holds(version)), None)
         if part is not None:
-            when, lifted = (None if condition is None else resolve(condition, known) for condition in (part.when, part.lifted_at_start))
+            when, lifted = (
+                None if condition is None else resolve(condition, known)
+                for condition in (part.when, part.cleared_at_startup)
+            )
             yield ReleaseRule(rule, part, when, lifted)

@@ -47,5 +47,7 @@ def results(found: Iterable[CaseResult]) -> RenderableType:
     """The cases that failed, with what happened instead."""
     table = table_of("case", "vllm", "what happened")
     for result in found:
-        table.add_row(Text(f"{result.case.path}:{result.case.line}\n{result.case.name}"), result.release, Text(result.found or ""))
+        table.add_row(
+            Text(f"{result.case.path}:{result.case.line}\n{result.case.name}"), result.release, Text(result.found or "")
+        )
     return table

@@ -17,7 +17,21 @@ from rich.progress import track
 from policy import render
 from policy.checks import candidate, report
 from policy.checks.comparison import DryRunComparison, compare, read_result
-from policy.cli.console import FOUND, INVALID, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, loaded, out, read_document, read_text, show_answer
+from policy.cli.console import (
+    FOUND,
+    INVALID,
+    USAGE,
+    DefaultOption,
+    JsonOption,
+    RulesOption,
+    err,
+    fail,
+    loaded,
+    out,
+    read_document,
+    read_text,
+    show_answer,
+)
 from policy.cli.rules import rules_app
 from policy.cli.verify import verify_releases
 from policy.decision.decision import Decision, encode
@@ -47,30 +61,53 @@ app.add_typer(rules_app, name="rules")
 app.command("verify")(verify_releases)
 
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The request as JSON or YAML; `-` reads standard input.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="The request as JSON or YAML; `-` reads standard input.")
+]
 
 
-VersionOption = Annotated[str | None, typer.Option("--vllm-version", help="The release to decide for, where the input names none.")]
-PlatformOption = Annotated[Platform | None, typer.Option("--platform", help="Where the engine runs; by itself `cuda` is assumed.")]
+VersionOption = Annotated[
+    str | None, typer.Option("--vllm-version", help="The release to decide for, where the input names none.")
+]
+PlatformOption = Annotated[
+    Platform | None, typer.Option("--platform", help="Where the engine runs; by itself `cuda` is assumed.")
+]
 ModelOption = Annotated[
     list[str] | None,
-    typer.Option("--model-config", metavar="NAME=FILE", help="A model's config.json or folder; may be repeated. A local path needs none."),
+    typer.Option(
+        "--model-config",
+        metavar="NAME=FILE",
+        help="A model's config.json or folder; may be repeated. A local path needs none.",
+    ),
 ]
 HubOption = Annotated[
-    bool, typer.Option("--hub/--no-hub", envvar="RUNNER_POLICY_HUB", help="Look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN).")
+    bool,
+    typer.Option(
+        "--hub/--no-hub",
+        envvar="RUNNER_POLICY_HUB",
+        help="Look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN).",
+    ),
 ]
 
 
 @app.command()
 def decide(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A request, a manifest or a chart's values, as JSON or YAML; `-` reads standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A request, a manifest or a chart's values, as JSON or YAML; `-` reads standard input."
+        ),
+    ],
     rules: RulesOption = None,
     default_release: DefaultOption = None,
     vllm_version: VersionOption = None,
     platform: PlatformOption = None,
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
-    explain: Annotated[bool, typer.Option("--explain", help="Show every rule with its first condition that failed, and what was assumed.")] = False,  # noqa: FBT002  # typer's flags
+    explain: Annotated[  # noqa: FBT002  # typer's flags
+        bool,
+        typer.Option("--explain", help="Show every rule with its first condition that failed, and what was assumed."),
+    ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Decide one deployment, or each vLLM container of a manifest.
@@ -87,9 +124,18 @@ def decide(
     rows = _each(policy, asked)
     if as_json or not out.is_terminal:
         for path, found in rows:
-            typer.echo(encode({"path": path, "decision": found} if isinstance(found, Decision) else {"path": path, "problem": _misfits(found)}).decode())
+            typer.echo(
+                encode(
+                    {"path": path, "decision": found}
+                    if isinstance(found, Decision)
+                    else {"path": path, "problem": _misfits(found)}
+                ).decode()
+            )
     else:
-        lines = [(name_of(asked.document, path), found if isinstance(found, Decision) else "; ".join(_misfits(found))) for path, found in rows]
+        lines = [
+            (name_of(asked.document, path), found if isinstance(found, Decision) else "; ".join(_misfits(found)))
+            for path, found in rows
+        ]
         Console().print(render.containers(lines))
     if not rows:
         err.print("no vLLM container in there", markup=False)
@@ -103,8 +149,12 @@ def dry_run(
     default_release: DefaultOption = None,
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
-    candidates: Annotated[list[Path] | None, typer.Option("--candidate", help="A rule file to lay over the rules; may be repeated.")] = None,
-    remove: Annotated[list[str] | None, typer.Option("--remove", help="The id of a rule to take away; may be repeated.")] = None,
+    candidates: Annotated[
+        list[Path] | None, typer.Option("--candidate", help="A rule file to lay over the rules; may be repeated.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", help="The id of a rule to take away; may be repeated.")
+    ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Explain a decision, and with candidate rules say what they would change."""
@@ -121,10 +171,23 @@ def dry_run(
         document = candidate.with_models(document, policy.taken_in(asked).found)
     texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
     today = datetime.now(UTC).date()
-    job = candidate.CandidateJob(sources.rules, texts, remove or [], {**document, "explain": True}, policy.releases.default, today, int(CANDIDATE_SECONDS))
+    job = candidate.CandidateJob(
+        sources.rules,
+        texts,
+        remove or [],
+        {**document, "explain": True},
+        policy.releases.default,
+        today,
+        int(CANDIDATE_SECONDS),
+    )
     try:
         done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
-            candidate.COMMAND, input=candidate.encode(job), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=CANDIDATE_SECONDS, check=True
+            candidate.COMMAND,
+            input=candidate.encode(job),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=CANDIDATE_SECONDS,
+            check=True,
         )
     except subprocess.TimeoutExpired:
         fail(INVALID, candidate.timeout_message(CANDIDATE_SECONDS))
@@ -136,7 +199,9 @@ def dry_run(
         fail(INVALID, *map(str, error.faults))
     except RequestInvalid as error:
         fail(USAGE, *_misfits(error))
-    assert isinstance(compared, DryRunComparison)  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
+    assert isinstance(
+        compared, DryRunComparison
+    )  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
     show_answer(compared, report.comparison(compared), as_json=as_json)
 
 
@@ -171,7 +236,11 @@ def _completed(document: Any, vllm_version: str | None, platform: Platform | Non
 def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
     """A deployment, or what stands beside a manifest, on a platform where it names none; an environment that is none stays, to be told."""
     environment = holder.get("environment", {})
-    return {**holder, "environment": _with(environment or {}, "platform", platform.value)} if isinstance(environment, dict | None) else holder
+    return (
+        {**holder, "environment": _with(environment or {}, "platform", platform.value)}
+        if isinstance(environment, dict | None)
+        else holder
+    )
 
 
 def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:

@@ -41,11 +41,21 @@ out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 RulesOption = Annotated[
-    Path | None, typer.Option("--rules", envvar="RUNNER_POLICY_RULES", help="The rules folder; by default `rules/` here, else the one that came along.")
+    Path | None,
+    typer.Option(
+        "--rules",
+        envvar="RUNNER_POLICY_RULES",
+        help="The rules folder; by default `rules/` here, else the one that came along.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on a terminal, too.")]
 DefaultOption = Annotated[
-    str | None, typer.Option("--default-release", envvar="RUNNER_POLICY_DEFAULT_RELEASE", help="The release that decides where a request names none.")
+    str | None,
+    typer.Option(
+        "--default-release",
+        envvar="RUNNER_POLICY_DEFAULT_RELEASE",
+        help="The release that decides where a request names none.",
+    ),
 ]
 
 

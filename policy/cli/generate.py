@@ -26,8 +26,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def generated(catalogue: Catalogue) -> dict[str, str]:
     """The text of every generated file by its path below the project's root."""
-    schemas = {"rule": rule_schema(), "condition": condition_file_schema(), "cases": cases_schema(), "releases": releases_schema()}
-    files = {f"rules/{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
+    schemas = {
+        "rule": rule_schema(),
+        "condition": condition_file_schema(),
+        "cases": cases_schema(),
+        "releases": releases_schema(),
+    }
+    files = {
+        f"rules/{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+        for name, schema in schemas.items()
+    }
     return {**files, "docs/facts.md": facts_page(catalogue), "docs/language.md": language_page()}
 
 
@@ -46,7 +54,13 @@ def facts_page(catalogue: Catalogue) -> str:
         "|---|---|---|---|---|---|",
     ]
     for fact in VOCABULARY:
-        default = "absent" if fact.kind is FactKind.PRESENCE else "unset; up to 0.21 false" if fact.kind is FactKind.VARIABLE else json.dumps(fact.default)
+        default = (
+            "absent"
+            if fact.kind is FactKind.PRESENCE
+            else "unset; up to 0.21 false"
+            if fact.kind is FactKind.VARIABLE
+            else json.dumps(fact.default)
+        )
         lines.append(
             f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {spans(readers.get(fact.name, []), catalogue.releases.known)} | {fact.meaning} |"
         )
@@ -91,7 +105,9 @@ def language_page() -> str:
     ]
     for effect in TABLE:
         runner = effect.runner.upper() if effect.runner and effect.decides else ""
-        lines.append(f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` | {effect.meaning} |")
+        lines.append(
+            f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` | {effect.meaning} |"
+        )
     return "\n".join(lines) + "\n"
 
 

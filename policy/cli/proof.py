@@ -54,7 +54,9 @@ class EditFormat(StrEnum):
 def prove(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
-    form: Annotated[ProofFormat, typer.Option("--format", help="For people, programs, or GitHub's annotations.")] = ProofFormat.TEXT,
+    form: Annotated[
+        ProofFormat, typer.Option("--format", help="For people, programs, or GitHub's annotations.")
+    ] = ProofFormat.TEXT,
 ) -> None:
     """Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.
 
@@ -72,7 +74,9 @@ def prove(
             for fault in faults:
                 err.print(str(fault), markup=False)
             typer.echo(as_text(report.steps(proof)), nl=False)
-            typer.echo(f"{len(policy.catalogue.rules)} rules, {len(policy.releases.known)} releases: {report.verdict(faults)}")
+            typer.echo(
+                f"{len(policy.catalogue.rules)} rules, {len(policy.releases.known)} releases: {report.verdict(faults)}"
+            )
         case ProofFormat.JSON:
             typer.echo(json.dumps(documents.proof_document(proof, faults), ensure_ascii=False))
         case ProofFormat.GITHUB:
@@ -83,11 +87,18 @@ def prove(
 
 def diff(
     base: Annotated[str, typer.Argument(metavar="BASE", help="What the rules were: a git revision, or a folder.")],
-    head: Annotated[str | None, typer.Argument(metavar="[HEAD]", help="What they are to be; by default the folder as it is.")] = None,
+    head: Annotated[
+        str | None, typer.Argument(metavar="[HEAD]", help="What they are to be; by default the folder as it is.")
+    ] = None,
     rules: RulesOption = None,
-    form: Annotated[EditFormat, typer.Option("--format", help="For people, programs, a pull request, or GitHub's annotations.")] = EditFormat.TEXT,
+    form: Annotated[
+        EditFormat, typer.Option("--format", help="For people, programs, a pull request, or GitHub's annotations.")
+    ] = EditFormat.TEXT,
     fleet: Annotated[
-        str | None, typer.Option("--fleet", metavar="FILE", help="Deployments (requests, JSON lines, manifests) to count; `-` reads them.")
+        str | None,
+        typer.Option(
+            "--fleet", metavar="FILE", help="Deployments (requests, JSON lines, manifests) to count; `-` reads them."
+        ),
     ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
@@ -144,11 +155,17 @@ def _policy(name: str | None, place: Path) -> Policy:
 def _counted(file: str, before: Policy, after: Policy) -> FleetCount:
     from policy.proof.edit import count  # noqa: PLC0415  # as above
 
-    pairs = [pair for number, document in enumerate(_fleet(file), 1) for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)]
+    pairs = [
+        pair
+        for number, document in enumerate(_fleet(file), 1)
+        for pair in _pairs(document, f"{file}:{number}", before.releases, after.releases)
+    ]
     return count(pairs, before, after, datetime.now(UTC).date())
 
 
-def _pairs(document: Any, name: str, before: Releases, after: Releases) -> Iterator[tuple[str, Request | None, Request | None]]:
+def _pairs(
+    document: Any, name: str, before: Releases, after: Releases
+) -> Iterator[tuple[str, Request | None, Request | None]]:
     """The deployments of a document as both sides read them."""
     sides = _requests(document, name, before), _requests(document, name, after)
     for each in dict.fromkeys([*sides[0], *sides[1]]) or [name]:
@@ -172,6 +189,9 @@ def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request
         asked = read_request_or_manifest(document, releases)
         if not isinstance(asked, Manifest):
             return {asked.request_id or name: asked}
-        return {f"{name} {path}": None if isinstance(request, RequestInvalid) else request for path, request in requests_of(asked, releases)}
+        return {
+            f"{name} {path}": None if isinstance(request, RequestInvalid) else request
+            for path, request in requests_of(asked, releases)
+        }
     except RequestInvalid:
         return {}

@@ -34,7 +34,10 @@ def steps(proof: Proof) -> RenderableType:
     lines: list[Text] = []
     for step in proof.steps:
         if step.changes:
-            lines += [Text(f"{step.before} to {step.after}", STRONG), *(line for change in step.changes for line in _told(change))]
+            lines += [
+                Text(f"{step.before} to {step.after}", STRONG),
+                *(line for change in step.changes for line in _told(change)),
+            ]
     lines += [Text(f"{' = '.join(group)}: decide alike, proved", GOOD) for group in proof.alike if len(group) > 1]
     return Group(*lines)
 
@@ -50,7 +53,9 @@ def _told(change: Difference) -> list[Text]:
 
 def verdict(faults: Sequence[Fault]) -> str:
     """What was proved of the rules, or that it was not."""
-    return f"{len(faults)} claims do not hold" if faults else "each can fire, each matters, everything is decided: proved"
+    return (
+        f"{len(faults)} claims do not hold" if faults else "each can fire, each matters, everything is decided: proved"
+    )
 
 
 def edit(found: Edit, counted: FleetCount | None) -> RenderableType:
@@ -67,7 +72,9 @@ def summary(found: Edit, counted: FleetCount | None) -> Iterator[str]:
         yield NOBODY
     else:
         rules = dict.fromkeys(effect.change.rule for effect in found.effects)
-        affected = [release for release in found.compared if any(release in effect.releases for effect in found.effects)]
+        affected = [
+            release for release in found.compared if any(release in effect.releases for effect in found.effects)
+        ]
         yield f"{len(found.effects)} classes of deployments are affected, by {', '.join(rules)}, in {len(affected)} of {len(found.compared)} releases"
     for release in found.gone:
         yield f"{release} is no longer known"
@@ -111,7 +118,9 @@ def stand(answer: ProofOutcome) -> str:
 def reasons(change: Difference) -> list[str]:
     """The rules whose words go and come: ``- rule (effect)``, ``+ rule (effect)``."""
     gone = [f"- {rule} ({effect})" for rule, effect in change.before.said if (rule, effect) not in change.after.said]
-    return gone + [f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said]
+    return gone + [
+        f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said
+    ]
 
 
 def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:

@@ -20,7 +20,18 @@ from policy.checks import check as acceptance
 from policy.checks import report
 from policy.checks.cases import read_cases, read_survivors, run_cases
 from policy.checks.mutation import mutate
-from policy.cli.console import FOUND, INVALID, USAGE, JsonOption, RulesOption, annotation, err, fail, loaded, show_answer
+from policy.cli.console import (
+    FOUND,
+    INVALID,
+    USAGE,
+    JsonOption,
+    RulesOption,
+    annotation,
+    err,
+    fail,
+    loaded,
+    show_answer,
+)
 from policy.cli.proof import diff, prove
 from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
 from policy.rules.documents import rule_document
@@ -45,12 +56,16 @@ class CheckFormat(StrEnum):
     GITHUB = "github"
 
 
-FormatOption = Annotated[CheckFormat, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")]
+FormatOption = Annotated[
+    CheckFormat, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")
+]
 
 
 @rules_app.command("check")
 def check(
-    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None, rules: RulesOption = None, form: FormatOption = CheckFormat.TEXT
+    folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
+    rules: RulesOption = None,
+    form: FormatOption = CheckFormat.TEXT,
 ) -> None:
     """Validate every file and report all faults as `file:line:column: message`."""
     place = folder or rules or default_folder()
@@ -62,7 +77,9 @@ def check(
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is CheckFormat.TEXT:
-        typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well")
+        typer.echo(
+            f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well"
+        )
     raise typer.Exit(INVALID if faults else 0)
 
 
@@ -73,7 +90,7 @@ def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
             yield Fault(
                 rule.path,
                 *rule.place,
-                f"warning: to be reviewed by {rule.review_by}; ask {rule.owner} whether {rule.waits_for} is done, then remove the rule or move the date",
+                f"warning: to be reviewed by {rule.review_by}; ask {rule.owner} whether {rule.blocked_by} is done, then remove the rule or move the date",
             )
 
 
@@ -84,13 +101,19 @@ def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Chec
                 err.print(str(fault), markup=False)
         case CheckFormat.JSON:
             listed = [{"path": f.path, "line": f.line, "column": f.column, "message": f.message} for f in faults]
-            typer.echo(json.dumps({"faults": listed, "warnings": [str(warning) for warning in warnings]}, ensure_ascii=False))
+            typer.echo(
+                json.dumps({"faults": listed, "warnings": [str(warning) for warning in warnings]}, ensure_ascii=False)
+            )
         case CheckFormat.GITHUB:
             for level, found in (("warning", warnings), ("error", faults)):
                 for fault in found:
                     typer.echo(annotation(level, fault))
         case CheckFormat.JUNIT:
-            _junit("rules check", [(str(fault.path), f"{fault.line}:{fault.column}", fault.message) for fault in faults] or [("rules", "check", None)])
+            _junit(
+                "rules check",
+                [(str(fault.path), f"{fault.line}:{fault.column}", fault.message) for fault in faults]
+                or [("rules", "check", None)],
+            )
 
 
 @rules_app.command("test")
@@ -98,7 +121,9 @@ def run_tests(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: FormatOption = CheckFormat.TEXT,
-    mutants: Annotated[bool, typer.Option("--mutate", help="Change each condition, bound and list member too; a case must notice.")] = False,  # noqa: FBT002  # typer's flags
+    mutants: Annotated[  # noqa: FBT002  # typer's flags
+        bool, typer.Option("--mutate", help="Change each condition, bound and list member too; a case must notice.")
+    ] = False,
 ) -> None:
     """Run the cases beside the rules."""
     place = folder or rules or default_folder()
@@ -113,7 +138,9 @@ def run_tests(
         _report_test(found, failed, form)
         raise typer.Exit(FOUND if failed else 0)
     with err.status("mutating") as status:
-        trial = mutate(policy.catalogue, cases, read_survivors(sources.cases), lambda name: status.update(f"mutating {name}"))
+        trial = mutate(
+            policy.catalogue, cases, read_survivors(sources.cases), lambda name: status.update(f"mutating {name}")
+        )
     faults = RulesInvalid([*map(_unnoticed, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
     _report_trial(trial, faults, form)
     raise typer.Exit(FOUND if faults else 0)
@@ -125,7 +152,12 @@ def _unnoticed(mutant: Mutant) -> Fault:
 
 
 def _outdated(survivor: Survivor) -> Fault:
-    return Fault(survivor.path, survivor.line, 1, f"`{survivor.vllm}`: {survivor.change}: it is noticed, or is no change of {survivor.item}; remove it")
+    return Fault(
+        survivor.path,
+        survivor.line,
+        1,
+        f"`{survivor.vllm}`: {survivor.change}: it is noticed, or is no change of {survivor.item}; remove it",
+    )
 
 
 def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) -> None:
@@ -134,17 +166,31 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
             for fault in faults:
                 err.print(str(fault), markup=False)
             noticed = trial.mutants - len(trial.survivors) - len(trial.explained)
-            typer.echo(f"{trial.mutants} mutants: {noticed} noticed, {len(trial.explained)} explained, {len(trial.survivors)} survive")
+            typer.echo(
+                f"{trial.mutants} mutants: {noticed} noticed, {len(trial.explained)} explained, {len(trial.survivors)} survive"
+            )
         case CheckFormat.JSON:
-            survivors = [{"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors]
-            explained, outdated = ([asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated))
-            document = {"mutants": trial.mutants, "survivors": survivors, "explained": explained, "outdated": outdated}
+            survivors = [
+                {"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors
+            ]
+            explained, outdated = (
+                [asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated)
+            )
+            document = {
+                "mutants": trial.mutants,
+                "accepted_mutants": survivors,
+                "explained": explained,
+                "outdated": outdated,
+            }
             typer.echo(json.dumps(document, ensure_ascii=False))
         case CheckFormat.GITHUB:
             for fault in faults:
                 typer.echo(annotation("error", fault))
         case CheckFormat.JUNIT:
-            _junit("rules test --mutate", [(fault.path, str(fault.line), fault.message) for fault in faults] or [("rules", "mutate", None)])
+            _junit(
+                "rules test --mutate",
+                [(fault.path, str(fault.line), fault.message) for fault in faults] or [("rules", "mutate", None)],
+            )
 
 
 def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckFormat) -> None:
@@ -154,17 +200,42 @@ def _report_test(found: list[CaseResult], failed: list[CaseResult], form: CheckF
                 typer.echo(render.as_text(report.results(failed)))
             typer.echo(f"{len(found) - len(failed)} passed, {len(failed)} failed")
         case CheckFormat.JSON:
-            typer.echo(json.dumps({"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]}, ensure_ascii=False))
+            typer.echo(
+                json.dumps(
+                    {"passed": len(found) - len(failed), "failed": [_result(result) for result in failed]},
+                    ensure_ascii=False,
+                )
+            )
         case CheckFormat.GITHUB:
             for result in failed:
-                typer.echo(annotation("error", Fault(result.case.path, result.case.line, 0, f"{result.case.name} ({result.release}): {result.found}")))
+                typer.echo(
+                    annotation(
+                        "error",
+                        Fault(
+                            result.case.path,
+                            result.case.line,
+                            0,
+                            f"{result.case.name} ({result.release}): {result.found}",
+                        ),
+                    )
+                )
         case CheckFormat.JUNIT:
-            _junit("rules test", [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found])
+            _junit(
+                "rules test",
+                [(result.case.rule, f"{result.case.name} [{result.release}]", result.found) for result in found],
+            )
 
 
 def _result(result: CaseResult) -> dict[str, Any]:
     case = result.case
-    return {"rule": case.rule, "case": case.name, "path": case.path, "line": case.line, "vllm": result.release, "found": result.found}
+    return {
+        "rule": case.rule,
+        "case": case.name,
+        "path": case.path,
+        "line": case.line,
+        "vllm": result.release,
+        "found": result.found,
+    }
 
 
 def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
@@ -179,7 +250,9 @@ def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
 
 @rules_app.command("show")
 def show(
-    rule_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")] = None,
+    rule_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")
+    ] = None,
     rules: RulesOption = None,
     vllm: Annotated[str | None, typer.Option("--vllm", help="Only as this release has it.")] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags

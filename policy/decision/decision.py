@@ -60,7 +60,7 @@ class PolicyRef(Struct, frozen=True, gc=False):
 
 
 class FailedCondition(Struct, frozen=True, gc=False):
-    """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``needs``, …)."""
+    """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``requires_any``, …)."""
 
     fact: str
     expected: Any
@@ -145,7 +145,19 @@ class RuleView:
     ``values`` takes all facts that it shows from what ``usual`` has read.
     """
 
-    __slots__ = ("effect", "evidence", "feature", "fixed", "layer", "lists", "message", "references", "rule", "values", "words")
+    __slots__ = (
+        "effect",
+        "evidence",
+        "feature",
+        "fixed",
+        "layer",
+        "lists",
+        "message",
+        "references",
+        "rule",
+        "values",
+        "words",
+    )
 
     def __init__(self, item: ReleaseRule) -> None:
         rule = item.rule
@@ -183,7 +195,9 @@ def _values(names: Sequence[str]) -> Callable[[Any], Any]:
 
 def _evidence(item: ReleaseRule) -> list[str]:
     """The facts of the condition and of the words; an object is left out where one of its members is shown."""
-    names = list(dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.words.facts]))
+    names = list(
+        dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.words.facts])
+    )
     above = {path for name in names for path in ancestors(name)}
     return [name for name in names if name not in above]
 

@@ -48,7 +48,9 @@ class Ruleset:
         self.rules = tuple(rules)
         self.shown = tuple(RuleView(item) for item in rules)
         self.reviewed = frozenset(place for place, item in enumerate(rules) if item.rule.review_by is not None)
-        self.first_review = min((item.rule.review_by for item in rules if item.rule.review_by is not None), default=date.max)
+        self.first_review = min(
+            (item.rule.review_by for item in rules if item.rule.review_by is not None), default=date.max
+        )
         self.definition = compile_rules(rules, series)
         self.engine = Engine(self.definition)
         finalize(self, self.engine.close).atexit = False  # a ruleset that nobody asks any more gives its memory back
@@ -78,7 +80,9 @@ class Ruleset:
         """What the rule at ``place`` adds to an answer on facts that ``usual`` has read; a rule shows few facts, so it comes again."""
         values = self._values[place](facts.read)
         key = (place, decisive, values)
-        return self._told.get(key) or memoize(self._told, key, _reason_fragment(self.shown[place].reason(facts.row, NO_LISTS, decisive)), values)
+        return self._told.get(key) or memoize(
+            self._told, key, _reason_fragment(self.shown[place].reason(facts.row, NO_LISTS, decisive)), values
+        )
 
     def told_of(self, place: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
         """The same of a rule that may show the ``lists``; their texts are escaped for JSON."""

@@ -1,7 +1,7 @@
 """Fired rules → what follows from them: the runner, the lists, the refusals. Pure, and without facts.
 
 Owns the step from "these conditions hold" to "this is the decision", by the table of ``precedence``
-and by what rules say of each other (``needs``, ``yields_to``, ``runner``, ``decided_by``).
+and by what rules say of each other (``requires_any``, ``unless``, ``runner``, ``decided_by``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ruling(Struct, frozen=True, gc=False):
 class _CompiledRule:
     """What a ruling needs of a rule, looked up once; names are bits."""
 
-    __slots__ = ("decided_by", "effect", "is_upstream", "name", "needs", "part", "refuses", "runner", "yields_to")
+    __slots__ = ("decided_by", "effect", "is_upstream", "name", "part", "refuses", "requires_any", "runner", "unless")
 
     def __init__(self, item: ReleaseRule, bits: Mapping[str, int]) -> None:
         rule, self.part = item.rule, item.range
@@ -69,7 +69,9 @@ class _CompiledRule:
         self.name = bits[rule.id] | (bits[rule.effect.name] if self.is_upstream else 0)
         self.refuses = rule.effect.name.startswith("refuse")
         self.runner = self.part.runner
-        self.needs, self.yields_to, self.decided_by = (_mask(names, bits) for names in (self.part.needs, self.part.yields_to, self.part.decided_by))
+        self.requires_any, self.unless, self.decided_by = (
+            _mask(names, bits) for names in (self.part.requires_any, self.part.unless, self.part.decided_by)
+        )
 
 
 def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
@@ -82,7 +84,7 @@ def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
 class RuleCombiner:
     """The rules of a release, ready to be ruled on.
 
-    ``needs`` and the like call a rule by its id and an upstream rule by its effect, too.
+    ``requires_any`` and the like call a rule by its id and an upstream rule by its effect, too.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], always: Iterable[int]) -> None:
@@ -91,7 +93,10 @@ class RuleCombiner:
         self._bits = {name: 1 << bit for bit, name in enumerate(named)}
         self._seats = tuple(_CompiledRule(item, self._bits) for item in rules)
         self._bit = tuple(seat.name for seat in self._seats)
-        self._steps = tuple((seat.effect, seat.effect.decides, seat.effect.lists, seat.effect.last_word, seat.yields_to) for seat in self._seats)
+        self._steps = tuple(
+            (seat.effect, seat.effect.decides, seat.effect.lists, seat.effect.last_word, seat.unless)
+            for seat in self._seats
+        )
         self._always = tuple(always)
         self._house = frozenset(n for n, seat in enumerate(self._seats) if not seat.is_upstream)
         self._house_always = not self._house.isdisjoint(self._always)
@@ -126,9 +131,9 @@ class RuleCombiner:
         later = 0
         decisive, standing, v2_list, v1_list = [], [], [], []
         for n in holding:
-            kind, decides, lists, last_word, yields_to = steps[n]
+            kind, decides, lists, last_word, unless = steps[n]
             if decides:
-                if names & yields_to or (decided and last_word):
+                if names & unless or (decided and last_word):
                     continue
                 if not decided:
                     effect, decided = kind, True
@@ -151,9 +156,13 @@ class RuleCombiner:
         advice: list[int] = []
         for n in holding[len(holding) - later :]:
             seat = seats[n]
-            if (seat.runner is None or seat.runner is runner) and not _obstacle(seat, runner, deciders, names, left if seat.refuses else names):
+            if (seat.runner is None or seat.runner is runner) and not _obstacle(
+                seat, runner, deciders, names, left if seat.refuses else names
+            ):
                 (refusals if seat.refuses else advice).append(n)
-        return Ruling(effect, *map(tuple, (holding, lifted, decisive, standing, refusals, advice, v2_list, v1_list, at_start)))
+        return Ruling(
+            effect, *map(tuple, (holding, lifted, decisive, standing, refusals, advice, v2_list, v1_list, at_start))
+        )
 
     def _names(self, places: Iterable[int]) -> int:
         names = 0
@@ -172,15 +181,21 @@ class RuleCombiner:
         if ruling.effect.alone or seat.effect.last_word:
             return NotApplied("decided_by", seat.effect.name, ruling.effect.name)
         left = self._left(ruling.holding, ruling.at_start, ruling.runner) if seat.refuses else names
-        match "yields_to" if seat.effect.decides else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left):
+        match (
+            "unless"
+            if seat.effect.decides
+            else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left)
+        ):
             case "runner" as asks:
                 return NotApplied(asks, part.runner or list(Runner), ruling.runner)
-            case "yields_to" as asks:
-                return NotApplied(asks, list(part.yields_to), [name for name in part.yields_to if names & self._bits.get(name, 0)])
+            case "unless" as asks:
+                return NotApplied(
+                    asks, list(part.unless), [name for name in part.unless if names & self._bits.get(name, 0)]
+                )
             case "decided_by" as asks:
                 return NotApplied(asks, list(part.decided_by), ruling.effect.name)
             case asks:
-                return NotApplied(asks, list(part.needs), [])
+                return NotApplied(asks, list(part.requires_any), [])
 
 
 def _obstacle(seat: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
@@ -189,8 +204,8 @@ def _obstacle(seat: _CompiledRule, runner: Runner | None, deciders: int, names: 
         return "runner"
     if seat.part.decided_by and not deciders & seat.decided_by:
         return "decided_by"
-    if names & seat.yields_to:
-        return "yields_to"
-    if seat.part.needs and not left & seat.needs:
-        return "needs"
+    if names & seat.unless:
+        return "unless"
+    if seat.part.requires_any and not left & seat.requires_any:
+        return "requires_any"
     return ""

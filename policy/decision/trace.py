@@ -30,7 +30,14 @@ NOT_EMPTY: Final = "not empty"
 
 
 def trace(
-    rules: Sequence[ReleaseRule], rulings: RuleCombiner, ruling: Ruling, row: Sequence[Any], final: Ruling, final_row: Sequence[Any], *, upstream_only: bool
+    rules: Sequence[ReleaseRule],
+    rulings: RuleCombiner,
+    ruling: Ruling,
+    row: Sequence[Any],
+    final: Ruling,
+    final_row: Sequence[Any],
+    *,
+    upstream_only: bool,
 ) -> list[RuleTrace]:
     """Each rule of the release and whether it fired; refusals are looked at with the variable as it will be set."""
     found = []
@@ -62,7 +69,11 @@ def failures(condition: Condition, row: Sequence[Any]) -> list[FailedCondition]:
                 if not row[INDEX[name]]:
                     return [FailedCondition(name, PRESENT, "absent")]
             value = row[condition.index]
-            return [] if holds(condition, value) else [FailedCondition(condition.fact, condition.expected, _actual(condition, value))]
+            return (
+                []
+                if holds(condition, value)
+                else [FailedCondition(condition.fact, condition.expected, _actual(condition, value))]
+            )
         case _:
             raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
 
@@ -114,7 +125,9 @@ def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, An
     """Other values of a fact, one of each sort that some rule tells apart, by what an answer calls them."""
     others: dict[str, Any] = {}
     operands = [leaf.operand for leaf in asked if leaf.operand is not None]
-    texts = dict.fromkeys(text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)))
+    texts = dict.fromkeys(
+        text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,))
+    )
     match fact.kind:
         case FactKind.BOOLEAN:
             others = {"true": True, "false": False}
@@ -125,12 +138,16 @@ def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, An
         case FactKind.CHOICE:
             others = {choice: choice for choice in fact.choices}
         case FactKind.INTEGER:
-            others = {str(number): number for operand in operands for number in (operand - 1, operand) if number >= fact.least}
+            others = {
+                str(number): number for operand in operands for number in (operand - 1, operand) if number >= fact.least
+            }
         case FactKind.TEXT:
             others = {**{text: text for text in texts}, ANOTHER: ANOTHER}
         case FactKind.TEXTS:
             others = (
-                {text: (text,) for text in texts} | {f"{text}, …": (text, ANOTHER) for text in texts} | {ANOTHER if texts else NOT_EMPTY: (ANOTHER,), EMPTY: ()}
+                {text: (text,) for text in texts}
+                | {f"{text}, …": (text, ANOTHER) for text in texts}
+                | {ANOTHER if texts else NOT_EMPTY: (ANOTHER,), EMPTY: ()}
             )
         case FactKind.LIST:
             others = {NOT_EMPTY: (ANOTHER,), EMPTY: ()}

@@ -76,14 +76,19 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     """
     keys = _Keys(rules)
     asked = [
-        (number, condition) for place, item in enumerate(rules) for number, condition in ((place, item.when), (~place, item.lifted)) if condition is not None
+        (number, condition)
+        for place, item in enumerate(rules)
+        for number, condition in ((place, item.when), (~place, item.lifted))
+        if condition is not None
     ]
     group_of = _groups([ways(condition) for _, condition in asked])
     groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
         raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
     if len(keys.columns) > MAX_KEYS:
-        raise EngineFailed(f"{len(keys.columns)} different questions are more than the {MAX_KEYS} that the rules of one release can ask")
+        raise EngineFailed(
+            f"{len(keys.columns)} different questions are more than the {MAX_KEYS} that the rules of one release can ask"
+        )
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
@@ -91,7 +96,11 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
         action = f"{n:0{WIDTH}}"
         numbers[action] = number
         atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
-        definition[action] = {"pri": n + 1, "count": 1, "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}]}
+        definition[action] = {
+            "pri": n + 1,
+            "count": 1,
+            "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}],
+        }
     definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
     _leave_out(definition, keys)
     encoder = keys.encoder(groups)
@@ -189,7 +198,9 @@ class _Keys:
         table: Table
         match fact.kind:
             case FactKind.CHOICE | FactKind.TEXT:
-                codes = self.codes.setdefault(name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}})
+                codes = self.codes.setdefault(
+                    name, {None: NULL, **{choice: FIRST_CODE + n for n, choice in enumerate(fact.choices)}}
+                )
                 if leaf is not None:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
                 table = Known(key, codes, OTHER)
@@ -245,7 +256,11 @@ def _conjunction(condition: Condition, keys: _Keys) -> list[dict[str, Any]]:
     Guards nearly always hold, and the engine goes a level deeper for each atom that does.
     """
     parts = _flat(condition)
-    atoms = [atom for part in parts for atom in ([_alternatives(part, keys)] if isinstance(part, Or) else _comparison(part, keys))]
+    atoms = [
+        atom
+        for part in parts
+        for atom in ([_alternatives(part, keys)] if isinstance(part, Or) else _comparison(part, keys))
+    ]
     guards = [{keys.key(name): 1} for part in parts if isinstance(part, Leaf) for name in reversed(_guards(part))]
     distinct: list[dict[str, Any]] = []
     distinct.extend(atom for atom in (*atoms, *guards) if atom not in distinct)

@@ -133,7 +133,9 @@ class Section(dict[Any, str]):
         self._tables = tuple((places.index(column.index), column.table) for column in columns)
         self._is_single = len(places) == 1
         self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*places)
-        self.from_read: Callable[[Any], Any] = attrgetter(*(attribute_of(VOCABULARY[place]).partition(".")[2] for place in places))
+        self.from_read: Callable[[Any], Any] = attrgetter(
+            *(attribute_of(VOCABULARY[place]).partition(".")[2] for place in places)
+        )
 
     def text(self, values: Any) -> str:
         """The keys and codes of the values."""
@@ -152,9 +154,15 @@ class FactEncoder:
         self._sections = tuple(sections.values())
         self._from_row = tuple(section.from_row for section in self._sections)
         self._from_read = tuple(section.from_read for section in self._sections)
-        self._members = attrgetter(*sections) if len(sections) > 1 else lambda read: [getattr(read, name) for name in sections]
+        self._members = (
+            attrgetter(*sections) if len(sections) > 1 else lambda read: [getattr(read, name) for name in sections]
+        )
 
     def encode(self, facts: Facts) -> str:
         """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
-        values = map(call, self._from_row, repeat(facts.values)) if facts.read is None else map(call, self._from_read, self._members(facts.read))
+        values = (
+            map(call, self._from_row, repeat(facts.values))
+            if facts.read is None
+            else map(call, self._from_read, self._members(facts.read))
+        )
         return f"{self._head}{''.join(map(getitem, self._sections, values))}}}"

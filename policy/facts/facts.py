@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from policy.errors import MAX_FAULTS, RequestFault, at, listed, nearest, quoted
-from policy.facts.vocabulary import MAX_INTEGER, VARIABLE_INDEX, VOCABULARY, Fact, FactKind, Malformed, ancestors, parse_variable
+from policy.facts.vocabulary import (
+    MAX_INTEGER,
+    VARIABLE_INDEX,
+    VOCABULARY,
+    Fact,
+    FactKind,
+    Malformed,
+    ancestors,
+    parse_variable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -111,7 +120,11 @@ def _frozen_item(item: Any) -> Any:
     return Opaque(item) if type(item) in {list, dict} else item
 
 
-TAKES: Final[dict[FactKind, Callable[[Any], Any]]] = {FactKind.VARIABLE: parse_variable, FactKind.TEXTS: tuple, FactKind.LIST: _frozen}
+TAKES: Final[dict[FactKind, Callable[[Any], Any]]] = {
+    FactKind.VARIABLE: parse_variable,
+    FactKind.TEXTS: tuple,
+    FactKind.LIST: _frozen,
+}
 
 
 def _fits(fact: Fact) -> Callable[[Any], bool] | None:
@@ -193,7 +206,11 @@ class Facts(Struct, frozen=True):
         """The same as a request's ``facts``, to be encoded as JSON: all that is not by default, and maybe some that is."""
         if self.read is not None:
             return self.read
-        stated = {fact.name: value for fact, value, default in zip(VOCABULARY, self.values, defaults(series), strict=True) if value != default}
+        stated = {
+            fact.name: value
+            for fact, value, default in zip(VOCABULARY, self.values, defaults(series), strict=True)
+            if value != default
+        }
         absent = {name for name in _PRESENCES if name not in stated}
         return nested({name: to_json(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
 
@@ -221,11 +238,15 @@ def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: lis
     if type(document) is dict:
         _read_object(TREE, document, pointer, facts, faults)
     else:
-        faults.append(RequestFault(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`'))
+        faults.append(
+            RequestFault(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`')
+        )
     return Facts(facts.row, facts.stated, facts.ignored)
 
 
-def _read_object(parent: Member, document: dict[str, Any], pointer: str, facts: _RowReader, faults: list[RequestFault]) -> None:
+def _read_object(
+    parent: Member, document: dict[str, Any], pointer: str, facts: _RowReader, faults: list[RequestFault]
+) -> None:
     members = parent.members
     for key, value in document.items():
         member = members.get(key)
@@ -253,15 +274,29 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
     fact = member.fact
     if fact is None:
         if value is not None:
-            faults.append(RequestFault(f"{pointer}{member.pointer}", f"{quoted(value)} is no object; its members are {listed(member.members)}"))
+            faults.append(
+                RequestFault(
+                    f"{pointer}{member.pointer}",
+                    f"{quoted(value)} is no object; its members are {listed(member.members)}",
+                )
+            )
     elif value is None and (fact.nullable or fact.kind in {FactKind.VARIABLE, FactKind.PRESENCE}):
         facts.stated.append(member.index)
     elif value is None:
-        faults.append(RequestFault(f"{pointer}{member.pointer}", f"`null` is not legal here; legal: {fact.legal}; leave it out for the default"))
+        faults.append(
+            RequestFault(
+                f"{pointer}{member.pointer}",
+                f"`null` is not legal here; legal: {fact.legal}; leave it out for the default",
+            )
+        )
     elif fact.kind is FactKind.VARIABLE and fact.admits(value):
         facts.state(member.index, value)
     else:
-        faults.append(RequestFault(f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"))
+        faults.append(
+            RequestFault(
+                f"{pointer}{member.pointer}", f"{quoted(value)} is not legal for `{fact.name}`; legal: {fact.legal}"
+            )
+        )
 
 
 def _unknown(parent: Member, key: str) -> str:

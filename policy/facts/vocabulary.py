@@ -170,27 +170,55 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 unset means false",
         earlier_default=((0, 22), False),
     ),
-    _boolean("platform.has_triton", "Triton can be imported and has exactly one active driver; a property of the host", default=True),
+    _boolean(
+        "platform.has_triton",
+        "Triton can be imported and has exactly one active driver; a property of the host",
+        default=True,
+    ),
     _boolean("platform.is_rocm", "the platform is AMD ROCm"),
     _boolean("platform.is_unspecified", "vLLM detected no platform, as on a machine without a device"),
     _boolean("platform.is_tpu", "the platform is a TPU"),
     _boolean("platform.is_out_of_tree", "the platform comes from a plugin (entry points `vllm.platform_plugins`)"),
-    _texts("plugins.logits_processors", "entry points of the group `vllm.logits_processors` that any package in the serving image declares, requested or not"),
+    _texts(
+        "plugins.logits_processors",
+        "entry points of the group `vllm.logits_processors` that any package in the serving image declares, requested or not",
+    ),
     _presence("model_config", "a model is configured, as in every real deployment"),
-    _choice("model_config.runner_type", "what the engine is for (`--runner`); not the model runner V1 or V2", ("generate", "pooling", "draft"), "generate"),
+    _choice(
+        "model_config.runner_type",
+        "what the engine is for (`--runner`); not the model runner V1 or V2",
+        ("generate", "pooling", "draft"),
+        "generate",
+    ),
     _texts("model_config.architectures", "`architectures` of the model's config.json after `--hf-overrides`"),
     _boolean("model_config.is_moe", "the model has experts"),
-    _boolean("model_config.is_quantized", "the checkpoint is quantised (`quantization_config` in config.json; `--quantization` does not set it)"),
+    _boolean(
+        "model_config.is_quantized",
+        "the checkpoint is quantised (`quantization_config` in config.json; `--quantization` does not set it)",
+    ),
     _boolean("model_config.is_hybrid", "the model mixes attention with state-space or linear-attention layers"),
-    _boolean("model_config.has_inner_state", "the model keeps a state of its own between steps (Mamba, hybrid, linear attention)"),
+    _boolean(
+        "model_config.has_inner_state",
+        "the model keeps a state of its own between steps (Mamba, hybrid, linear attention)",
+    ),
     _boolean("model_config.is_attention_free", "the model has no attention at all (pure Mamba)"),
     _boolean("model_config.is_diffusion", "the model is a diffusion language model (`canvas_length` in config.json)"),
     _boolean("model_config.use_mla", "the model uses multi-head latent attention"),
     _boolean("model_config.is_multimodal_model", "the model takes images, audio or video"),
     _boolean("model_config.is_encoder_decoder", "the model has an encoder and a decoder"),
-    _boolean("model_config.multimodal_config.mm_encoder_only", "only the multimodal encoder is run (`--mm-encoder-only`)"),
-    _boolean("model_config.enable_return_routed_experts", "routed experts are returned (`--enable-return-routed-experts`)"),
-    Fact("model_config.logits_processors", FactKind.LIST, None, "custom logits processors (`--logits-processors`)", nullable=True),
+    _boolean(
+        "model_config.multimodal_config.mm_encoder_only", "only the multimodal encoder is run (`--mm-encoder-only`)"
+    ),
+    _boolean(
+        "model_config.enable_return_routed_experts", "routed experts are returned (`--enable-return-routed-experts`)"
+    ),
+    Fact(
+        "model_config.logits_processors",
+        FactKind.LIST,
+        None,
+        "custom logits processors (`--logits-processors`)",
+        nullable=True,
+    ),
     _boolean("model_config.enable_prompt_embeds", "prompts may be embeddings (`--enable-prompt-embeds`)"),
     _choice(
         "model_config.logprobs_mode",
@@ -198,12 +226,21 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         ("raw_logits", "raw_logprobs", "processed_logits", "processed_logprobs"),
         "raw_logprobs",
     ),
-    _boolean("model_config.return_sampling_mask", "the sampling distribution is returned for replay (`--return-sampling-mask`)"),
+    _boolean(
+        "model_config.return_sampling_mask",
+        "the sampling distribution is returned for replay (`--return-sampling-mask`)",
+    ),
     _boolean("model_config.enable_trace_replay", "traces are recorded for replay (`--enable-trace-replay`)"),
     _size("parallel_config.tensor_parallel_size", "tensor-parallel ranks (`--tensor-parallel-size`)"),
     _size("parallel_config.pipeline_parallel_size", "pipeline stages (`--pipeline-parallel-size`)"),
-    _size("parallel_config.prefill_context_parallel_size", "ranks sharing the context of a prefill (`--prefill-context-parallel-size`)"),
-    _size("parallel_config.decode_context_parallel_size", "ranks sharing the context of a decode (`--decode-context-parallel-size`)"),
+    _size(
+        "parallel_config.prefill_context_parallel_size",
+        "ranks sharing the context of a prefill (`--prefill-context-parallel-size`)",
+    ),
+    _size(
+        "parallel_config.decode_context_parallel_size",
+        "ranks sharing the context of a decode (`--decode-context-parallel-size`)",
+    ),
     Fact(
         "parallel_config.distributed_executor_backend",
         FactKind.TEXT,
@@ -214,8 +251,14 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("parallel_config.enable_dbo", "dual batch overlap (`--enable-dbo`)"),
     _size("parallel_config.ubatch_size", "microbatches of a step (`--ubatch-size`)", least=0),
     _boolean("parallel_config.enable_elastic_ep", "elastic expert parallelism (`--enable-elastic-ep`)"),
-    _boolean("parallel_config.enable_batch_sharded_sampling", "sampling sharded over the batch (`--enable-batch-sharded-sampling`)"),
-    _boolean("scheduler_config.async_scheduling", "the next step is scheduled while the current one runs (`--async-scheduling`)"),
+    _boolean(
+        "parallel_config.enable_batch_sharded_sampling",
+        "sampling sharded over the batch (`--enable-batch-sharded-sampling`)",
+    ),
+    _boolean(
+        "scheduler_config.async_scheduling",
+        "the next step is scheduled while the current one runs (`--async-scheduling`)",
+    ),
     _presence("speculative_config", "speculative decoding is configured (`--speculative-config`)"),
     _choice("speculative_config.method", "the speculative method, given or detected", METHODS),
     _boolean("speculative_config.parallel_drafting", "all drafts of a step come at once"),
@@ -228,9 +271,14 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     ),
     _boolean("speculative_config.enable_adaptive_verification", "drafts are verified adaptively"),
     _boolean("speculative_config.use_heterogeneous_vocab", "the draft model has a vocabulary of its own"),
-    _choice("speculative_config.draft_lm_head_quantization", "quantisation of the draft's output layer", ("fp8", "nvfp4")),
+    _choice(
+        "speculative_config.draft_lm_head_quantization", "quantisation of the draft's output layer", ("fp8", "nvfp4")
+    ),
     _presence("speculative_config.draft_model_config", "the speculative method has a draft model"),
-    _texts("speculative_config.draft_model_config.architectures", "`architectures` of the draft's config.json, as vLLM rewrites them"),
+    _texts(
+        "speculative_config.draft_model_config.architectures",
+        "`architectures` of the draft's config.json, as vLLM rewrites them",
+    ),
     Fact(
         "speculative_config.draft_model_config.hf_config.layer_types",
         FactKind.TEXTS,
@@ -239,8 +287,16 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         nullable=True,
     ),
     _boolean("speculative_config.is_xpress", "the draft is an XPress head"),
-    _choice("cache_config.mamba_cache_mode", "how Mamba states are cached (`--mamba-cache-mode`)", ("none", "align", "all"), "none"),
-    _boolean("cache_config.kv_sharing_fast_prefill", "layers that share a KV cache skip prefill (`--kv-sharing-fast-prefill`)"),
+    _choice(
+        "cache_config.mamba_cache_mode",
+        "how Mamba states are cached (`--mamba-cache-mode`)",
+        ("none", "align", "all"),
+        "none",
+    ),
+    _boolean(
+        "cache_config.kv_sharing_fast_prefill",
+        "layers that share a KV cache skip prefill (`--kv-sharing-fast-prefill`)",
+    ),
     _choice(
         "compilation_config.mode",
         "how the model is compiled (`-cc.mode`, `-O`)",
@@ -253,8 +309,13 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"),
         "FULL_AND_PIECEWISE",
     ),
-    _boolean("compilation_config.pass_config.enable_sp", "the sequence-parallelism pass is on (`-cc.pass_config.enable_sp`)"),
-    _presence("kv_transfer_config", "a KV connector is configured (`--kv-transfer-config`, or implied by `--kv-offloading-size`)"),
+    _boolean(
+        "compilation_config.pass_config.enable_sp", "the sequence-parallelism pass is on (`-cc.pass_config.enable_sp`)"
+    ),
+    _presence(
+        "kv_transfer_config",
+        "a KV connector is configured (`--kv-transfer-config`, or implied by `--kv-offloading-size`)",
+    ),
     Fact("kv_transfer_config.kv_connector", FactKind.TEXT, None, "the KV connector's name", nullable=True),
     _choice("kv_transfer_config.kv_role", "the KV connector's role", ("kv_producer", "kv_consumer", "kv_both")),
     _presence("ec_transfer_config", "an encoder-cache connector is configured (`--ec-transfer-config`)"),
@@ -262,7 +323,9 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _presence("lora_config", "LoRA adapters are enabled (`--enable-lora`)"),
     _presence("watermark_config", "watermarking is configured (`--watermark-config`)"),
     _presence("attention_config.hisparse_config", "HiSparse attention is configured (`--attention-config`)"),
-    _boolean("aux_output_config.enabled", "the auxiliary-output connector is on (`--enable-return-routed-experts` from 0.31)"),
+    _boolean(
+        "aux_output_config.enabled", "the auxiliary-output connector is on (`--enable-return-routed-experts` from 0.31)"
+    ),
 )
 
 INDEX: Final[dict[str, int]] = {fact.name: i for i, fact in enumerate(VOCABULARY)}

@@ -61,7 +61,9 @@ def _shape(member: Member) -> type[Struct]:
         else:
             fields.append((name, _type(child.fact), () if child.fact.default == [] else child.fact.default))
     name = "".join(part.title() for part in member.path.replace("_", ".").split(".")) or "Facts"
-    return msgspec.defstruct(name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True)
+    return msgspec.defstruct(
+        name, fields, namespace={"present": True}, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True
+    )
 
 
 FACTS: Final = _shape(TREE)
@@ -107,4 +109,6 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
     facts = Facts(read=asked.facts)
     if _variable(asked) is None and (unset := _unset(release.decided_as)) is not None:
         facts = facts.changed(VARIABLE_INDEX, unset)
-    return Request(facts, asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False)
+    return Request(
+        facts, asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False
+    )

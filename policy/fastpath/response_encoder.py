@@ -32,8 +32,16 @@ ANSWER: Final = (
 STARTS: Final = b',"starts":true,"startup_errors":[]'
 FAILS: Final = b',"starts":false,"startup_errors":[%b]'
 ENDS: Final = b"%b; vLLM will not start: %b"
-SET_ENV: Final = {value: encode({} if value is None else {VARIABLE.partition(".")[2]: value}) for value in (None, "0", "1")}
-VERDICTS: Final = {effect.rank: (str(effect.runner).upper().encode(), encode({"runner": effect.runner, "outcome": effect.outcome})[1:-1]) for effect in TABLE}
+SET_ENV: Final = {
+    value: encode({} if value is None else {VARIABLE.partition(".")[2]: value}) for value in (None, "0", "1")
+}
+VERDICTS: Final = {
+    effect.rank: (
+        str(effect.runner).upper().encode(),
+        encode({"runner": effect.runner, "outcome": effect.outcome})[1:-1],
+    )
+    for effect in TABLE
+}
 
 
 class ResponseEncoder:
@@ -45,7 +53,13 @@ class ResponseEncoder:
 
     def answer(self, request: Request, ruleset: Ruleset, weighed: Evaluation, today: date) -> bytes | None:
         """The decision as JSON, or ``None`` where it is not a usual one and has to be assembled in full."""
-        facts, ruling, upstream, final, set_to = request.facts, weighed.ruling, weighed.upstream, weighed.final, weighed.set_to
+        facts, ruling, upstream, final, set_to = (
+            request.facts,
+            weighed.ruling,
+            weighed.upstream,
+            weighed.final,
+            weighed.set_to,
+        )
         if (
             facts.read is None
             or not request.release.verified
@@ -103,7 +117,11 @@ class ResponseEncoder:
         key = (request.vllm_version, release.decided_as, release.defaulted)
         tail = self._tails.get(key)
         if tail is None:
-            tail = b'"vllm_version":%b,"release":%b,"policy":%b' % (encode(request.vllm_version), encode(release), self._policy)
+            tail = b'"vllm_version":%b,"release":%b,"policy":%b' % (
+                encode(request.vllm_version),
+                encode(release),
+                self._policy,
+            )
             memoize(self._tails, key, tail, key)
         return tail
 

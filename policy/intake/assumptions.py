@@ -24,12 +24,18 @@ SOME_PLUGIN: Final = "another"
 RUNNER_VARIABLE: Final = VARIABLES[0]
 
 
-def assumed_of(deployment: Deployment, answer: tuple[str | None, bool], otherwise: Callable[[Deployment], tuple[str | None, bool]]) -> list[Assumption]:
+def assumed_of(
+    deployment: Deployment, answer: tuple[str | None, bool], otherwise: Callable[[Deployment], tuple[str | None, bool]]
+) -> list[Assumption]:
     """The assumptions of a deployment; ``otherwise`` answers for another one. Both answers are (runner, starts)."""
     found = []
     for fact, assumed, why, others in _open(deployment):
         answers = {label: otherwise(other) for label, other in others.items()}
-        found.append(Assumption(fact, assumed, why, {label: Alternative(*other) for label, other in answers.items() if other != answer}))
+        found.append(
+            Assumption(
+                fact, assumed, why, {label: Alternative(*other) for label, other in answers.items() if other != answer}
+            )
+        )
     return found
 
 
@@ -37,11 +43,20 @@ def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Dep
     """What is open, as (fact, what is assumed, why, the deployments that state another value)."""
     environment = deployment.environment
     if "platform" not in environment.stated:
-        others = {platform: _in(deployment, _on(environment, platform)) for platform in PLATFORMS if platform != environment.platform}
+        others = {
+            platform: _in(deployment, _on(environment, platform))
+            for platform in PLATFORMS
+            if platform != environment.platform
+        }
         yield "environment.platform", environment.platform, NOT_STATED, others
     if "has_triton" not in environment.stated:
         other = replace(environment, has_triton=not environment.has_triton)
-        yield "platform.has_triton", environment.has_triton, NOT_STATED, {str(other.has_triton).lower(): _in(deployment, other)}
+        yield (
+            "platform.has_triton",
+            environment.has_triton,
+            NOT_STATED,
+            {str(other.has_triton).lower(): _in(deployment, other)},
+        )
     if "plugins" not in environment.stated:
         other = replace(environment, logits_processors=(SOME_PLUGIN,))
         yield "plugins.logits_processors", [], NOT_STATED, {SOME_PLUGIN: _in(deployment, other)}

@@ -72,7 +72,12 @@ class Deployment(Struct, frozen=True):
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:
     """A deployment's document; what is wrong with it is added to ``faults``."""
     if type(document) is not dict:
-        faults.append(RequestFault(pointer, f'{quoted(document)} is no deployment; write an object such as `{{"args": ["--model", "Qwen/Qwen3-8B"]}}`'))
+        faults.append(
+            RequestFault(
+                pointer,
+                f'{quoted(document)} is no deployment; write an object such as `{{"args": ["--model", "Qwen/Qwen3-8B"]}}`',
+            )
+        )
         return Deployment([], {}, {}, {}, Environment())
     faults.extend(unknown_members(document, MEMBERS, pointer))
     return Deployment(
@@ -88,25 +93,37 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
 def unknown_members(document: dict[str, Any], members: tuple[str, ...], pointer: str) -> list[RequestFault]:
     """The faults of members that an object does not have."""
     unknown = [key for key in document if key not in members]
-    return [RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(members)}{nearest(key, members)}") for key in unknown[:32]]
+    return [
+        RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(members)}{nearest(key, members)}")
+        for key in unknown[:32]
+    ]
 
 
 def _read_args(args: object, pointer: str, faults: list[RequestFault]) -> list[str] | str:
     if type(args) is str:
         return args
     if type(args) is not list:
-        faults.append(RequestFault(pointer, f'{quoted(args)} is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`'))
+        faults.append(
+            RequestFault(
+                pointer, f'{quoted(args)} is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`'
+            )
+        )
         return []
     if not all(type(word) is str for word in args):
         wrong = (n for n, word in enumerate(args) if type(word) is not str)
         faults.extend(
-            RequestFault(f"{pointer}/{n}", f"{_shown(args[n], args[n - 1] if n else '')} is no text; write it in quotes") for n in islice(wrong, MAX_FAULTS)
+            RequestFault(
+                f"{pointer}/{n}", f"{_shown(args[n], args[n - 1] if n else '')} is no text; write it in quotes"
+            )
+            for n in islice(wrong, MAX_FAULTS)
         )
         return []
     return args
 
 
-def _read_texts(document: object, pointer: str, what: str, most: int, faults: list[RequestFault]) -> dict[str, str | None]:
+def _read_texts(
+    document: object, pointer: str, what: str, most: int, faults: list[RequestFault]
+) -> dict[str, str | None]:
     if document is None:
         return {}
     if type(document) is not dict:
@@ -134,7 +151,12 @@ def read_model_configs(document: object, pointer: str, faults: list[RequestFault
     if document is None:
         return {}
     if type(document) is not dict:
-        faults.append(RequestFault(pointer, f'{quoted(document)} is no object; write each model\'s config.json by its name: `{{"Qwen/Qwen3-8B": {{…}}}}`'))
+        faults.append(
+            RequestFault(
+                pointer,
+                f'{quoted(document)} is no object; write each model\'s config.json by its name: `{{"Qwen/Qwen3-8B": {{…}}}}`',
+            )
+        )
         return {}
     if len(document) > MAX_MODELS:
         faults.append(RequestFault(pointer, f"{len(document)} models are more than the {MAX_MODELS} that are taken"))
@@ -153,13 +175,19 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
     if document is None:
         return Environment()
     if type(document) is not dict:
-        faults.append(RequestFault(pointer, f'{quoted(document)} is no environment; write an object such as `{{"platform": "cuda"}}`'))
+        faults.append(
+            RequestFault(
+                pointer, f'{quoted(document)} is no environment; write an object such as `{{"platform": "cuda"}}`'
+            )
+        )
         return Environment()
     faults.extend(unknown_members(document, ("platform", "has_triton", "plugins"), pointer))
     platform, triton = document.get("platform"), document.get("has_triton")
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
-        faults.append(RequestFault(f"{pointer}/platform", f"{quoted(platform)} is no platform; legal: {listed(PLATFORMS)}{near}"))
+        faults.append(
+            RequestFault(f"{pointer}/platform", f"{quoted(platform)} is no platform; legal: {listed(PLATFORMS)}{near}")
+        )
         platform = None
     if triton is not None and type(triton) is not bool:
         faults.append(RequestFault(f"{pointer}/has_triton", f"{quoted(triton)} is neither `true` nor `false`"))
@@ -184,6 +212,8 @@ def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) ->
     faults.extend(unknown_members(document, ("logits_processors",), pointer))
     names = document.get("logits_processors", [])
     if type(names) is not list or len(names) > MAX_PLUGINS or not all(type(name) is str for name in names):
-        faults.append(RequestFault(f"{pointer}/logits_processors", f"{quoted(names)} is no list of at most {MAX_PLUGINS} texts"))
+        faults.append(
+            RequestFault(f"{pointer}/logits_processors", f"{quoted(names)} is no list of at most {MAX_PLUGINS} texts")
+        )
         return None
     return tuple(names)

@@ -19,7 +19,15 @@ from policy.intake.command.launcher import read_command, read_text
 from policy.intake.command.shell import MAX_WORDS
 from policy.intake.derive.derivation import VARIABLE, derive
 from policy.intake.derive.row import facts_of
-from policy.intake.derive.speculation import SPECULATORS, Speculation, draft_model, needs_draft, read_speculation, speculators_of, unfit
+from policy.intake.derive.speculation import (
+    SPECULATORS,
+    Speculation,
+    draft_model,
+    needs_draft,
+    read_speculation,
+    speculators_of,
+    unfit,
+)
 from policy.intake.model.pooling import PoolingUnreadable
 from policy.intake.model.registry import Unsupported
 from policy.intake.model.tables import tables
@@ -77,7 +85,13 @@ class ModelConfigNeeded(RequestInvalid):
         super().__init__(faults, MODEL_CONFIG_NEEDED)
 
 
-def derive_facts(deployment: Deployment, release: str, pointer: str, rules: Callable[[Facts], tuple[str | None, bool]], find: Find = no_models) -> IntakeResult:
+def derive_facts(
+    deployment: Deployment,
+    release: str,
+    pointer: str,
+    rules: Callable[[Facts], tuple[str | None, bool]],
+    find: Find = no_models,
+) -> IntakeResult:
     """The facts of a deployment in a release.
 
     ``rules`` says what the release by itself does with facts: the runner, and whether it starts. ``find`` looks for a model that the deployment
@@ -104,19 +118,29 @@ def derive_facts(deployment: Deployment, release: str, pointer: str, rules: Call
     derived = derive(target, speculation, options, env, deployment.environment, models.known, known, asked)
     facts = facts_of(derived.facts, faults)
     if faults:
-        raise RequestInvalid([RequestFault(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults])
+        raise RequestInvalid(
+            [RequestFault(_pointer_of(fault.pointer, deployment, pointer), fault.message) for fault in faults]
+        )
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset")
     return IntakeResult(facts, derived, options.ignored, warnings, models.found)
 
 
-def _read_models(deployment: Deployment, options: ParsedOptions, models: _ModelLookup, known: Tables, pointer: str) -> tuple[Target, Speculation | None]:
+def _read_models(
+    deployment: Deployment, options: ParsedOptions, models: _ModelLookup, known: Tables, pointer: str
+) -> tuple[Target, Speculation | None]:
     """The model that is served, which a repository of *speculators* may name in its own place, and what is asked of speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
     if speculation is not None and (said := unfit(speculation)):
-        raise RequestInvalid([RequestFault(_pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {said}")])
+        raise RequestInvalid(
+            [
+                RequestFault(
+                    _pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {said}"
+                )
+            ]
+        )
     config = models.config(name)
     found = speculators_of(config, known)
     if found is not None:
@@ -129,9 +153,13 @@ def _read_models(deployment: Deployment, options: ParsedOptions, models: _ModelL
     _ask_for_draft(speculation, name, known, models)
     models.check()
     try:
-        return read_target(name, described, config, options, models.files, known, deployment.environment.platform), speculation
+        return read_target(
+            name, described, config, options, models.files, known, deployment.environment.platform
+        ), speculation
     except Unsupported as error:
-        fault = RequestFault(_pointer_of_model(described, deployment, pointer), f"vLLM {known.release} refuses this model: {error}")
+        fault = RequestFault(
+            _pointer_of_model(described, deployment, pointer), f"vLLM {known.release} refuses this model: {error}"
+        )
         raise RequestInvalid([fault], UNSUPPORTED_MODEL) from error
     except PoolingUnreadable as error:
         raise RequestInvalid([RequestFault(at(f"{pointer}/files", error.path), str(error))]) from error
@@ -195,7 +223,14 @@ class _ModelLookup:
             RequestInvalid: the name is too long to be one. Every fact repeats it.
         """
         if len(name) > MAX_NAME:
-            raise RequestInvalid([RequestFault(self._pointer, f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are taken")])
+            raise RequestInvalid(
+                [
+                    RequestFault(
+                        self._pointer,
+                        f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are taken",
+                    )
+                ]
+            )
         found = self.known(name)
         if found is None:
             name = self._names.get(name, name)
@@ -242,7 +277,9 @@ class _ModelLookup:
 def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, known: Tables) -> Speculation:
     """What a repository in the format of *speculators* asks; from 0.29 on, what the command line says besides counts too."""
     said = speculation.keys if speculation is not None and known.series >= (0, 29) else {}
-    return Speculation({**brought, **said, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}")
+    return Speculation(
+        {**brought, **said, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}"
+    )
 
 
 def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _ModelLookup) -> None:

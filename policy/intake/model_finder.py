@@ -77,4 +77,6 @@ def _hub() -> Hub:
 
 
 def _needed(name: str, *messages: str) -> RequestInvalid:
-    return RequestInvalid([RequestFault(at("/model_configs", name), message) for message in messages], MODEL_CONFIG_NEEDED)
+    return RequestInvalid(
+        [RequestFault(at("/model_configs", name), message) for message in messages], MODEL_CONFIG_NEEDED
+    )

@@ -76,7 +76,9 @@ class FieldReader:
         found: T = self._shared[key]
         return found
 
-    def fields(self, node: YamlNode, what: str, required: Collection[str], optional: Collection[str] = ()) -> dict[str, YamlNode]:
+    def fields(
+        self, node: YamlNode, what: str, required: Collection[str], optional: Collection[str] = ()
+    ) -> dict[str, YamlNode]:
         """The known fields of a map; unknown and missing ones are faults."""
         if not isinstance(node.value, dict):
             self.fault(node, f"{quoted(node.plain())} is no {what}; write a map with {listed(required)}")
@@ -84,7 +86,11 @@ class FieldReader:
         known = [*required, *optional]
         for name, child in node.value.items():
             if name not in known:
-                self.fault(child, f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{nearest(name, known)}", key=True)
+                self.fault(
+                    child,
+                    f"unknown field {quoted(name)} in the {what}; legal: {listed(known)}{nearest(name, known)}",
+                    key=True,
+                )
         for name in required:
             if name not in node.value:
                 self.fault(node, f"the {what} has no `{name}`; add it")
@@ -131,7 +137,9 @@ class FieldReader:
         if node is None:
             return None
         if not isinstance(node.value, str):
-            self.fault(node, f"{quoted(node.plain())} is no range of releases, and a bare number loses its zeros; {advice}")
+            self.fault(
+                node, f"{quoted(node.plain())} is no range of releases, and a bare number loses its zeros; {advice}"
+            )
             return None
         try:
             parts = list(SpecifierSet(node.value)) if len(node.value) <= MAX_SPAN else []

@@ -32,5 +32,10 @@ def read_at_most(path: Path, size: int, *, pipes: bool = False) -> bytes:
 
 def kind_of(mode: int) -> str:
     """What a file's mode says it is, with its article."""
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFLNK: "a symbolic link",
+    }
     return kinds.get(stat.S_IFMT(mode), "a device")

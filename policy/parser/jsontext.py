@@ -18,7 +18,9 @@ MAX_DEPTH: Final = 64
 
 MAX_DIGITS: Final = 4300
 HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-ESCAPES: Final = re.compile(rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL)
+ESCAPES: Final = re.compile(
+    rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL
+)
 NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 """A string, which ends where the text ends if nothing closes it, or a number. A string that had to be closed would be searched for again at each quote."""
 
@@ -56,7 +58,9 @@ def _depth(document: Any) -> int:
     while level and depth <= MAX_DEPTH:
         level = [item for item in level if isinstance(item, list | dict)]
         depth += bool(level)
-        level = [item for container in level for item in (container.values() if isinstance(container, dict) else container)]
+        level = [
+            item for container in level for item in (container.values() if isinstance(container, dict) else container)
+        ]
     return depth
 
 
@@ -76,7 +80,9 @@ def _advice(body: bytes, found: str) -> str:
     half = next((mark.start("half") for mark in ESCAPES.finditer(body) if mark["half"]), None)
     if half is not None:
         return f"not JSON: half of a surrogate pair, which is no character (byte {half})"
-    large = next((mark.start() for mark in NUMBERS.finditer(body) if mark["number"] and _is_large(mark["number"])), None)
+    large = next(
+        (mark.start() for mark in NUMBERS.finditer(body) if mark["number"] and _is_large(mark["number"])), None
+    )
     if large is not None:
         return f"not JSON: a number that is too large (byte {large})"
     return f"not JSON: {found}"

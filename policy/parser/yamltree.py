@@ -68,7 +68,9 @@ def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: 
     Raises:
         RulesInvalid: with one fault: where the text stops being what is read here.
     """
-    found = _composed(text, path, max_bytes, lambda: [document.plain() for document in _Stream(text, path, max_nodes).documents()])
+    found = _composed(
+        text, path, max_bytes, lambda: [document.plain() for document in _Stream(text, path, max_nodes).documents()]
+    )
     if not found:
         raise _refusal(path, 1, 1, EMPTY)
     return found
@@ -77,7 +79,9 @@ def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: 
 def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
     if len(text) > max_bytes:
         raise _refusal(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
-    if text.count("%TAG") > MAX_DIRECTIVES:  # the scanner compares each with all before it, and no tag is read in the end
+    if (
+        text.count("%TAG") > MAX_DIRECTIVES
+    ):  # the scanner compares each with all before it, and no tag is read in the end
         raise _refusal(path, 1, 1, f"more than {MAX_DIRECTIVES} times `%TAG`; leave such directives out")
     try:
         return compose()
@@ -220,7 +224,9 @@ class _Composer:
         try:
             value = self.scalars.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", event.value))
         except ValueError as error:
-            raise self.refusal(event, f"{quoted(event.value)} is no number that can be read; put it in quotes") from error
+            raise self.refusal(
+                event, f"{quoted(event.value)} is no number that can be read; put it in quotes"
+            ) from error
         if isinstance(value, float) and not math.isfinite(value):
             raise self.refusal(event, f"{quoted(event.value)} is no finite number; put it in quotes")
         return value  # type: ignore[no-any-return]  # the four tags make exactly these types
@@ -285,7 +291,10 @@ class _Stream(_Composer):
         children = node.value.values() if isinstance(node.value, dict) else node.value
         sizes = [self.size(child) for child in children]
         keys = len(sizes) if isinstance(node.value, dict) else 0
-        self.sizes[id(node.value)] = 1 + keys + sum(size for size, _ in sizes), 1 + max((levels for _, levels in sizes), default=0)
+        self.sizes[id(node.value)] = (
+            1 + keys + sum(size for size, _ in sizes),
+            1 + max((levels for _, levels in sizes), default=0),
+        )
 
     def merge(self, content: dict[str, YamlNode], event: yaml.Event) -> None:
         """Lay the maps under ``<<`` below the map's own keys."""

@@ -61,7 +61,9 @@ def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof
     for before, after in pairwise(known):
         tell(f"{before} to {after}")
         replay = Replay((policy, before), (policy, after))
-        changes = differences(catalogue.rules_of(before), catalogue.rules_of(after), (series(before), series(after)), replay)
+        changes = differences(
+            catalogue.rules_of(before), catalogue.rules_of(after), (series(before), series(after)), replay
+        )
         steps.append(Step(before, after, tuple(changes)))
     return Proof(tuple(_of_releases(faults)), _alike(policy, steps), tuple(steps))
 
@@ -78,13 +80,26 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
         solver.add(nothing)
         facts = space.stated(plainest(solver, space.wishes()))
         solver.pop()
-        yield Fault("releases.yaml", 1, 1, f"nothing decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`")
+        yield Fault(
+            "releases.yaml",
+            1,
+            1,
+            f"nothing decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`",
+        )
     for n, item in enumerate(rules):
         rule = item.rule
         if solver.check(whole.both.holds[n]) != z3.sat:
-            yield Fault(rule.path, *rule.place, "the rule can never fire: no facts fulfil its condition; correct it, or remove the range")
+            yield Fault(
+                rule.path,
+                *rule.place,
+                "the rule can never fire: no facts fulfil its condition; correct it, or remove the range",
+            )
         elif solver.check(_matters(whole, n, space, series(release))) != z3.sat:
-            yield Fault(rule.path, *rule.place, "the rule never changes an answer: others always say the same without it; remove the range")
+            yield Fault(
+                rule.path,
+                *rule.place,
+                "the rule never changes an answer: others always say the same without it; remove the range",
+            )
 
 
 def _matters(whole: Symbolic, n: int, space: Space, own: tuple[int, int]) -> Any:

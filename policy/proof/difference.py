@@ -57,7 +57,10 @@ class ProofFailed(PolicyError):
 
 
 def differences(
-    before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series], replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
+    before: Sequence[ReleaseRule],
+    after: Sequence[ReleaseRule],
+    series: tuple[Series, Series],
+    replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
 ) -> list[Difference]:
     """Every class of deployments that ``after`` answers otherwise than ``before``; none is a proof that no deployment is.
 
@@ -79,7 +82,15 @@ def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
 
 def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     part = item.range
-    return item.rule.layer, item.rule.effect, part.words.text, part.needs, part.yields_to, part.runner, part.decided_by
+    return (
+        item.rule.layer,
+        item.rule.effect,
+        part.words.text,
+        part.requires_any,
+        part.unless,
+        part.runner,
+        part.decided_by,
+    )
 
 
 def differ(before: Symbolic, after: Symbolic, besides: str | None = None) -> Any:
@@ -87,7 +98,9 @@ def differ(before: Symbolic, after: Symbolic, besides: str | None = None) -> Any
     return z3.Or(list(_differences(before, after, _swapped(before.rules, after.rules), besides)))
 
 
-def _differences(before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]], besides: str | None) -> Iterator[Any]:
+def _differences(
+    before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]], besides: str | None
+) -> Iterator[Any]:
     yield before.starts != after.starts
     for which in before.runner:
         yield before.runner[which] != after.runner[which]
@@ -104,15 +117,22 @@ def _differences(before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str,
 class _RuleSetComparison:
     """Two sets of rules over one space."""
 
-    def __init__(self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]) -> None:
-        conditions = [condition for item in (*before, *after) for condition in (item.when, item.lifted) if condition is not None]
+    def __init__(
+        self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]
+    ) -> None:
+        conditions = [
+            condition for item in (*before, *after) for condition in (item.when, item.lifted) if condition is not None
+        ]
         self.space = Space(conditions)
         self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
         self.differs = differ(*self.sides)
         self.wishes = self.space.wishes()
-        self.counted = _at_most(list(self.responsible.values())), _at_most([fact.stated for fact in self.space.facts.values()])
+        self.counted = (
+            _at_most(list(self.responsible.values())),
+            _at_most([fact.stated for fact in self.space.facts.values()]),
+        )
         self.found: list[tuple[str, Any]] = []
 
     def _responsible(self) -> dict[str, Any]:
@@ -121,7 +141,10 @@ class _RuleSetComparison:
         said = [side.said() for side in self.sides]
         keys = {**said[0], **said[1]}
         says = {
-            rule: z3.Or([said[0].get(key, FALSE) != said[1].get(key, FALSE) for key in keys if key[0] == rule] + [self._moved(rule, said[0])])
+            rule: z3.Or(
+                [said[0].get(key, FALSE) != said[1].get(key, FALSE) for key in keys if key[0] == rule]
+                + [self._moved(rule, said[0])]
+            )
             for rule in edited
         }
         silent = z3.Not(z3.Or(list(says.values())))
@@ -138,11 +161,18 @@ class _RuleSetComparison:
         for rule in dict.fromkeys([*places[0], *places[1]]):
             here = [(side, place.get(rule)) for side, place in zip(self.sides, places, strict=True)]
             items = [None if n is None else side.rules[n] for side, n in here]
-            same = rule not in swapped and items[0] is not None and items[1] is not None and _scope(items[0]) == _scope(items[1])
+            same = (
+                rule not in swapped
+                and items[0] is not None
+                and items[1] is not None
+                and _scope(items[0]) == _scope(items[1])
+            )
             ways = []
             for variable in (None, True, False):
                 holds, lifts = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
-                ways.append(z3.Or(holds[0] != holds[1], z3.And(holds[0], lifts[0] != lifts[1])) if same else z3.Or(holds))
+                ways.append(
+                    z3.Or(holds[0] != holds[1], z3.And(holds[0], lifts[0] != lifts[1])) if same else z3.Or(holds)
+                )
             found[rule] = z3.Or(ways)
         return found
 
@@ -150,7 +180,9 @@ class _RuleSetComparison:
         if n is None:
             return FALSE, FALSE
         item = side.rules[n]
-        return self.space.formula(item.when, side.series, variable), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
+        return self.space.formula(
+            item.when, side.series, variable
+        ), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One change a class: first what each rule does alone, then what only several do together."""
@@ -166,9 +198,13 @@ class _RuleSetComparison:
         yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
         solver.add([z3.Not(when) for when in self.responsible.values()])
         if solver.check() != z3.unsat:
-            raise ProofFailed("the solver finds answers that differ where every rule is the same; report it with both sets of rules")
+            raise ProofFailed(
+                "the solver finds answers that differ where every rule is the same; report it with both sets of rules"
+            )
 
-    def _classes(self, solver: Any, when: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
+    def _classes(
+        self, solver: Any, when: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
+    ) -> Iterator[Difference]:
         """One change for each step that is left in the solver; what is found is taken out of it."""
         solver.add(when)
         while solver.check() == z3.sat:
@@ -198,8 +234,12 @@ class _RuleSetComparison:
         expected = tuple(_answer(side, model) for side in self.sides)
         answers = replay(facts)
         if answers != expected:
-            raise ProofFailed(f"the solver and the engine disagree; report it with these facts: {json.dumps(facts)}: said {expected}, decided {answers}")
-        rules = tuple(name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True)))
+            raise ProofFailed(
+                f"the solver and the engine disagree; report it with these facts: {json.dumps(facts)}: said {expected}, decided {answers}"
+            )
+        rules = tuple(
+            name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True))
+        )
         return Difference(rules[0], rules, facts, *answers)
 
 
@@ -218,7 +258,9 @@ def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
 
 def _at_most(propositions: list[Any]) -> list[Any]:
     """By number, that no more of them hold."""
-    return [z3.PbLe([(proposition, 1) for proposition in propositions], number) for number in range(len(propositions))] + [z3.BoolVal(val=True)]
+    return [
+        z3.PbLe([(proposition, 1) for proposition in propositions], number) for number in range(len(propositions))
+    ] + [z3.BoolVal(val=True)]
 
 
 def _fewest(solver: Any, at_most: list[Any]) -> int:
@@ -247,5 +289,6 @@ def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> lis
     return [
         (one, other)
         for one, other in combinations(common, 2)
-        if places[0][one][0] == places[0][other][0] and (places[0][one] < places[0][other]) != (places[1][one] < places[1][other])
+        if places[0][one][0] == places[0][other][0]
+        and (places[0][one] < places[0][other]) != (places[1][one] < places[1][other])
     ]

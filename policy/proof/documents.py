@@ -19,7 +19,10 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
     return {
         "faults": [asdict(fault) for fault in faults],
         "alike": proof.alike,
-        "steps": [{"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]} for step in proof.steps],
+        "steps": [
+            {"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]}
+            for step in proof.steps
+        ],
     }
 
 
@@ -35,7 +38,13 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
 
 def change_document(change: Difference) -> dict[str, Any]:
     """A change as JSON has it."""
-    return {"rule": change.rule, "rules": change.rules, "facts": change.facts, "from": _answer(change.before), "to": _answer(change.after)}
+    return {
+        "rule": change.rule,
+        "rules": change.rules,
+        "facts": change.facts,
+        "from": _answer(change.before),
+        "to": _answer(change.after),
+    }
 
 
 def _answer(answer: ProofOutcome) -> dict[str, Any]:

@@ -89,7 +89,9 @@ def _weight(effect: EditEffect) -> tuple[bool, bool]:
     return before.runner == after.runner, before.starts == after.starts
 
 
-def count(fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date) -> FleetCount:
+def count(
+    fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date
+) -> FleetCount:
     """How many of the named deployments the edit changes; each is there as ``base`` and as ``head`` read it, whose releases may differ.
 
     ``None`` is one that cannot be read.
@@ -98,7 +100,9 @@ def count(fleet: Iterable[tuple[str, Request | None, Request | None]], base: Pol
     first: list[str] = []
     for name, *requests in fleet:
         total += 1
-        before, after = (_decided(policy, request, today) for policy, request in zip((base, head), requests, strict=True))
+        before, after = (
+            _decided(policy, request, today) for policy, request in zip((base, head), requests, strict=True)
+        )
         if before is None or after is None:
             undecided += 1
             continue
@@ -120,4 +124,11 @@ def _decided(policy: Policy, request: Request | None, today: date) -> Decision |
 
 
 def _compared(decision: Decision) -> tuple[Any, ...]:
-    return decision.runner, decision.outcome, decision.starts, decision.startup_errors, decision.unsupported_features, decision.reasons
+    return (
+        decision.runner,
+        decision.outcome,
+        decision.starts,
+        decision.startup_errors,
+        decision.unsupported_features,
+        decision.reasons,
+    )

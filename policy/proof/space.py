@@ -44,7 +44,13 @@ class Choice:
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:
         """When the leaf holds, the objects above being there; what nobody stated is what it is by default in the series."""
-        return z3.Or([proposition for n, proposition in enumerate(self.is_value) if holds(leaf, self.values[n] if n else self.fact.default_in(series))])
+        return z3.Or(
+            [
+                proposition
+                for n, proposition in enumerate(self.is_value)
+                if holds(leaf, self.values[n] if n else self.fact.default_in(series))
+            ]
+        )
 
     def wishes(self) -> list[Any]:
         """What makes a deployment plainer: the default, else a value that comes early."""
@@ -52,7 +58,11 @@ class Choice:
 
     def value(self, model: Any) -> Any:
         """The value that holds in a model."""
-        return next(value for value, proposition in zip(self.values, self.is_value, strict=True) if z3.is_true(model.eval(proposition, model_completion=True)))
+        return next(
+            value
+            for value, proposition in zip(self.values, self.is_value, strict=True)
+            if z3.is_true(model.eval(proposition, model_completion=True))
+        )
 
 
 class Texts:
@@ -90,9 +100,13 @@ class Texts:
             case Comparison.NOT_EMPTY:
                 found = z3.Not(self.empty)
             case Comparison.FIRST_IS_IN:
-                found = z3.Or([begins for text, begins in zip(self.items, self.is_first, strict=True) if holds(plain, (text,))])
+                found = z3.Or(
+                    [begins for text, begins in zip(self.items, self.is_first, strict=True) if holds(plain, (text,))]
+                )
             case _:
-                found = z3.Or([has for text, has in zip(self.items, self.holds_item, strict=True) if holds(plain, (text,))])
+                found = z3.Or(
+                    [has for text, has in zip(self.items, self.holds_item, strict=True) if holds(plain, (text,))]
+                )
         return z3.Not(found) if leaf.negated else found
 
     def wishes(self) -> list[Any]:
@@ -108,7 +122,9 @@ class Texts:
         if true(self.null):
             return None
         first = [text for text, begins in zip(self.items, self.is_first, strict=True) if true(begins)]
-        return first + [text for text, has in zip(self.items, self.holds_item, strict=True) if true(has) and text not in first]
+        return first + [
+            text for text, has in zip(self.items, self.holds_item, strict=True) if true(has) and text not in first
+        ]
 
 
 def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
@@ -126,7 +142,12 @@ def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
             return sorted(number for number in {fact.least, *operands, *exact} if fact.admits(number))
         case FactKind.LIST:
             return [(), (_another([]),)]
-    named = {text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,)) if text is not None}
+    named = {
+        text
+        for operand in operands
+        for text in (operand if isinstance(operand, tuple) else (operand,))
+        if text is not None
+    }
     return [*sorted(named), _another(named), *([None] if fact.nullable else [])]
 
 
@@ -148,10 +169,16 @@ class Space:
             asked.setdefault(leaf.fact, []).append(leaf)
         names = {VARIABLE, *asked, *(above for name in asked for above in ancestors(name))}
         self.facts: dict[str, Choice | Texts] = {
-            fact.name: (Texts if fact.kind is FactKind.TEXTS else Choice)(fact, asked.get(fact.name, ())) for fact in VOCABULARY if fact.name in names
+            fact.name: (Texts if fact.kind is FactKind.TEXTS else Choice)(fact, asked.get(fact.name, ()))
+            for fact in VOCABULARY
+            if fact.name in names
         }
         self.laws = [law for fact in self.facts.values() for law in fact.laws()]
-        self.laws += [z3.Implies(fact.stated, self._is_there(above)) for name, fact in self.facts.items() for above in ancestors(name)[-1:]]
+        self.laws += [
+            z3.Implies(fact.stated, self._is_there(above))
+            for name, fact in self.facts.items()
+            for above in ancestors(name)[-1:]
+        ]
 
     def _is_there(self, name: str) -> Any:
         return self.facts[name].stated
@@ -181,5 +208,9 @@ class Space:
 
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""
-        stated = {name: fact for name, fact in self.facts.items() if z3.is_true(model.eval(fact.stated, model_completion=True))}
+        stated = {
+            name: fact
+            for name, fact in self.facts.items()
+            if z3.is_true(model.eval(fact.stated, model_completion=True))
+        }
         return nested({name: to_json(fact.value(model)) for name, fact in stated.items()})

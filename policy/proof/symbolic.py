@@ -43,7 +43,9 @@ class Symbolic:
     def __init__(self, rules: Sequence[ReleaseRule], space: Space, series: Series) -> None:
         self.rules, self._space, self.series = rules, space, series
         self.upstream = self._ruled(upstream_only=True)
-        self.both = self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
+        self.both = (
+            self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
+        )
         self.runner = self.both.runner
         self.final = self._finally()
         self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
@@ -52,8 +54,13 @@ class Symbolic:
         """``variable`` is a value of the operator's variable that is there whatever is stated."""
         rules = self.rules
         heard = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
-        holds = [self._space.formula(item.when, self.series, variable) if hears else FALSE for item, hears in zip(rules, heard, strict=True)]
-        lifted = [FALSE if item.lifted is None else self._space.formula(item.lifted, self.series, variable) for item in rules]
+        holds = [
+            self._space.formula(item.when, self.series, variable) if hears else FALSE
+            for item, hears in zip(rules, heard, strict=True)
+        ]
+        lifted = [
+            FALSE if item.lifted is None else self._space.formula(item.lifted, self.series, variable) for item in rules
+        ]
         alone = z3.Or([holds[n] for n, item in enumerate(rules) if item.rule.effect.alone])
         stands: list[Any] = [FALSE] * len(rules)
         decides: dict[int, Any] = {}
@@ -64,7 +71,7 @@ class Symbolic:
                 if effect.alone:
                     stands[n] = holds[n]
                 elif effect.decides:
-                    yields = self._any(rules[n].range.yields_to, holds)
+                    yields = self._any(rules[n].range.unless, holds)
                     last = z3.Or(decided) if effect.last_word else FALSE
                     stands[n] = z3.And(holds[n], z3.Not(alone), z3.Not(yields), z3.Not(last))
                 elif effect.lists is not None:
@@ -73,20 +80,29 @@ class Symbolic:
                 decides[rank] = z3.And(z3.Or([stands[n] for n in places]), *(z3.Not(earlier) for earlier in decided))
                 decided.append(z3.Or([stands[n] for n in places]))
         runner: dict[Runner | None, Any] = {
-            which: z3.Or([when for rank, when in decides.items() if _effect(rules, rank).runner is which]) for which in (Runner.V1, Runner.V2, None)
+            which: z3.Or([when for rank, when in decides.items() if _effect(rules, rank).runner is which])
+            for which in (Runner.V1, Runner.V2, None)
         }
         refuses, advises = self._later(holds, stands, decides, runner, lifted, alone)
         return SymbolicRuling(holds, stands, refuses, advises, decides, runner, lifted)
 
     def _later(
-        self, holds: list[Any], stands: list[Any], decides: dict[int, Any], runner: dict[Runner | None, Any], lifted: list[Any], alone: Any
+        self,
+        holds: list[Any],
+        stands: list[Any],
+        decides: dict[int, Any],
+        runner: dict[Runner | None, Any],
+        lifted: list[Any],
+        alone: Any,
     ) -> tuple[list[Any], list[Any]]:
         """Which rules refuse to start and which advise, the runner being chosen."""
         rules = self.rules
         decisive = [z3.And(stands[n], decides.get(item.rule.effect.rank, FALSE)) for n, item in enumerate(rules)]
         chosen = [runner.get(item.rule.effect.lists, FALSE) for item in rules]
         left = [
-            z3.And(holds[n], z3.Or(z3.Not(chosen[n]), z3.And(stands[n], z3.Not(lifted[n])))) if item.rule.effect.lists else holds[n]
+            z3.And(holds[n], z3.Or(z3.Not(chosen[n]), z3.And(stands[n], z3.Not(lifted[n]))))
+            if item.rule.effect.lists
+            else holds[n]
             for n, item in enumerate(rules)
         ]
         refuses, advises = [FALSE] * len(rules), [FALSE] * len(rules)
@@ -95,13 +111,13 @@ class Symbolic:
             if effect.decides or effect.alone or effect.lists is not None:
                 continue
             is_refusal = effect.name.startswith("refuse")
-            asks = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.yields_to, holds))]
+            asks = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.unless, holds))]
             if part.runner is not None:
                 asks.append(runner[part.runner])
             if part.decided_by:
                 asks.append(self._any(part.decided_by, decisive))
-            if part.needs:
-                asks.append(self._any(part.needs, left if is_refusal else holds))
+            if part.requires_any:
+                asks.append(self._any(part.requires_any, left if is_refusal else holds))
             (refuses if is_refusal else advises)[n] = z3.And(asks)
         return refuses, advises
 
@@ -120,9 +136,14 @@ class Symbolic:
         if self.both is self.upstream:
             return self.upstream.refuses
         same = z3.And([self.both.runner[which] == self.upstream.runner[which] for which in (Runner.V1, Runner.V2)])
-        forced = {which: self._ruled(upstream_only=True, variable=which is Runner.V2) for which in (Runner.V1, Runner.V2)}
+        forced = {
+            which: self._ruled(upstream_only=True, variable=which is Runner.V2) for which in (Runner.V1, Runner.V2)
+        }
         return [
-            z3.Or(z3.And(same, alone), *(z3.And(z3.Not(same), self.both.runner[which], ruled.refuses[n]) for which, ruled in forced.items()))
+            z3.Or(
+                z3.And(same, alone),
+                *(z3.And(z3.Not(same), self.both.runner[which], ruled.refuses[n]) for which, ruled in forced.items()),
+            )
             for n, alone in enumerate(self.upstream.refuses)
         ]
 

@@ -46,7 +46,12 @@ def containers_of(manifest: Manifest) -> list[Container]:
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
         many = f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is read at a time"
-        faults.append(RequestFault(manifest.models_at or manifest.request.pointer, f"{many}; send fewer containers, or only the models that they serve"))
+        faults.append(
+            RequestFault(
+                manifest.models_at or manifest.request.pointer,
+                f"{many}; send fewer containers, or only the models that they serve",
+            )
+        )
     if faults:
         raise RequestInvalid(faults)
     return containers
@@ -72,8 +77,17 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
         notes.append(f"{why}; decided for {version}, the default release; state `vllm_version`")
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)
-    deployment = Deployment(container.words, container.env, configs, container.files, environment, container.places, *models, notes)
-    return replace(asked, vllm_version=version, release=release, deployment=deployment, pointer=pointer, manifest=(asked.pointer, manifest.document))
+    deployment = Deployment(
+        container.words, container.env, configs, container.files, environment, container.places, *models, notes
+    )
+    return replace(
+        asked,
+        vllm_version=version,
+        release=release,
+        deployment=deployment,
+        pointer=pointer,
+        manifest=(asked.pointer, manifest.document),
+    )
 
 
 def way_of(document: Any, path: str) -> list[Any]:
@@ -88,7 +102,11 @@ def name_of(document: object, path: str) -> str:
     for value in way:
         metadata = value.get("metadata") if isinstance(value, dict) and "kind" in value else None
         if isinstance(metadata, dict):
-            named = [text for text in (metadata.get("namespace"), value["kind"], metadata.get("name")) if isinstance(text, str)]
+            named = [
+                text
+                for text in (metadata.get("namespace"), value["kind"], metadata.get("name"))
+                if isinstance(text, str)
+            ]
     container = way[-1] if len(way) > len(_steps(path)) else None
     if named and isinstance(container, dict) and isinstance(container.get("name"), str):
         named.append(container["name"])

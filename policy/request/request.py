@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 WAYS: Final = ("facts", "deployment", "manifest")
 """The ways to say what is to be deployed; a request has one."""
-MEMBERS: Final = (*WAYS, "model_configs", "environment", "vllm_version", "layers", "request_id", "explain", "beyond_verified")
+MEMBERS: Final = (
+    *WAYS,
+    "model_configs",
+    "environment",
+    "vllm_version",
+    "layers",
+    "request_id",
+    "explain",
+    "beyond_verified",
+)
 MAX_REQUEST_ID: Final = 256
 NEAREST: Final = "nearest"
 INVALID: Final = "invalid-request"
@@ -89,14 +98,25 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     else:
         at_manifest, models_at = f"{pointer}/manifest", f"{pointer}/model_configs"
     if type(document) is not dict:
-        raise RequestInvalid([RequestFault(pointer, f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`')])
+        raise RequestInvalid(
+            [
+                RequestFault(
+                    pointer,
+                    f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`',
+                )
+            ]
+        )
     faults: list[RequestFault] = []
     if not document.keys() <= _MEMBERS:
         faults.extend(_unknown_members(document, pointer))
     release, problem = _read_release(document, releases, pointer, faults)
     request_id = document.get("request_id")
     if request_id is not None and (type(request_id) is not str or len(request_id) > MAX_REQUEST_ID):
-        faults.append(RequestFault(at(pointer, "request_id"), f"{quoted(request_id)} is no text of at most {MAX_REQUEST_ID} characters"))
+        faults.append(
+            RequestFault(
+                at(pointer, "request_id"), f"{quoted(request_id)} is no text of at most {MAX_REQUEST_ID} characters"
+            )
+        )
     explain = document.get("explain", False)
     if explain is not True and explain is not False:
         faults.append(RequestFault(at(pointer, "explain"), f"{quoted(explain)} is neither `true` nor `false`"))
@@ -113,43 +133,81 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
         raise RequestInvalid(faults, problem)
     version = document.get("vllm_version")
     place = at_manifest if way == "manifest" else f"{pointer}/deployment"
-    request = Request(facts, version or release.decided_as, release, upstream_only, request_id, bool(explain), deployment, place)
+    request = Request(
+        facts, version or release.decided_as, release, upstream_only, request_id, bool(explain), deployment, place
+    )
     if way == "manifest":
-        return Manifest(document["manifest"], configs, environment, models_at, request, version is not None, document.get("beyond_verified") == NEAREST)
+        return Manifest(
+            document["manifest"],
+            configs,
+            environment,
+            models_at,
+            request,
+            version is not None,
+            document.get("beyond_verified") == NEAREST,
+        )
     return request
 
 
 def with_explanation(asked: Request | Manifest) -> Request | Manifest:
     """The same, with an explanation asked for."""
-    return replace(asked, explain=True) if isinstance(asked, Request) else replace(asked, request=replace(asked.request, explain=True))
+    return (
+        replace(asked, explain=True)
+        if isinstance(asked, Request)
+        else replace(asked, request=replace(asked.request, explain=True))
+    )
 
 
 def _read_way(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> str:
     """The one way in which a request says what is to be deployed; the first of several, after a fault."""
     ways = [way for way in WAYS if way in document]
     if not ways:
-        faults.append(RequestFault(pointer, f'none of {listed(WAYS)}; say what is to be deployed, or write `"facts": {{}}` for the defaults'))
+        faults.append(
+            RequestFault(
+                pointer,
+                f'none of {listed(WAYS)}; say what is to be deployed, or write `"facts": {{}}` for the defaults',
+            )
+        )
         return ""
-    faults.extend(RequestFault(at(pointer, way), f"a request has one of {listed(WAYS)}, and this one has `{ways[0]}` already") for way in ways[1:])
+    faults.extend(
+        RequestFault(at(pointer, way), f"a request has one of {listed(WAYS)}, and this one has `{ways[0]}` already")
+        for way in ways[1:]
+    )
     if ways[0] != "manifest":
         of = "in `deployment`" if ways[0] == "deployment" else "beside a `manifest`"
-        faults.extend(RequestFault(at(pointer, name), f"`{name}` stands {of}") for name in ("model_configs", "environment") if name in document)
+        faults.extend(
+            RequestFault(at(pointer, name), f"`{name}` stands {of}")
+            for name in ("model_configs", "environment")
+            if name in document
+        )
     return ways[0]
 
 
 def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
     unknown = islice((key for key in document if key not in _MEMBERS), MAX_FAULTS)
-    return [RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
+    return [
+        RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}")
+        for key in unknown
+    ]
 
 
-def _read_release(document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[RequestFault]) -> tuple[Resolution, str]:
+def _read_release(
+    document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[RequestFault]
+) -> tuple[Resolution, str]:
     """The release that decides, and what kind of problem a fault would be; after a fault, the default release."""
     version, beyond = document.get("vllm_version"), document.get("beyond_verified")
     if beyond is not None and beyond != NEAREST:
-        faults.append(RequestFault(at(pointer, "beyond_verified"), f"{quoted(beyond)} is not legal; legal: {listed([NEAREST])}, or leave it out"))
+        faults.append(
+            RequestFault(
+                at(pointer, "beyond_verified"),
+                f"{quoted(beyond)} is not legal; legal: {listed([NEAREST])}, or leave it out",
+            )
+        )
     place = at(pointer, "vllm_version")
     if version is not None and type(version) is not str:
-        faults.append(RequestFault(place, f'{quoted(version)} is no text; write the version in quotes, such as `"0.23.0"`'))
+        faults.append(
+            RequestFault(place, f'{quoted(version)} is no text; write the version in quotes, such as `"0.23.0"`')
+        )
         version = None
     try:
         return releases.resolve(version, nearest=beyond == NEAREST), INVALID

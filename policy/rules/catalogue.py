@@ -133,7 +133,9 @@ class _CatalogueReader:
         """
         if self.releases is None:
             if not any(fault.path == RELEASES_FILE for fault in self.faults):
-                self.faults.append(Fault(RELEASES_FILE, 1, 1, "not there; it lists the known releases and the default one"))
+                self.faults.append(
+                    Fault(RELEASES_FILE, 1, 1, "not there; it lists the known releases and the default one")
+                )
             raise RulesInvalid(self.faults)
         catalogue = Catalogue(self.releases, tuple(self.rules.values()), self.conditions, revision)
         for rule in catalogue.rules:
@@ -152,24 +154,44 @@ class _CatalogueReader:
     def release_rules(self, catalogue: Catalogue, release: str) -> tuple[ReleaseRule, ...]:
         found = []
         version = Version(release)
-        named = {item.id: next((condition for span, condition in item.ranges if span.holds(version)), None) for item in self.conditions.values()}
+        named = {
+            item.id: next((condition for span, condition in item.ranges if span.holds(version)), None)
+            for item in self.conditions.values()
+        }
         for rule in catalogue.rules:
             part = rule.range_of(release)
             if part is not None:
-                when, lifted = (self.in_place(rule, part.span, c, named, release) for c in (part.when, part.lifted_at_start))
+                when, lifted = (
+                    self.in_place(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
+                )
                 found.append(ReleaseRule(rule, part, when, lifted))
         return tuple(sorted(found, key=precedence))
 
-    def in_place(self, rule: Rule, span: ReleaseRange, condition: Condition | None, named: Mapping[str, Condition | None], release: str) -> Condition | None:
+    def in_place(
+        self,
+        rule: Rule,
+        span: ReleaseRange,
+        condition: Condition | None,
+        named: Mapping[str, Condition | None],
+        release: str,
+    ) -> Condition | None:
         if condition is None:
             return None
         faulty = False
         for use in uses(condition):
             if use.name not in named:
-                self.at(rule.path, (use.line, use.column), f"no condition is called {quoted(use.name)}{nearest(use.name, named)}")
+                self.at(
+                    rule.path,
+                    (use.line, use.column),
+                    f"no condition is called {quoted(use.name)}{nearest(use.name, named)}",
+                )
                 faulty = True
             elif named[use.name] is None:
-                self.at(rule.path, (use.line, use.column), f"the condition {quoted(use.name)} says nothing for {release}, which lies in `{span.text}`")
+                self.at(
+                    rule.path,
+                    (use.line, use.column),
+                    f"the condition {quoted(use.name)} says nothing for {release}, which lies in `{span.text}`",
+                )
                 faulty = True
         if faulty:
             return condition
@@ -187,25 +209,42 @@ class _CatalogueReader:
             self.at(rule.path, rule.place, f"{quoted(rule.id)} is the name of an effect; choose another id")
         names = dict.fromkeys([*(effect.name for effect in TABLE), *self.rules])
         for part in rule.ranges:
-            for name in (*part.needs, *part.yields_to, *part.decided_by):
+            for name in (*part.requires_any, *part.unless, *part.decided_by):
                 if name not in names:
-                    self.at(rule.path, rule.place, f"{quoted(name)} is neither an effect nor a rule{nearest(name, names)}")
+                    self.at(
+                        rule.path, rule.place, f"{quoted(name)} is neither an effect nor a rule{nearest(name, names)}"
+                    )
 
-    def check_releases(self, item: Rule | NamedCondition, spans: list[tuple[ReleaseRange, Any]], gaps: Iterable[tuple[ReleaseRange, str]]) -> None:
+    def check_releases(
+        self,
+        item: Rule | NamedCondition,
+        spans: list[tuple[ReleaseRange, Any]],
+        gaps: Iterable[tuple[ReleaseRange, str]],
+    ) -> None:
         assert self.releases is not None
         known = list(map(Version, self.releases.known))
         ordered = sorted((span for span, _ in spans), key=lambda span: span.lower)
         for span in ordered:
             if not any(map(span.holds, known)):
-                self.at(item.path, item.place, f"no known release lies in {quoted(span.text)}; known are {self.releases.known[0]} to {self.releases.known[-1]}")
+                self.at(
+                    item.path,
+                    item.place,
+                    f"no known release lies in {quoted(span.text)}; known are {self.releases.known[0]} to {self.releases.known[-1]}",
+                )
         declared = {(gap.lower, gap.upper) for gap, _ in gaps}
         for earlier, later in pairwise(ordered):
             if earlier.upper is None or later.lower < earlier.upper:
-                self.at(item.path, item.place, f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; end the first where the second begins")
+                self.at(
+                    item.path,
+                    item.place,
+                    f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; end the first where the second begins",
+                )
             elif earlier.upper < later.lower and (earlier.upper, later.lower) not in declared:
                 gap = f">={earlier.upper},<{later.lower}"
                 self.at(
-                    item.path, item.place, f'a gap between {quoted(earlier.text)} and {quoted(later.text)}; declare it: `gaps: [{{vllm: "{gap}", why: …}}]`'
+                    item.path,
+                    item.place,
+                    f'a gap between {quoted(earlier.text)} and {quoted(later.text)}; declare it: `gaps: [{{vllm: "{gap}", why: …}}]`',
                 )
             declared.discard((earlier.upper, later.lower))
         for lower, upper in declared:
@@ -221,7 +260,14 @@ class _CatalogueReader:
 
 def unused_conditions(catalogue: Catalogue) -> list[Fault]:
     """A fault for each named condition that no rule uses."""
-    used = {use.name for rule in catalogue.rules for part in rule.ranges for c in (part.when, part.lifted_at_start) if c for use in uses(c)}
+    used = {
+        use.name
+        for rule in catalogue.rules
+        for part in rule.ranges
+        for c in (part.when, part.cleared_at_startup)
+        if c
+        for use in uses(c)
+    }
     return [
         Fault(named.path, *named.place, f"no rule uses the condition {quoted(named.id)}; remove the file")
         for named in catalogue.conditions.values()
@@ -242,13 +288,22 @@ def _twice_in_order(catalogue: Catalogue) -> Iterable[Fault]:
             if rule.effect.ordered:
                 earlier = taken.setdefault((rule.effect.rank, rule.order), rule)
                 if earlier is not rule:
-                    yield Fault(rule.path, *rule.place, f"order {rule.order} of `{rule.effect.name}` is taken by {earlier.path}; choose another")
+                    yield Fault(
+                        rule.path,
+                        *rule.place,
+                        f"order {rule.order} of `{rule.effect.name}` is taken by {earlier.path}; choose another",
+                    )
 
 
 def _without_last_word(catalogue: Catalogue) -> Iterable[Fault]:
     for release, rules in catalogue.of_release.items():
         if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _opt_in(rules):
-            yield Fault(RELEASES_FILE, 1, 1, f"nothing decides in {release} where no other rule fires; add a `default-v2` rule with `when: always`")
+            yield Fault(
+                RELEASES_FILE,
+                1,
+                1,
+                f"nothing decides in {release} where no other rule fires; add a `default-v2` rule with `when: always`",
+            )
 
 
 def _opt_in(rules: Iterable[ReleaseRule]) -> bool:

@@ -84,7 +84,9 @@ def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool)
     fact = FACTS.get(name)
     if fact is None:
         reader.fault(
-            node, f"unknown fact {quoted(name)}{nearest(name, [*FACTS, 'all', 'any', 'not', 'uses'])}; `GET /v1/facts` and docs/facts.md list them", key=True
+            node,
+            f"unknown fact {quoted(name)}{nearest(name, [*FACTS, 'all', 'any', 'not', 'uses'])}; `GET /v1/facts` and docs/facts.md list them",
+            key=True,
         )
         return []
     if not isinstance(node.value, dict):
@@ -101,12 +103,17 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
     word = node.value
     if word in WORDS and isinstance(word, str):
         if word not in operators_for(fact):
-            reader.fault(node, f"`{fact.name}` is never {quoted(word)}; its operators are {listed(operators_for(fact))}")
+            reader.fault(
+                node, f"`{fact.name}` is never {quoted(word)}; its operators are {listed(operators_for(fact))}"
+            )
             return None
         operator = OPERATORS[word]
         return Leaf(fact.name, operator.test, None, operator.negated != negated)
     if fact.kind not in VALUES:
-        reader.fault(node, f"`{fact.name}` has no value to compare with {quoted(node.plain())}; its operators are {listed(operators_for(fact))}")
+        reader.fault(
+            node,
+            f"`{fact.name}` has no value to compare with {quoted(node.plain())}; its operators are {listed(operators_for(fact))}",
+        )
         return None
     return _with_operand(fact, OPERATORS["is"], node, reader, negated=negated)
 
@@ -115,7 +122,11 @@ def _read_operator(fact: Fact, word: str, node: YamlNode, reader: FieldReader, *
     operator = OPERATORS.get(word)
     if operator is None or word not in operators_for(fact):
         known = operators_for(fact)
-        reader.fault(node, f"`{fact.name}` has no operator {quoted(word)}; its operators are {listed(known)}{nearest(word, known)}", key=True)
+        reader.fault(
+            node,
+            f"`{fact.name}` has no operator {quoted(word)}; its operators are {listed(known)}{nearest(word, known)}",
+            key=True,
+        )
         return None
     if operator.takes == "nothing":
         if node.value is not True:
@@ -161,7 +172,10 @@ def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, 
     for item in node.value:
         legal = type(item.value) is str and (not fact.choices or item.value in fact.choices)
         if not legal:
-            reader.fault(item, f"{quoted(item.plain())} is not legal for `{fact.name}`; legal: {listed(fact.choices) if fact.choices else 'texts'}")
+            reader.fault(
+                item,
+                f"{quoted(item.plain())} is not legal for `{fact.name}`; legal: {listed(fact.choices) if fact.choices else 'texts'}",
+            )
         elif item.value in values:
             reader.fault(item, f"{quoted(item.plain())} stands twice in one list; keep one")
         else:

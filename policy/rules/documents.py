@@ -56,7 +56,9 @@ def rule_document(rule: Rule, release: str | None = None) -> dict[str, Any]:
     document = {"id": rule.id, "layer": str(rule.layer), "file": rule.path, **rule.document}
     if release is not None:
         part = rule.range_of(release)
-        document["releases"] = [body for body, item in zip(rule.document["releases"], rule.ranges, strict=True) if item is part]
+        document["releases"] = [
+            body for body, item in zip(rule.document["releases"], rule.ranges, strict=True) if item is part
+        ]
     return document
 
 
@@ -66,17 +68,23 @@ def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str
     return {
         "revision": catalogue.revision,
         "rules": [rule_document(rule, release) for rule in rules],
-        "conditions": [{"id": named.id, "file": named.path, **named.document} for named in catalogue.conditions.values()],
+        "conditions": [
+            {"id": named.id, "file": named.path, **named.document} for named in catalogue.conditions.values()
+        ],
     }
 
 
 def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
     """The releases whose decisions were checked against vLLM itself, and the one that decides by default."""
-    known = [{"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known]
+    known = [
+        {"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known
+    ]
     return {"releases": known, "default": default}
 
 
-def policy_document(catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None) -> dict[str, Any]:
+def policy_document(
+    catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """What is loaded: the revision, how many rules of which layer and effect, from where and since when (RFC 3339), and why newer ones are not."""
     layers: dict[str, Any] = {}
     for layer in Layer:
@@ -88,7 +96,11 @@ def policy_document(catalogue: Catalogue, source: str, loaded_at: str, last_relo
     return {
         "revision": catalogue.revision,
         "layers": layers,
-        "counts": {"rules": len(catalogue.rules), "conditions": len(catalogue.conditions), "releases": len(catalogue.releases.known)},
+        "counts": {
+            "rules": len(catalogue.rules),
+            "conditions": len(catalogue.conditions),
+            "releases": len(catalogue.releases.known),
+        },
         "source": source,
         "loaded_at": loaded_at,
         "last_reload_error": last_reload_error,

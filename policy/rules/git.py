@@ -18,7 +18,17 @@ from dulwich.repo import Repo
 from policy.errors import Fault, PolicyError, RulesInvalid, quoted
 from policy.parser.files import kind_of
 from policy.parser.yamltree import MAX_BYTES
-from policy.rules.loader import MAX_DEPTH, MAX_NAMES, OTHER_SUFFIX, SUFFIX, Sources, SourcesReader, is_printable, printable, read_folder
+from policy.rules.loader import (
+    MAX_DEPTH,
+    MAX_NAMES,
+    OTHER_SUFFIX,
+    SUFFIX,
+    Sources,
+    SourcesReader,
+    is_printable,
+    printable,
+    read_folder,
+)
 
 Kind = TypeVar("Kind", bound=ShaFile)
 LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
@@ -50,8 +60,15 @@ def read_revision(name: str, folder: Path) -> Sources:
         with Repo.discover(str(folder.resolve())) as repository:
             within = folder.resolve().relative_to(Path(repository.path).resolve()).as_posix()
             return read_commit(repository, name, "" if within == "." else f"{within}/")
-    except (NotGitRepository, ValueError, RuntimeError, OSError) as error:  # a link that leads to itself is a RuntimeError
-        raise RevisionNotFound(f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be") from error
+    except (
+        NotGitRepository,
+        ValueError,
+        RuntimeError,
+        OSError,
+    ) as error:  # a link that leads to itself is a RuntimeError
+        raise RevisionNotFound(
+            f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be"
+        ) from error
 
 
 def read_commit(repository: Repo, name: str, within: str) -> Sources:
@@ -83,7 +100,9 @@ def _commit(repository: Repo, name: str) -> Commit:
     except Exception:  # noqa: BLE001  # a name may be written in many wrong ways, an object damaged in as many, and dulwich raises whatever comes
         commit = None
     if commit is None:
-        raise RevisionNotFound(f"{quoted(name)} is neither a folder nor a revision of {repository.path}; name a branch, a tag or a commit")
+        raise RevisionNotFound(
+            f"{quoted(name)} is neither a folder nor a revision of {repository.path}; name a branch, a tag or a commit"
+        )
     return commit
 
 
@@ -130,10 +149,15 @@ class _TreeWalk:
     def _entry(self, name: str, mode: int, sha: ObjectID, depth: int) -> None:
         suffix = PurePosixPath(name).suffix
         if S_ISGITLINK(mode):
-            self.reader.fault(name, "a submodule, whose files are in another repository; commit the files here, or remove it")
+            self.reader.fault(
+                name, "a submodule, whose files are in another repository; commit the files here, or remove it"
+            )
         elif stat.S_ISLNK(mode):
             if suffix in LINK_SUFFIXES:
-                self.reader.fault(name, "a symbolic link, which is not followed in a git tree; commit the files in its place, or remove it")
+                self.reader.fault(
+                    name,
+                    "a symbolic link, which is not followed in a git tree; commit the files in its place, or remove it",
+                )
         elif stat.S_ISDIR(mode):
             self._folder(name, suffix, sha, depth)
         elif suffix not in {SUFFIX, OTHER_SUFFIX}:
@@ -167,17 +191,27 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
         ObjectUnreadable: it is not there, damaged, or of another kind.
     """
     brief = sha.decode("ascii", "replace")[:12]
-    remedy = f", or split a rule file of more than {MAX_BYTES:,} bytes, which is not fetched from a remote" if kind is Blob else ""
+    remedy = (
+        f", or split a rule file of more than {MAX_BYTES:,} bytes, which is not fetched from a remote"
+        if kind is Blob
+        else ""
+    )
     try:
         found = repository.object_store[sha]
         if isinstance(found, Commit):
-            _ = found.parents  # read now; a check would refuse what old commits are allowed, such as an author without an address
+            _ = (
+                found.parents
+            )  # read now; a check would refuse what old commits are allowed, such as an author without an address
         else:
             found.check()
     except KeyError as error:
-        raise ObjectUnreadable(f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision{remedy}") from error
+        raise ObjectUnreadable(
+            f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision{remedy}"
+        ) from error
     except Exception as error:  # a damaged object raises whatever zlib and dulwich do
-        raise ObjectUnreadable(f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again") from error
+        raise ObjectUnreadable(
+            f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again"
+        ) from error
     if not isinstance(found, kind):
         raise ObjectUnreadable(f"the object {brief} is not what its entry says; run `git fsck`, and fetch again")
     return found

@@ -28,7 +28,10 @@ WORDS: Final = {"type": "string", "minLength": 1}
 
 def facts_schema() -> dict[str, Any]:
     """A request's ``facts``: upstream's names, nested."""
-    return {"description": "What the rules read, under vLLM's own names; what is not said has its default", **_object(TREE)}
+    return {
+        "description": "What the rules read, under vLLM's own names; what is not said has its default",
+        **_object(TREE),
+    }
 
 
 def _object(member: Member) -> dict[str, Any]:
@@ -72,15 +75,24 @@ def value_schema(fact: Fact) -> dict[str, Any]:
 
 def rule_schema() -> dict[str, Any]:
     """A rule file of either layer."""
-    words = {str(says): {**WORDS, "description": f"the words of a rule whose effect says a {says}; `{{fact}}` stands for a value"} for says in Says}
+    words = {
+        str(says): {
+            **WORDS,
+            "description": f"the words of a rule whose effect says a {says}; `{{fact}}` stands for a value",
+        }
+        for says in Says
+    }
     names = sorted({effect.name for effect in TABLE})
     several = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
     scope: dict[str, Any] = {
-        "needs": {**several, "description": "effects or rules of which one must have fired"},
-        "yields_to": {**several, "description": "effects or rules none of which may have fired"},
+        "requires_any": {**several, "description": "effects or rules of which one must have fired"},
+        "unless": {**several, "description": "effects or rules none of which may have fired"},
         "decided_by": {**several, "description": "effects or rules of which one must have decided"},
         "runner": {"enum": [str(runner) for runner in Runner], "description": "only with this runner chosen"},
-        "lifted_at_start": {"$ref": "#/$defs/condition", "description": "when the reason is gone by the time at which vLLM would refuse"},
+        "cleared_at_startup": {
+            "$ref": "#/$defs/condition",
+            "description": "when the reason is gone by the time at which vLLM would refuse",
+        },
     }
     common = {**words, **scope, "when": {"$ref": "#/$defs/when"}}
     return {
@@ -92,12 +104,23 @@ def rule_schema() -> dict[str, Any]:
         "properties": {
             "id": {**NAME, "description": "the file's name without `.yaml`"},
             "title": {"type": "string", "minLength": 1},
-            "effect": {"enum": names, "description": "; ".join(f"{effect.name} ({effect.layer}): {effect.meaning}" for effect in TABLE)},
-            "order": {"type": "integer", "minimum": 0, "exclusiveMaximum": MAX_ORDER, "description": "the place in vLLM's own list"},
+            "effect": {
+                "enum": names,
+                "description": "; ".join(f"{effect.name} ({effect.layer}): {effect.meaning}" for effect in TABLE),
+            },
+            "order": {
+                "type": "integer",
+                "minimum": 0,
+                "exclusiveMaximum": MAX_ORDER,
+                "description": "the place in vLLM's own list",
+            },
             "why": {"type": "string", "minLength": 1},
             "remedy": {"type": "string", "minLength": 1},
             "references": {"type": "array", "items": LINK, "minItems": 1},
-            **{name: {"type": "string", "description": f"house rules only: {name.replace('_', ' ')}"} for name in HOUSE_REQUIRED},
+            **{
+                name: {"type": "string", "description": f"house rules only: {name.replace('_', ' ')}"}
+                for name in HOUSE_REQUIRED
+            },
             "gaps": {
                 "type": "array",
                 "items": {
@@ -111,10 +134,16 @@ def rule_schema() -> dict[str, Any]:
             "releases": {
                 "type": "array",
                 "minItems": 1,
-                "items": {"type": "object", "required": ["vllm"], "additionalProperties": False, "properties": {"vllm": RANGE, **common}},
+                "items": {
+                    "type": "object",
+                    "required": ["vllm"],
+                    "additionalProperties": False,
+                    "properties": {"vllm": RANGE, **common},
+                },
             },
         },
-        "allOf": [_words_of_effect(name) for name in names] + [_scope_of_effect(name, legal) for name, legal in SCOPE_EFFECTS.items()],
+        "allOf": [_words_of_effect(name) for name in names]
+        + [_scope_of_effect(name, legal) for name, legal in SCOPE_EFFECTS.items()],
         "$defs": definitions(),
     }
 
@@ -131,14 +160,23 @@ def _scope_of_effect(field: str, legal: tuple[str, ...]) -> dict[str, Any]:
 
 def condition_file_schema() -> dict[str, Any]:
     """A file of a named condition."""
-    part = {"type": "object", "required": ["vllm", "when"], "additionalProperties": False, "properties": {"vllm": RANGE, "when": {"$ref": "#/$defs/condition"}}}
+    part = {
+        "type": "object",
+        "required": ["vllm", "when"],
+        "additionalProperties": False,
+        "properties": {"vllm": RANGE, "when": {"$ref": "#/$defs/condition"}},
+    }
     return {
         "$schema": DIALECT,
         "title": "A condition that several rules use",
         "type": "object",
         "required": ["id", "why", "releases"],
         "additionalProperties": False,
-        "properties": {"id": NAME, "why": {"type": "string", "minLength": 1}, "releases": {"type": "array", "minItems": 1, "items": part}},
+        "properties": {
+            "id": NAME,
+            "why": {"type": "string", "minLength": 1},
+            "releases": {"type": "array", "minItems": 1, "items": part},
+        },
         "$defs": definitions(),
     }
 
@@ -151,10 +189,15 @@ def cases_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {
             "name": {"type": "string", "minLength": 1},
-            "vllm": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "known releases in which the claim holds"},
+            "vllm": {
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "description": "known releases in which the claim holds",
+            },
             "given": facts_schema(),
             "fires": {"type": "boolean", "description": "whether the rule stands in the decision"},
-            "says": {"type": "string", "description": "the rule's words, values filled in"},
+            "message": {"type": "string", "description": "the rule's words, values filled in"},
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
         },
     }
@@ -178,7 +221,7 @@ def cases_schema() -> dict[str, Any]:
         "properties": {
             "rule": NAME,
             "cases": {"type": "array", "minItems": 1, "items": case},
-            "survivors": {"type": "array", "minItems": 1, "items": survivor},
+            "accepted_mutants": {"type": "array", "minItems": 1, "items": survivor},
         },
     }
 
@@ -211,7 +254,10 @@ def definitions() -> dict[str, Any]:
                 "any": {**many, "description": "at least one holds"},
                 "not": {"$ref": "#/$defs/condition", "description": "the reverse; still false below an absent object"},
                 "uses": {**NAME, "description": "a named condition"},
-                **{fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **question_schema(fact)} for fact in VOCABULARY},
+                **{
+                    fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **question_schema(fact)}
+                    for fact in VOCABULARY
+                },
             },
         },
     }
@@ -220,7 +266,9 @@ def definitions() -> dict[str, Any]:
 def question_schema(fact: Fact) -> dict[str, Any]:
     """What a rule may ask of a fact: a bare value, a bare word, or a map of operators."""
     bare: list[dict[str, Any]] = []
-    value: dict[str, Any] = {"type": "boolean"} if fact.kind is FactKind.VARIABLE else value_schema(replace(fact, nullable=False))
+    value: dict[str, Any] = (
+        {"type": "boolean"} if fact.kind is FactKind.VARIABLE else value_schema(replace(fact, nullable=False))
+    )
     known = operators_for(fact)
     if fact.kind in VALUES:
         bare.append(value)
@@ -228,6 +276,13 @@ def question_schema(fact: Fact) -> dict[str, Any]:
     if words:
         bare.append({"enum": words})
     item = {"enum": list(fact.choices)} if fact.choices else {"type": "string"}
-    takes = {"value": value, "values": {"type": "array", "items": item, "minItems": 1, "uniqueItems": True}, "number": value, "nothing": {"const": True}}
+    takes = {
+        "value": value,
+        "values": {"type": "array", "items": item, "minItems": 1, "uniqueItems": True},
+        "number": value,
+        "nothing": {"const": True},
+    }
     operators = {word: {"description": OPERATORS[word].meaning, **takes[OPERATORS[word].takes]} for word in known}
-    return {"anyOf": [*bare, {"type": "object", "minProperties": 1, "additionalProperties": False, "properties": operators}]}
+    return {
+        "anyOf": [*bare, {"type": "object", "minProperties": 1, "additionalProperties": False, "properties": operators}]
+    }

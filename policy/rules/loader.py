@@ -62,7 +62,9 @@ class SourcesReader:
         if size > MAX_BYTES:
             self.fault(name, f"{size} bytes, more than the {MAX_BYTES} of a rule file; split it")
             return False
-        self._is_full |= self._total + size > MAX_TOTAL or len(self.sources.rules) + len(self.sources.cases) > 2 * MAX_FILES
+        self._is_full |= (
+            self._total + size > MAX_TOTAL or len(self.sources.rules) + len(self.sources.cases) > 2 * MAX_FILES
+        )
         return not self._is_full
 
     def add(self, name: str, data: bytes) -> None:
@@ -222,5 +224,9 @@ def fingerprint(folder: Path) -> tuple[object, ...]:
         if number == MAX_NAMES:
             break
         state = entry.found
-        found.append((entry.name, state.errno) if isinstance(state, OSError) else (entry.name, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+        found.append(
+            (entry.name, state.errno)
+            if isinstance(state, OSError)
+            else (entry.name, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+        )
     return tuple(found)

@@ -45,7 +45,9 @@ VALUES: Final = frozenset({FactKind.CHOICE, FactKind.TEXT, FactKind.INTEGER, Fac
 MEMBERS: Final = frozenset({FactKind.CHOICE, FactKind.TEXT})
 TEXTS: Final = frozenset({FactKind.TEXTS})
 LISTS: Final = frozenset({FactKind.TEXTS, FactKind.LIST})
-OBJECTS: Final = frozenset({FactKind.PRESENCE, FactKind.VARIABLE, FactKind.CHOICE, FactKind.TEXT, FactKind.TEXTS, FactKind.LIST})
+OBJECTS: Final = frozenset(
+    {FactKind.PRESENCE, FactKind.VARIABLE, FactKind.CHOICE, FactKind.TEXT, FactKind.TEXTS, FactKind.LIST}
+)
 
 OPERATORS: Final[dict[str, Operator]] = {
     "is": Operator(Comparison.IS, False, VALUES, "value", "the fact has this value; a bare value means the same"),
@@ -53,14 +55,38 @@ OPERATORS: Final[dict[str, Operator]] = {
     "in": Operator(Comparison.IN, False, MEMBERS, "values", "the fact is one of these"),
     "not_in": Operator(Comparison.IN, True, MEMBERS, "values", "the fact is none of these; a `null` is none of them"),
     "has_any_of": Operator(Comparison.HAS_ANY_OF, False, TEXTS, "values", "the list holds at least one of these"),
-    "has_none_of": Operator(Comparison.HAS_ANY_OF, True, TEXTS, "values", "the list holds none of these; an empty list holds none"),
-    "has_other_than": Operator(Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something that is none of these"),
+    "has_none_of": Operator(
+        Comparison.HAS_ANY_OF, True, TEXTS, "values", "the list holds none of these; an empty list holds none"
+    ),
+    "has_other_than": Operator(
+        Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something that is none of these"
+    ),
     "first_is_in": Operator(Comparison.FIRST_IS_IN, False, TEXTS, "values", "the list's first item is one of these"),
     "not_empty": Operator(Comparison.NOT_EMPTY, False, LISTS, "nothing", "the list has an item; `null` has none"),
-    "at_least": Operator(Comparison.AT_LEAST, False, frozenset({FactKind.INTEGER}), "number", "the number is this or more"),
-    "present": Operator(Comparison.PRESENT, False, OBJECTS, "nothing", "the object is there; the variable is set; the value is not `null`"),
-    "absent": Operator(Comparison.PRESENT, True, OBJECTS, "nothing", "the object is not there; the variable is not set; the value is `null`"),
-    "malformed": Operator(Comparison.MALFORMED, False, frozenset({FactKind.VARIABLE}), "nothing", "the variable is set to a text that is no integer"),
+    "at_least": Operator(
+        Comparison.AT_LEAST, False, frozenset({FactKind.INTEGER}), "number", "the number is this or more"
+    ),
+    "present": Operator(
+        Comparison.PRESENT,
+        False,
+        OBJECTS,
+        "nothing",
+        "the object is there; the variable is set; the value is not `null`",
+    ),
+    "absent": Operator(
+        Comparison.PRESENT,
+        True,
+        OBJECTS,
+        "nothing",
+        "the object is not there; the variable is not set; the value is `null`",
+    ),
+    "malformed": Operator(
+        Comparison.MALFORMED,
+        False,
+        frozenset({FactKind.VARIABLE}),
+        "nothing",
+        "the variable is set to a text that is no integer",
+    ),
 }
 NEGATIONS: Final[dict[Comparison, str]] = {op.test: word for word, op in OPERATORS.items() if op.negated}
 WORDS: Final = tuple(word for word, op in OPERATORS.items() if op.takes == "nothing")

@@ -29,36 +29,36 @@ MAX_ORDER: Final = 10_000
 MAX_RELEASES: Final = 256
 SAYS: Final = tuple(str(says) for says in Says)
 SCOPE_EFFECTS: Final[dict[str, tuple[str, ...]]] = {
-    "needs": ("refuse-v1", "refuse-v2", "advise"),
-    "yields_to": ("default-v1", "refuse-v1", "refuse-v2", "advise"),
+    "requires_any": ("refuse-v1", "refuse-v2", "advise"),
+    "unless": ("default-v1", "refuse-v1", "refuse-v2", "advise"),
     "runner": ("advise",),
     "decided_by": ("advise",),
-    "lifted_at_start": ("exclude-v2", "exclude-v1"),
+    "cleared_at_startup": ("exclude-v2", "exclude-v1"),
 }
 LISTING: Final = ("refuse-v1", "refuse-v2", "advise")
 RANGE_FIELDS: Final = (*SAYS, *SCOPE_EFFECTS, "when")
 RULE_REQUIRED: Final = ("id", "title", "effect", "why", "references", "releases")
 RULE_OPTIONAL: Final = ("remedy", "order", "gaps", *RANGE_FIELDS)
-HOUSE_REQUIRED: Final = ("owner", "review_by", "waits_for")
+HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """What a rule says for one range of releases; ``when`` is ``None`` where it always holds.
 
-    ``needs`` and ``yields_to`` name effects or rules: one of ``needs`` must have fired, none of
-    ``yields_to`` may have. ``runner`` and ``decided_by`` bind an advisory to the decision, and
-    ``lifted_at_start`` says when a reason is gone by the time at which vLLM would refuse to start.
+    ``requires_any`` and ``unless`` name effects or rules: one of ``requires_any`` must have fired, none of
+    ``unless`` may have. ``runner`` and ``decided_by`` bind an advisory to the decision, and
+    ``cleared_at_startup`` says when a reason is gone by the time at which vLLM would refuse to start.
     """
 
     span: ReleaseRange
     words: Template
     when: Condition | None
-    needs: tuple[str, ...] = ()
-    yields_to: tuple[str, ...] = ()
+    requires_any: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
     runner: Runner | None = None
     decided_by: tuple[str, ...] = ()
-    lifted_at_start: Condition | None = None
+    cleared_at_startup: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Rule:
     document: dict[str, Any] = field(compare=False)
     owner: str | None = None
     review_by: date | None = None
-    waits_for: str | None = None
+    blocked_by: str | None = None
     gaps: tuple[tuple[ReleaseRange, str], ...] = ()
 
     def is_overdue(self, today: date) -> bool:
@@ -112,7 +112,10 @@ def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
         if not isinstance(item.value, str) or not is_final(item.value):
             reader.fault(item, f'{quoted(item.plain())} is no final release; write it as `"0.23.0"`')
         elif known and Version(known[-1]) >= Version(item.value):
-            reader.fault(item, f"{quoted(item.plain())} does not come after {quoted(known[-1])}; list releases in ascending order")
+            reader.fault(
+                item,
+                f"{quoted(item.plain())} does not come after {quoted(known[-1])}; list releases in ascending order",
+            )
         else:
             known.append(item.value)
     default = fields.get("default")
@@ -130,7 +133,9 @@ def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:
     if not NAME.fullmatch(name):
         reader.fault(node, f"{quoted(name)} is no id; use lower-case words with hyphens")
     elif name != stem:
-        reader.fault(node, f"the id {quoted(name)} is not the file's name; call the file `{name}.yaml`, or write `id: {stem}`")
+        reader.fault(
+            node, f"the id {quoted(name)} is not the file's name; call the file `{name}.yaml`, or write `id: {stem}`"
+        )
     return name
 
 
@@ -149,7 +154,11 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
             reader.fault(parts["when"], f"a named condition cannot use another ({quoted(use.name)}); write it out")
         if span and when:
             ranges.append((span, when))
-    return NamedCondition(name, why, tuple(ranges), reader.path, (node.line, node.column), node.plain()) if name and why and ranges else None
+    return (
+        NamedCondition(name, why, tuple(ranges), reader.path, (node.line, node.column), node.plain())
+        if name and why and ranges
+        else None
+    )
 
 
 def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
@@ -159,13 +168,17 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     effect = _read_effect(fields, reader, layer)
     order = _read_order(fields, reader, effect, node)
     name = _read_id(fields, reader)
-    texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "owner", "waits_for")}
+    texts = {key: reader.text(fields.get(key)) for key in ("title", "why", "remedy", "owner", "blocked_by")}
     references = reader.texts(fields.get("references"), "links")
     for link in references:
         if not link.startswith("https://"):
             reader.fault(fields["references"], f"{quoted(link)} is no `https://` link")
     review_by = _read_date(fields.get("review_by"), reader)
-    ranges = [part for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES) if (part := _read_range(item, fields, reader, effect))]
+    ranges = [
+        part
+        for item in reader.items(fields.get("releases"), "ranges", MAX_RELEASES)
+        if (part := _read_range(item, fields, reader, effect))
+    ]
     gaps = [gap for item in reader.items(fields.get("gaps"), "gaps", MAX_RELEASES) if (gap := _read_gap(item, reader))]
     if not (name and effect and texts["title"] and texts["why"] and ranges) or reader.faults:
         return None
@@ -184,7 +197,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
         document=node.plain(),
         owner=texts["owner"],
         review_by=review_by,
-        waits_for=texts["waits_for"],
+        blocked_by=texts["blocked_by"],
         gaps=tuple(gaps),
     )
 
@@ -196,7 +209,10 @@ def _read_effect(fields: Mapping[str, YamlNode], reader: FieldReader, layer: Lay
     effect = EFFECTS.get((layer, str(node.value)))
     if effect is None:
         known = effects_of(layer)
-        reader.fault(node, f"{quoted(node.plain())} is no effect of the {layer} layer; legal: {listed(known)}{nearest(str(node.value), known)}")
+        reader.fault(
+            node,
+            f"{quoted(node.plain())} is no effect of the {layer} layer; legal: {listed(known)}{nearest(str(node.value), known)}",
+        )
     return effect
 
 
@@ -204,10 +220,14 @@ def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
     node = fields.get("order")
     if node is None:
         if effect is not None and effect.ordered:
-            reader.fault(rule, f"a rule with the effect `{effect.name}` has a place in vLLM's own list; add `order: NUMBER`")
+            reader.fault(
+                rule, f"a rule with the effect `{effect.name}` has a place in vLLM's own list; add `order: NUMBER`"
+            )
         return 0
     if type(node.value) is not int or not 0 <= node.value < MAX_ORDER:
-        reader.fault(node, f"{quoted(node.plain())} is no place in a list; write a whole number from 0 to {MAX_ORDER - 1}")
+        reader.fault(
+            node, f"{quoted(node.plain())} is no place in a list; write a whole number from 0 to {MAX_ORDER - 1}"
+        )
         return 0
     return node.value
 
@@ -230,7 +250,9 @@ def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] |
     return (span, why) if span and why else None
 
 
-def _read_range(node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None) -> Range | None:
+def _read_range(
+    node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None
+) -> Range | None:
     """A range of a rule: what it does not say for itself, the rule says for all of its ranges."""
     own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
@@ -245,26 +267,37 @@ def _read_range(node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReade
                     fields.get(effect.says, node),
                     f"`{{{name}}}` stands in the words of {listed(LISTING)} only; the list is not made yet",
                 )
-    when, lifted = (reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "lifted_at_start"))
-    if "lifted_at_start" in fields and lifted is None:
-        reader.fault(fields["lifted_at_start"], "a reason that is always gone at start is none; write a condition")
+    when, lifted = (
+        reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "cleared_at_startup")
+    )
+    if "cleared_at_startup" in fields and lifted is None:
+        reader.fault(fields["cleared_at_startup"], "a reason that is always gone at start is none; write a condition")
     runner = _read_runner(fields.get("runner"), reader)
-    scope = {name: reader.once(fields[name], _read_names) if name in fields else () for name in ("needs", "yields_to", "decided_by")}
+    scope = {
+        name: reader.once(fields[name], _read_names) if name in fields else ()
+        for name in ("requires_any", "unless", "decided_by")
+    }
     if span is None or effect is None or len(words) != 1 or words[0] is None:
         return None
     if effect.name.startswith("refuse"):
         runner = effect.runner
-    return Range(span=span, words=words[0], when=when, runner=runner, lifted_at_start=lifted, **scope)
+    return Range(span=span, words=words[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
     """What a rule of this effect must and must not say."""
     for name in (str(effect.says), "when"):
         if name not in fields:
-            reader.fault(node, f"the range has no `{name}`, which the effect `{effect.name}` needs; add it here or to the rule")
+            reader.fault(
+                node, f"the range has no `{name}`, which the effect `{effect.name}` needs; add it here or to the rule"
+            )
     for name in SAYS:
         if name in fields and name != effect.says:
-            reader.fault(fields[name], f"a rule with the effect `{effect.name}` says its words in `{effect.says}`, not in `{name}`", key=True)
+            reader.fault(
+                fields[name],
+                f"a rule with the effect `{effect.name}` says its words in `{effect.says}`, not in `{name}`",
+                key=True,
+            )
     for name, legal in SCOPE_EFFECTS.items():
         if name in fields and effect.name not in legal:
             reader.fault(fields[name], f"`{name}` goes with the effects {listed(legal)} only", key=True)

@@ -52,7 +52,10 @@ def stated_on(way: Sequence[Any]) -> EngineAnnotations:
 def named(error: RequestInvalid) -> RequestInvalid:
     """The same faults of the members that annotations state, each with the name of its annotation."""
     names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
-    return RequestInvalid([RequestFault(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names], error.problem)
+    return RequestInvalid(
+        [RequestFault(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names],
+        error.problem,
+    )
 
 
 def said_on(way: Sequence[Any], name: str) -> str | None:

@@ -63,31 +63,46 @@ class EngineUnderReview(Struct, frozen=True):
     stated: EngineAnnotations
 
 
-def engines_to_decide(review: Review, releases: Releases, options: AdmissionOptions, *, mutating: bool) -> list[EngineUnderReview]:
+def engines_to_decide(
+    review: Review, releases: Releases, options: AdmissionOptions, *, mutating: bool
+) -> list[EngineUnderReview]:
     """The engines that the review is to decide: those that would be started, and in the mutating call those that may be patched."""
     kind = review.group, review.kind
-    if review.object is None or review.operation not in STARTING or review.sub_resource or kind not in ADAPTERS or _is_going(review):
+    if (
+        review.object is None
+        or review.operation not in STARTING
+        or review.sub_resource
+        or kind not in ADAPTERS
+        or _is_going(review)
+    ):
         return []
     is_update = review.operation == "UPDATE"
     if mutating and (options.set_env == "off" or kind not in WITH_ENV or (is_update and kind in FIXED)):
         return []
     engines = _engines(review, review.object, releases)
     if is_update and review.old_object is not None:
-        before = {_identity(engine, options, mutating=mutating) for engine in _engines(review, review.old_object, releases)}
+        before = {
+            _identity(engine, options, mutating=mutating) for engine in _engines(review, review.old_object, releases)
+        }
         engines = [engine for engine in engines if _identity(engine, options, mutating=mutating) not in before]
     return [engine for engine in engines if _is_wanted(engine, options)] if mutating else engines
 
 
 def _is_going(review: Review) -> bool:
     """Whether the object is being deleted, and waits for its finalizers to be taken away."""
-    return any(isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None for each in (review.object, review.old_object))
+    return any(
+        isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None
+        for each in (review.object, review.old_object)
+    )
 
 
 def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating: bool) -> tuple[object, ...]:
     """All that the answer on an engine depends on, without its place in the object."""
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
-    if isinstance(request, RequestInvalid):  # an object that cannot be read is told from others by why alone: what in it starts vLLM is not known
+    if isinstance(
+        request, RequestInvalid
+    ):  # an object that cannot be read is told from others by why alone: what in it starts vLLM is not known
         return wanted, engine.stated, str(engine.way[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
@@ -102,7 +117,11 @@ def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:
 
 def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[EngineUnderReview]:
     """The engines of an object, each with what the annotations on its way state."""
-    document = {**document, "apiVersion": f"{review.group}/{review.version}" if review.group else review.version, "kind": review.kind}
+    document = {
+        **document,
+        "apiVersion": f"{review.group}/{review.version}" if review.group else review.version,
+        "kind": review.kind,
+    }
     try:
         containers = containers_of(_manifest(document, NOTHING, releases))
     except RequestInvalid as error:
@@ -139,6 +158,8 @@ def _manifest(document: dict[str, Any], stated: EngineAnnotations, releases: Rel
     try:
         asked = read_request_or_manifest(members, releases)
     except RequestInvalid as error:
-        raise named(error) from error  # of these members only what annotations state can be wrong: an object itself is read later
+        raise named(
+            error
+        ) from error  # of these members only what annotations state can be wrong: an object itself is read later
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one
     return asked

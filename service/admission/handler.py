@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from service.admission.review import Result, Review
 
 
-def reviewed(review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool) -> ReviewAnswer:
+def reviewed(
+    review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool
+) -> ReviewAnswer:
     """The answer to a review, of the validating call or of the mutating one.
 
     Objects that start no vLLM, operations that start nothing, and engines that an update leaves as they were are allowed without a word: what is
@@ -40,11 +42,20 @@ def reviewed(review: Review, releases: Releases, decide: Decide, options: Admiss
 
 
 def _validated(review: Review, verdicts: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
-    refused = [verdict for verdict in verdicts if verdict.decision is not None and not verdict.decision.starts] if options.deny else []
+    refused = (
+        [verdict for verdict in verdicts if verdict.decision is not None and not verdict.decision.starts]
+        if options.deny
+        else []
+    )
     undecided = [verdict for verdict in verdicts if verdict.decision is None]
     held = undecided if options.fail == "closed" else []
     warnings = shortened([line for verdict in verdicts for line in warnings_of(verdict, options)])
-    response = Response(review.uid, allowed=True, warnings=warnings or UNSET, audit_annotations=annotations_of(verdicts) if verdicts else UNSET)
+    response = Response(
+        review.uid,
+        allowed=True,
+        warnings=warnings or UNSET,
+        audit_annotations=annotations_of(verdicts) if verdicts else UNSET,
+    )
     if refused or held:
         return _answer(replace(response, allowed=False, status=Status(denial(refused, held))), "denied")
     if undecided:
@@ -57,9 +68,14 @@ def _mutated(review: Review, verdicts: Sequence[EngineDecision], decide: Decide)
     if patched:
         patch = encode([operation for _, operations in patched for operation in operations])
         annotations = annotations_of([verdict for verdict, _ in patched])
-        return _answer(Response(review.uid, allowed=True, patch=patch, patch_type="JSONPatch", audit_annotations=annotations), "patched")
+        return _answer(
+            Response(review.uid, allowed=True, patch=patch, patch_type="JSONPatch", audit_annotations=annotations),
+            "patched",
+        )
     undecided = any(verdict.decision is None for verdict in verdicts)
-    return _answer(Response(review.uid, allowed=True), "undecided" if undecided else "allowed" if verdicts else "ignored")
+    return _answer(
+        Response(review.uid, allowed=True), "undecided" if undecided else "allowed" if verdicts else "ignored"
+    )
 
 
 def _answer(response: Response, result: Result) -> ReviewAnswer:

@@ -84,7 +84,10 @@ def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
     if len(lines) <= MAX_WARNINGS:
         return lines
     kept = lines[: MAX_WARNINGS - 1]
-    return [*kept, f"{len(lines) - len(kept)} more warnings are not shown; `POST /v1/decisions` with the object answers with all"]
+    return [
+        *kept,
+        f"{len(lines) - len(kept)} more warnings are not shown; `POST /v1/decisions` with the object answers with all",
+    ]
 
 
 def denial(refused: Sequence[EngineDecision], held: Sequence[EngineDecision]) -> str:
@@ -105,11 +108,17 @@ def annotations_of(verdicts: Sequence[EngineDecision]) -> dict[str, str]:
     """What the audit log is told; the API server puts the webhook's name before each key."""
     told = [(verdict.engine.path or "object", verdict.decision) for verdict in verdicts]
     decisions = [(path, decision) for path, decision in told if decision is not None]
-    runners = " ".join(f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in told)
+    runners = " ".join(
+        f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in told
+    )
     if not decisions:
         return {"runner": _clean(runners, MAX_NOTE)}
     ids = " ".join(f"{path}={decision.decision_id}" for path, decision in decisions)
-    return {"runner": _clean(runners, MAX_NOTE), "decision-id": _clean(ids, MAX_NOTE), "revision": decisions[0][1].policy.revision}
+    return {
+        "runner": _clean(runners, MAX_NOTE),
+        "decision-id": _clean(ids, MAX_NOTE),
+        "revision": decisions[0][1].policy.revision,
+    }
 
 
 def _runner(runner: str | None) -> str:
@@ -127,7 +136,11 @@ def _line(path: str, said: str) -> str:
 def _place(path: str) -> str:
     """A path before what is said of it; of a long one both ends."""
     text = _clean(path, MAX_MESSAGE)
-    return f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: " if path else ""
+    return (
+        f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: "
+        if path
+        else ""
+    )
 
 
 def _clean(text: str, most: int) -> str:

@@ -39,7 +39,11 @@ def patch_of(verdict: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
         return []
     container = verdict.engine.way[-1]
     pointer = pointer_of("", verdict.engine.path, verdict.engine.way[0])
-    operations = [operation for name, value in decision.set_env.items() for operation in _setting(container.get("env"), f"{pointer}/env", name, value)]
+    operations = [
+        operation
+        for name, value in decision.set_env.items()
+        for operation in _setting(container.get("env"), f"{pointer}/env", name, value)
+    ]
     if not operations or not _helps(request, decision, decide):
         return []
     name = container.get("name")
@@ -75,5 +79,9 @@ def _setting(env: list[Any] | None, pointer: str, name: str, value: str) -> list
     operations: list[dict[str, Any]] = []
     for place in (last, *reversed(others)):
         operations.append({"op": "test", "path": f"{pointer}/{place}/name", "value": name})
-        operations.append({"op": "replace", "path": f"{pointer}/{place}", "value": entry} if place == last else {"op": "remove", "path": f"{pointer}/{place}"})
+        operations.append(
+            {"op": "replace", "path": f"{pointer}/{place}", "value": entry}
+            if place == last
+            else {"op": "remove", "path": f"{pointer}/{place}"}
+        )
     return operations

@@ -77,7 +77,9 @@ def read_review(document: Any) -> Review:
         RequestInvalid: with every fault.
     """
     if not isinstance(document, dict):
-        raise RequestInvalid([RequestFault("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")])
+        raise RequestInvalid(
+            [RequestFault("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")]
+        )
     faults: list[RequestFault] = []
     root = ManifestNode(ManifestReader(faults), document)
     for member, legal in (("apiVersion", API_VERSION), ("kind", KIND)):
@@ -138,7 +140,11 @@ def _read_texts(parent: ManifestNode, member: str) -> None:
     A ``ManifestNode`` repeats the names above it, so that only what has a fault gets one.
     """
     value = parent.value.get(member)
-    place = next((place for place, item in enumerate(value) if not isinstance(item, str | None)), None) if isinstance(value, list) else None
+    place = (
+        next((place for place, item in enumerate(value) if not isinstance(item, str | None)), None)
+        if isinstance(value, list)
+        else None
+    )
     if place is not None:
         ManifestNode(parent.reading, value[place], pointer=at(at(parent.pointer, member), place)).text()
     elif not isinstance(value, list | None):

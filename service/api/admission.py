@@ -32,15 +32,22 @@ class AdmissionEndpoint(Endpoint):
     def __init__(self, served: ServiceState, path: str) -> None:
         super().__init__(served, path)
         self.kind = JobKind.MUTATE if path == MUTATE else JobKind.VALIDATE
-        self.model_seconds = served.settings.admission_time
+        self.model_seconds = served.settings.admission_timeout
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         """Who asks; the API server needs no token where that is said, and is never told to wait."""
-        if self.settings.admission_open:
+        if self.settings.admission_allow_anonymous:
             return scope["client"][0] if scope["client"] else "local"
         return self.served.access.caller(scope["client"], headers, DECIDE)
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:  # noqa: ARG002
+    async def answer(
+        self,
+        scope: Scope,  # noqa: ARG002
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        send: Send,
+        asking: RequestContext,
+    ) -> int:
         """Answer one review."""
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)

@@ -146,7 +146,9 @@ async def logged(request: Request, decision_id: UUID) -> Response:
     parameter(request.query_params.multi_items())
     found = await _from_store(one, _store(request), str(decision_id))
     if found is None:
-        raise Refused("not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment")
+        raise Refused(
+            "not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment"
+        )
     return _json(encode(found))
 
 
@@ -189,9 +191,16 @@ def add_handlers(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         headers: dict[str, Any] = dict(error.headers or {})
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
-            return _problem(Refused("method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"), headers)
+            return _problem(
+                Refused(
+                    "method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"
+                ),
+                headers,
+            )
         paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
-        return _problem(Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers)
+        return _problem(
+            Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
+        )
 
     app.add_exception_handler(PolicyError, refused)
     app.add_exception_handler(HTTPException, not_routed)

@@ -141,18 +141,31 @@ class Endpoint:
             return GONE
         if not self.served.slow.ended(task):
             raise error
-        return await send_problem(send, Refused("too-slow", f"the body took more than {self.settings.body_time:g} s to arrive; send it faster"))
+        return await send_problem(
+            send,
+            Refused(
+                "request-timeout", f"the body took more than {self.settings.body_timeout:g} s to arrive; send it faster"
+            ),
+        )
 
     def arrived(self) -> None:
         """The body of this task's request is there: what comes now may take its time."""
         self.served.slow.reading.pop(current_task(), None)
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:
+    async def answer(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext
+    ) -> int:
         """Answer one request, or raise what is wrong with it; the status of the answer."""
         raise NotImplementedError
 
     async def worked(
-        self, kind: JobKind, answers: Answers, body: bytes, wanted: Headers, asking: RequestContext, receive: Receive | None
+        self,
+        kind: JobKind,
+        answers: Answers,
+        body: bytes,
+        wanted: Headers,
+        asking: RequestContext,
+        receive: Receive | None,
     ) -> tuple[JobResult, Path | None]:
         """The answer of a worker process, its decisions counted, logged and charged; and the file in which it may lie.
 
@@ -190,7 +203,16 @@ class Endpoint:
             raise
         return found, output
 
-    async def send_worked(self, kind: JobKind, answers: Answers, body: bytes, wanted: Headers, asking: RequestContext, receive: Receive, send: Send) -> int:
+    async def send_worked(
+        self,
+        kind: JobKind,
+        answers: Answers,
+        body: bytes,
+        wanted: Headers,
+        asking: RequestContext,
+        receive: Receive,
+        send: Send,
+    ) -> int:
         """Answer a request by a worker process; the status."""
         found, output = await self.worked(kind, answers, body, wanted, asking, receive)
         try:
@@ -299,7 +321,14 @@ class BatchEndpoint(Endpoint):
         self.turn = asyncio.Lock()
         """Whose turn it is among the streams of lines: one of them works at a time, so that others wait for one turn only."""
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:  # noqa: ARG002
+    async def answer(
+        self,
+        scope: Scope,  # noqa: ARG002
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        send: Send,
+        asking: RequestContext,
+    ) -> int:
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
         wanted = read_headers(headers, 1 << 62)
@@ -311,9 +340,13 @@ class BatchEndpoint(Endpoint):
         with self.served.memory.hold() as held:
             body = await read_body(receive, limit, held)
             self.arrived()
-            return await self.send_worked(JobKind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send)
+            return await self.send_worked(
+                JobKind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send
+            )
 
-    async def stream(self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: RequestContext) -> int:
+    async def stream(
+        self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: RequestContext
+    ) -> int:
         """A request a line in, an answer a line out, as they come; all of them by one revision."""
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
@@ -326,7 +359,9 @@ class BatchEndpoint(Endpoint):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return OK
 
-    async def answer_lines(self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: RequestContext) -> None:
+    async def answer_lines(
+        self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: RequestContext
+    ) -> None:
         """The answers to some lines of a stream, slowed down to the caller's rate."""
         found: list[bytes] = []
         while len(found) < len(lines):
@@ -378,9 +413,16 @@ class DryRunEndpoint(Endpoint):
 
     def __init__(self, served: ServiceState, path: str) -> None:
         super().__init__(served, path)
-        self.slots = Slots(self.settings.candidate_slots, WAITING, "too-many")
+        self.slots = Slots(self.settings.candidate_concurrency, WAITING, "dry-run-busy")
 
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext) -> int:  # noqa: ARG002
+    async def answer(
+        self,
+        scope: Scope,  # noqa: ARG002
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        send: Send,
+        asking: RequestContext,
+    ) -> int:
         """Decide and explain, and with candidate rules say what they would change."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
@@ -405,20 +447,22 @@ class DryRunEndpoint(Endpoint):
             Refused: too many such runs are waiting, or this one took too long.
         """
         async with self.slots.place(caller):
-            return await _run(job, self.settings.candidate_time)
+            return await _run(job, self.settings.candidate_timeout)
 
 
 async def _run(job: bytes, seconds: float) -> bytes:
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*candidate.COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
+    process = await asyncio.create_subprocess_exec(
+        *candidate.COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+    )
     try:
         output, _ = await asyncio.wait_for(process.communicate(job), seconds)
     except TimeoutError as error:
-        raise Refused("rules-stopped", candidate.timeout_message(seconds)) from error
+        raise Refused("candidate-aborted", candidate.timeout_message(seconds)) from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise Refused("rules-stopped", candidate.exit_reason(process.returncode, seconds))
+        raise Refused("candidate-aborted", candidate.exit_reason(process.returncode, seconds))
     return output

@@ -73,13 +73,26 @@ def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) 
     Raises:
         RequestInvalid: a member is not legal.
     """
-    faults = [] if NAME.fullmatch(name) else [RequestFault("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
-    faults += [RequestFault("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}") for scope in scopes if scope not in SCOPES]
+    faults = (
+        []
+        if NAME.fullmatch(name)
+        else [RequestFault("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
+    )
+    faults += [
+        RequestFault("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}")
+        for scope in scopes
+        if scope not in SCOPES
+    ]
     if until is not None and _day(until) is None:
         faults.append(RequestFault("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
     if faults:
         raise RequestInvalid(faults)
-    lines = [f"  - name: {name}", f"    sha256: {digest_of(token)}", f"    scopes: [{', '.join(scopes)}]", *([f'    until: "{until}"'] if until else [])]
+    lines = [
+        f"  - name: {name}",
+        f"    sha256: {digest_of(token)}",
+        f"    scopes: [{', '.join(scopes)}]",
+        *([f'    until: "{until}"'] if until else []),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -162,7 +175,10 @@ def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
     for node in reader.items(entries, "tokens"):
         token = _token(node, reader)
         if token is not None and token.digest in found:
-            reader.fault(node, f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own")
+            reader.fault(
+                node,
+                f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own",
+            )
         elif token is not None:
             found[token.digest] = token
     return tuple(found.values())
@@ -176,7 +192,9 @@ def _token(node: YamlNode, reader: FieldReader) -> Token | None:
     if name is not None and not NAME.fullmatch(name):
         reader.fault(fields["name"], f"{quoted(name)} is no name; write lower-case letters, digits, `.`, `_` or `-`")
     if digest is not None and not DIGEST.fullmatch(digest):
-        reader.fault(fields["sha256"], "no SHA-256 in 64 lower-case hexadecimal digits; the token itself never stands here")
+        reader.fault(
+            fields["sha256"], "no SHA-256 in 64 lower-case hexadecimal digits; the token itself never stands here"
+        )
     scopes = reader.texts(fields.get("scopes"), "scopes", SCOPES)
     day = _day(until)
     if until is not None and day is None:
@@ -237,7 +255,9 @@ class Access:
         if found is None or (found.until is not None and datetime.now(UTC).date() > found.until):
             raise self._refused("unknown-token", "unauthorized", "the token is not known here, or no longer good")
         if scope not in found.scopes:
-            raise self._refused("scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`")
+            raise self._refused(
+                "scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`"
+            )
         return found.name
 
     def charge(self, name: str, decisions: int) -> float:
@@ -267,7 +287,9 @@ class Access:
         if left < 1:
             self._buckets[name] = (left, now)
             wait = math.ceil((1 - left) / self._rate)
-            raise self._refused("rate", "too-many-requests", f"more than {self._rate:g} decisions a second; wait {wait} s", wait)
+            raise self._refused(
+                "rate", "too-many-requests", f"more than {self._rate:g} decisions a second; wait {wait} s", wait
+            )
         self._buckets[name] = (left - 1, now)
 
     def _refused(self, reason: str, kind: str, detail: str, wait: int = 1) -> Refused:

@@ -85,7 +85,10 @@ class BrowserGuard:
             return  # a probe names the pod's or the machine's address
         self._metrics.count(DENIED, "host")
         name = host[:MAX_HOST].decode("latin-1")
-        raise Refused("unknown-host", f"the service does not answer for the host `{name}`; list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens")
+        raise Refused(
+            "unknown-host",
+            f"the service does not answer for the host `{name}`; list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens",
+        )
 
     def _check_origin(self, method: str, host: bytes | None, headers: dict[bytes, bytes]) -> None:
         """As Go's `http.CrossOriginProtection`: `Sec-Fetch-Site`, which no page can set, else `Origin` against `Host`.
@@ -94,12 +97,17 @@ class BrowserGuard:
         request. A link to the service may be followed: what is opened by it cannot be read by the page it stood on.
         """
         site = headers.get(b"sec-fetch-site")
-        is_same = site in SAFE_SITES if site is not None else _host_and_port(headers[b"origin"]) == (host or b"").lower()
+        is_same = (
+            site in SAFE_SITES if site is not None else _host_and_port(headers[b"origin"]) == (host or b"").lower()
+        )
         is_link = method == "GET" and headers.get(b"sec-fetch-mode") == b"navigate"
         if is_same or is_link or method == "OPTIONS":
             return
         self._metrics.count(DENIED, "origin")
-        raise Refused("cross-origin", "a page of another origin sent this; where nobody needs a token only the service's own pages may ask it")
+        raise Refused(
+            "cross-origin",
+            "a page of another origin sent this; where nobody needs a token only the service's own pages may ask it",
+        )
 
 
 def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> BrowserGuard | None:
@@ -109,7 +117,7 @@ def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> Br
     origins. It makes `Host` certain, as TLS does not begin for a name that the service's certificate lacks.
     """
     if settings.tokens is not None:
-        return BrowserGuard(None, paths, metrics) if settings.admission_open else None
+        return BrowserGuard(None, paths, metrics) if settings.admission_allow_anonymous else None
     is_any = "*" in settings.allowed_hosts or (not settings.is_local and not settings.allowed_hosts)
     if is_any or settings.tls_client_ca is not None:
         return BrowserGuard(None, None, metrics)

@@ -13,22 +13,54 @@ import typer
 from pydantic import ValidationError
 
 from policy.cli.app import app
-from policy.cli.console import FOUND, INVALID, USAGE, DefaultOption, RulesOption, err, fail  # typer reads the annotations
+from policy.cli.console import (
+    FOUND,
+    INVALID,
+    USAGE,
+    DefaultOption,
+    RulesOption,
+    err,
+    fail,
+)  # typer reads the annotations
 from policy.errors import EngineFailed
 from service.cli.log import log as log_commands
 from service.cli.token import token as token_commands
 
 HostOption = Annotated[str | None, typer.Option("--host", help="The address to listen on.  [default: 127.0.0.1]")]
-PortOption = Annotated[int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")]
-HubOption = Annotated[bool | None, typer.Option("--hub/--no-hub", help="Look for a model's config.json on the hub.  [default: no-hub]")]
+PortOption = Annotated[
+    int | None, typer.Option("--port", help="The port to listen on; 0 takes a free one.  [default: 8080]")
+]
+HubOption = Annotated[
+    bool | None, typer.Option("--hub/--no-hub", help="Look for a model's config.json on the hub.  [default: no-hub]")
+]
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Worker processes.  [default: 1]")]
-OpenOption = Annotated[bool | None, typer.Option("--open/--no-open", help="Listen beyond this machine though nobody needs a token.  [default: no-open]")]
-TokensOption = Annotated[Path | None, typer.Option("--tokens", help="The file of hashed tokens that callers must have.")]
-CertOption = Annotated[Path | None, typer.Option("--tls-cert", help="The certificate, with its chain, to serve TLS with.")]
+AnonymousOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-anonymous/--no-allow-anonymous",
+        help="Listen beyond this machine though nobody needs a token.  [default: no-allow-anonymous]",
+    ),
+]
+TokensOption = Annotated[
+    Path | None, typer.Option("--tokens", help="The file of hashed tokens that callers must have.")
+]
+CertOption = Annotated[
+    Path | None, typer.Option("--tls-cert", help="The certificate, with its chain, to serve TLS with.")
+]
 KeyOption = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
-ClientOption = Annotated[Path | None, typer.Option("--tls-client-ca", help="The authorities of which a client must show a certificate.")]
-LogOption = Annotated[str | None, typer.Option("--log", help="Where decisions are logged: a sqlite:// or postgresql:// URL, or off.  [default: a file]")]
-ReloadOption = Annotated[bool | None, typer.Option("--reload/--no-reload", help="Load rules that change while the service runs.  [default: reload]")]
+ClientOption = Annotated[
+    Path | None, typer.Option("--tls-client-ca", help="The authorities of which a client must show a certificate.")
+]
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log", help="Where decisions are logged: a sqlite:// or postgresql:// URL, or off.  [default: a file]"
+    ),
+]
+ReloadOption = Annotated[
+    bool | None,
+    typer.Option("--reload/--no-reload", help="Load rules that change while the service runs.  [default: reload]"),
+]
 GitOption = Annotated[str | None, typer.Option("--rules-git", help="A git remote to pull the rules from.")]
 
 
@@ -44,7 +76,7 @@ def serve(
     hub: HubOption = None,
     log: LogOption = None,
     tokens: TokensOption = None,
-    open: OpenOption = None,  # noqa: A002  # the flag's name
+    allow_anonymous: AnonymousOption = None,
     tls_cert: CertOption = None,
     tls_key: KeyOption = None,
     tls_client_ca: ClientOption = None,
@@ -74,7 +106,13 @@ def health() -> None:
     try:
         check(Settings())
     except ValidationError as error:
-        fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors(include_input=False)))
+        fail(
+            USAGE,
+            *(
+                f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}"
+                for fault in error.errors(include_input=False)
+            ),
+        )
     except NotReady as error:
         fail(FOUND, str(error))
 

@@ -34,13 +34,27 @@ if TYPE_CHECKING:
 
 log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_args_is_help=True)
 
-LogOption = Annotated[str | None, typer.Option("--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]")]
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]"
+    ),
+]
 Filters: TypeAlias = dict[str, str | bool | None]
 OPTIONS: Final[dict[str, Any]] = {
-    "since": Annotated[str | None, typer.Option("--since", help="From when on: `30m`, `12h`, `7d`, or a date, or a time such as `2026-11-21T12:00:00Z`.")],
+    "since": Annotated[
+        str | None,
+        typer.Option(
+            "--since", help="From when on: `30m`, `12h`, `7d`, or a date, or a time such as `2026-11-21T12:00:00Z`."
+        ),
+    ],
     "until": Annotated[str | None, typer.Option("--until", help="Until before when.")],
-    "runner": Annotated[str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")],
-    "outcome": Annotated[str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")],
+    "runner": Annotated[
+        str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")
+    ],
+    "outcome": Annotated[
+        str | None, typer.Option("--outcome", help="override, required, default, not-default or fallback.")
+    ],
     "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
     "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
     "rule": Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")],
@@ -54,7 +68,9 @@ POLL: Final = 0.5
 def filtered(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the ``OPTIONS`` in the place of its parameter ``filters``, which it is given by their names."""
     own = signature(command, eval_str=True)
-    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=option) for name, option in OPTIONS.items()]
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=option) for name, option in OPTIONS.items()
+    ]
     parameters: list[Parameter] = []
     for name, parameter in own.parameters.items():
         parameters += options if name == "filters" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
@@ -78,7 +94,9 @@ class LogFormat(StrEnum):
 @log.command()
 def tail(
     url: LogOption = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="How many records to begin with.")] = 10,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="How many records to begin with.")
+    ] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until interrupted.")] = False,  # noqa: FBT002  # typer's flags
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
@@ -123,7 +141,9 @@ def query(
         for record in found:
             _show(record, as_json=True)
     else:
-        table = Table("time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False)
+        table = Table(
+            "time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False
+        )
         for record in found:
             table.add_row(*map(Text, _cells(record)))  # what callers wrote is no markup
         out.print(table)
@@ -179,7 +199,11 @@ def export(
 def _asked(filters: Filters) -> LogFilter:
     from service.log.query import read_filter  # noqa: PLC0415  # other commands need no database
 
-    texts = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in filters.items() if value is not None]
+    texts = [
+        (name, str(value).lower() if isinstance(value, bool) else value)
+        for name, value in filters.items()
+        if value is not None
+    ]
     try:
         return read_filter(texts)
     except RequestInvalid as error:

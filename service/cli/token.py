@@ -18,8 +18,13 @@ token = typer.Typer(help="Tokens of those who may call the service.", no_args_is
 @token.command()
 def new(
     name: Annotated[str, typer.Argument(help="Whose it is: it stands in the log of decisions.")],
-    scope: Annotated[list[str], typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several.")],
-    until: Annotated[str | None, typer.Option("--until", help="The last day on which it is good, such as 2027-01-31.")] = None,
+    scope: Annotated[
+        list[str],
+        typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several."),
+    ],
+    until: Annotated[
+        str | None, typer.Option("--until", help="The last day on which it is good, such as 2027-01-31.")
+    ] = None,
 ) -> None:
     """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.
 

@@ -56,11 +56,20 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     """
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > MAX_LENGTH:
-        raise Refused("malformed", f"the content-length {quoted(length.decode('latin-1'))} is not a number of at most {MAX_LENGTH} digits")
+        raise Refused(
+            "malformed",
+            f"the content-length {quoted(length.decode('latin-1'))} is not a number of at most {MAX_LENGTH} digits",
+        )
     if int(length) > limit:
-        raise Refused("too-large", f"{int(length)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch")
+        raise Refused(
+            "too-large",
+            f"{int(length)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch",
+        )
     if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
-        raise Refused("unsupported-encoding", f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is")
+        raise Refused(
+            "unsupported-encoding",
+            f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is",
+        )
     content_type = headers.get(b"content-type", b"")
     accept = headers.get(b"accept", b"*/*")
     if content_type == b"application/json" and accept in USUAL:
@@ -151,7 +160,9 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
     Raises:
         Disconnected: the client went away.
     """
-    begun = bytearray()  # the part of a line whose end has not come; what comes is appended, so that no byte is copied for each chunk
+    begun = (
+        bytearray()
+    )  # the part of a line whose end has not come; what comes is appended, so that no byte is copied for each chunk
     skipping = False
     more = True
     while more:

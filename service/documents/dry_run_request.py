@@ -32,7 +32,10 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
         RequestInvalid: a member is unknown, or is not what it has to be.
     """
     unknown = [key for key in document if key not in MEMBERS][:MAX_FAULTS]
-    faults = [RequestFault(at("", key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}") for key in unknown]
+    faults = [
+        RequestFault(at("", key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}")
+        for key in unknown
+    ]
     rules, remove = document.get("rules", []), document.get("remove", [])
     for name, value in (("rules", rules), ("remove", remove)):
         if type(value) is not list or not all(type(item) is str for item in value):
@@ -50,5 +53,7 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
 def read_changes(value: object, faults: list[RequestFault]) -> bool:
     """Whether the changes are asked of all deployments that there can be, and not of the request's alone."""
     if value is not None and value != ALL:
-        faults.append(RequestFault("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out"))
+        faults.append(
+            RequestFault("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out")
+        )
     return value == ALL

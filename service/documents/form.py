@@ -40,31 +40,49 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
 
     content_type = dict(scope["headers"]).get(b"content-type", b"")
     if len(content_type) > MAX_TYPE:
-        raise Refused("malformed", f"not a form: its content-type has {len(content_type)} characters, more than the {MAX_TYPE} that are read")
+        raise Refused(
+            "malformed",
+            f"not a form: its content-type has {len(content_type)} characters, more than the {MAX_TYPE} that are read",
+        )
     boundary = parse_options_header(content_type)[1].get(b"boundary")
     if boundary and body.strip() and not body.rstrip().endswith(b"--" + boundary + b"--"):
         raise Refused("malformed", "not a form: it ends before its last boundary")
     texts: dict[str, list[tuple[str, bytes]]] = {name: [] for name in PARTS}
     faults = []
     try:
-        async with Request(scope, receive).form(max_files=MAX_RULES + 1, max_fields=MAX_RULES + 1, max_part_size=len(body) + 1) as form:
+        async with Request(scope, receive).form(
+            max_files=MAX_RULES + 1, max_fields=MAX_RULES + 1, max_part_size=len(body) + 1
+        ) as form:
             for name, part in form.multi_items():
-                content = (part.filename or "", await part.read()) if isinstance(part, UploadFile) else ("", part.encode())
+                content = (
+                    (part.filename or "", await part.read()) if isinstance(part, UploadFile) else ("", part.encode())
+                )
                 if name in texts:
                     texts[name].append(content)
                 else:
-                    faults.append(RequestFault(f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"))
+                    faults.append(
+                        RequestFault(
+                            f"/{name}", f"unknown part {quoted(name)}; legal: {listed(PARTS)}{nearest(name, PARTS)}"
+                        )
+                    )
     except MultiPartException as error:
         raise Refused("malformed", f"not a form: {error.message}") from error
     if len(texts["deployment"]) != 1:
-        faults.append(RequestFault("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`"))
-    rules, remove = [_utf8("rules", content, faults) for content in texts["rules"]], [_utf8("remove", content, faults) for content in texts["remove"]]
+        faults.append(
+            RequestFault("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`")
+        )
+    rules, remove = (
+        [_utf8("rules", content, faults) for content in texts["rules"]],
+        [_utf8("remove", content, faults) for content in texts["remove"]],
+    )
     changes = [_utf8("changes", content, faults) for content in texts["changes"]]
     for_all = read_changes(changes[-1] if changes else None, faults)
     if faults:
         raise RequestInvalid(faults)
     name, deployment = texts["deployment"][0]
-    return Candidate(decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all)
+    return Candidate(
+        decode(deployment, b"application/yaml" if name.endswith(YAML_ENDINGS) else b""), rules, remove, for_all
+    )
 
 
 def _utf8(part: str, content: tuple[str, bytes], faults: list[RequestFault]) -> str:

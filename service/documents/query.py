@@ -18,7 +18,9 @@ NONE: Final = "this call takes none"
 IN_BODY: Final = "this call takes none; what is asked stands in the body"
 
 
-def read_query(pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[RequestFault], none: str = NONE) -> dict[str, list[str]]:
+def read_query(
+    pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[RequestFault], none: str = NONE
+) -> dict[str, list[str]]:
     """What is given for each legal name, in the order of those; what is wrong with names is added to ``faults``."""
     given: dict[str, list[str]] = {}
     for name, text in pairs:
@@ -27,7 +29,11 @@ def read_query(pairs: Iterable[tuple[str, str]], legal: Collection[str], faults:
     unknown = islice((name for name in given if name not in legal), MAX_FAULTS)
     faults += (RequestFault("", f"unknown parameter {quoted(name)}{nearest(name, legal)}; {known}") for name in unknown)
     found = {name: given[name] for name in legal if name in given}
-    faults += (RequestFault("", f"{name}: stands {len(texts)} times; keep one") for name, texts in found.items() if len(texts) > 1)
+    faults += (
+        RequestFault("", f"{name}: stands {len(texts)} times; keep one")
+        for name, texts in found.items()
+        if len(texts) > 1
+    )
     return found
 
 

@@ -76,7 +76,12 @@ class Worker:
         """The process ends: at once where it is at work, else by itself."""
         if self._executor is None:
             return
-        if self._starting is not None and self._starting.done() and not self._starting.cancelled() and self._starting.exception() is None:
+        if (
+            self._starting is not None
+            and self._starting.done()
+            and not self._starting.cancelled()
+            and self._starting.exception() is None
+        ):
             with suppress(ProcessLookupError):
                 os.kill(self._starting.result(), signal.SIGKILL)
         self.close()
@@ -165,7 +170,9 @@ class Pool:
                 worker.end()
                 _discard(job)
                 if is_last:  # once may be chance: a process that was idle for long, and ended by the system
-                    raise Refused("busy", "the process that worked on it ended, twice; send the request again") from error
+                    raise Refused(
+                        "busy", "the process that worked on it ended, twice; send the request again"
+                    ) from error
         raise AssertionError("unreachable: the last round returns or raises")
 
 

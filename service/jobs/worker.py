@@ -121,7 +121,9 @@ class FoundModels:
             self.needed[name] = None
         if unknown:
             return error
-        faults = [RequestFault(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)]
+        faults = [
+            RequestFault(fault.pointer, refused[name]) for name, fault in zip(error.names, error.faults, strict=True)
+        ]
         return RequestInvalid(faults, MODEL_CONFIG_NEEDED)
 
 
@@ -241,7 +243,11 @@ class JobWorker:
         asked = read_request_or_manifest(document, self.policy.releases, pointer)
         if explain:
             asked = with_explanation(asked)
-        return self._items(asked, records, budget, today) if isinstance(asked, Manifest) else self._one(asked, records, budget, today)
+        return (
+            self._items(asked, records, budget, today)
+            if isinstance(asked, Manifest)
+            else self._one(asked, records, budget, today)
+        )
 
     def _items(self, asked: Manifest, records: JobRecords | None, budget: WorkBudget, today: date) -> ManifestDecisions:
         items = []
@@ -283,14 +289,20 @@ def _items(document: Any, most: int) -> list[Any]:
         RequestInvalid: it is no batch, or a larger one than is taken.
     """
     if type(document) is not dict:
-        raise RequestInvalid([RequestFault("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')])
+        raise RequestInvalid(
+            [RequestFault("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')]
+        )
     unknown = [key for key in document if key != "items"][:MAX_FAULTS]
     faults = [RequestFault(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in unknown]
     items = document.get("items")
     if type(items) is not list:
         faults.append(RequestFault("/items", f"{quoted(items)} is no list of requests"))
     elif len(items) > most:
-        faults.append(RequestFault("/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"))
+        faults.append(
+            RequestFault(
+                "/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"
+            )
+        )
     if faults or type(items) is not list:
         raise RequestInvalid(faults)
     return items
@@ -298,7 +310,11 @@ def _items(document: Any, most: int) -> list[Any]:
 
 def _text(answer: Decision | ManifestDecisions) -> bytes:
     """An answer for a terminal."""
-    picture = render.decision(answer) if isinstance(answer, Decision) else render.containers([item.row() for item in answer.items])
+    picture = (
+        render.decision(answer)
+        if isinstance(answer, Decision)
+        else render.containers([item.row() for item in answer.items])
+    )
     return render.as_text(picture).encode()
 
 

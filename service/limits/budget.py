@@ -31,7 +31,10 @@ class WorkBudget:
         """
         cost = EXPLAINED if explained else 1
         if self.spent + cost > self._decisions:
-            raise Refused("too-much-work", f"one request may ask for {self._decisions} decisions, an explained one counts as {EXPLAINED}; send it in parts")
+            raise Refused(
+                "too-much-work",
+                f"one request may ask for {self._decisions} decisions, an explained one counts as {EXPLAINED}; send it in parts",
+            )
         self.spent += cost
 
     def answer(self, size: int) -> None:
@@ -41,5 +44,7 @@ class WorkBudget:
             Refused: it would be larger than it may be.
         """
         if size > self._left:
-            raise Refused("too-much-work", f"the answer would have more than {self._size} bytes; send the request in parts")
+            raise Refused(
+                "too-much-work", f"the answer would have more than {self._size} bytes; send the request in parts"
+            )
         self._left -= size

@@ -48,7 +48,9 @@ class Slots:
         """
         own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller(asyncio.Semaphore(self._share)))
         if own.requests >= self._most:
-            raise Refused(self._kind, f"{own.requests} such requests of this caller are under way or wait; send fewer at once")
+            raise Refused(
+                self._kind, f"{own.requests} such requests of this caller are under way or wait; send fewer at once"
+            )
         own.requests += 1
         try:
             async with own.places, self._places:

@@ -138,7 +138,10 @@ class LogClient(asyncio.Protocol):
                     await self._settled.wait()
                     self._settled.clear()
         if self._sent:
-            log.error("the service ends and the log did not say that all decisions are safe", extra={"decisions": self.waiting})
+            log.error(
+                "the service ends and the log did not say that all decisions are safe",
+                extra={"decisions": self.waiting},
+            )
         self._closing = True
         self._beginning.cancel()
         if self._transport is not None:
@@ -192,7 +195,9 @@ class LogClient(asyncio.Protocol):
             self._process.poll()
         ours, theirs = socket.socketpair()
         try:
-            self._process = subprocess.Popen([*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)  # noqa: ASYNC220, S603  # it only starts it; our own module, by our own interpreter
+            self._process = subprocess.Popen(  # noqa: ASYNC220, S603  # it only starts it; our own module, by our own interpreter
+                [*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
             self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
         except OSError as error:
             ours.close()
@@ -221,14 +226,22 @@ class LogClient(asyncio.Protocol):
     def _told(self, counts: Counts) -> None:
         before, self._counts = self._counts, counts
         if before.store_up and not counts.store_up:
-            log.error("the decision log's store is away; decisions are put on the disk", extra={"error": counts.last_error})
+            log.error(
+                "the decision log's store is away; decisions are put on the disk", extra={"error": counts.last_error}
+            )
         elif counts.store_up and not before.store_up:
             log.info("the decision log's store takes decisions again")
         if counts.lost > before.lost and before.lost == 0:
-            log.error("decisions are lost: neither the log's store nor the disk takes them", extra={"error": counts.last_error})
+            log.error(
+                "decisions are lost: neither the log's store nor the disk takes them",
+                extra={"error": counts.last_error},
+            )
         if counts.lost_files > before.lost_files:
             records = counts.lost_file_records - before.lost_file_records
-            log.error("a file of the decision log was lost; a new one is begun", extra={"error": counts.last_lost_file, "records": records})
+            log.error(
+                "a file of the decision log was lost; a new one is begun",
+                extra={"error": counts.last_lost_file, "records": records},
+            )
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Another keeper is needed."""

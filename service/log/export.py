@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 
     from service.log.record import Row
 
-TEXTS: Final = ("decision_id", "requested_by", "path", "runner", "outcome", "vllm_version", "revision", "labels", "input", "result")
+TEXTS: Final = (
+    "decision_id",
+    "requested_by",
+    "path",
+    "runner",
+    "outcome",
+    "vllm_version",
+    "revision",
+    "labels",
+    "input",
+    "result",
+)
 
 
 def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:

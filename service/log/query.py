@@ -16,7 +16,22 @@ from sqlalchemy import select
 
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, listed, quoted
 from service.documents.query import read_query
-from service.log.filters import AGO, BOUNDS, CHOICES, DEFAULT_LIMIT, FILTERS, ID, MAX_LIMIT, MAX_TEXT, MOMENT, NULL, RULE, TEXT, TEXTS, UNITS
+from service.log.filters import (
+    AGO,
+    BOUNDS,
+    CHOICES,
+    DEFAULT_LIMIT,
+    FILTERS,
+    ID,
+    MAX_LIMIT,
+    MAX_TEXT,
+    MOMENT,
+    NULL,
+    RULE,
+    TEXT,
+    TEXTS,
+    UNITS,
+)
 from service.log.record import Record, first_id, record
 from service.log.store import TABLE
 
@@ -109,7 +124,9 @@ def _bound(text: str) -> str | None:
     if re.fullmatch(ID, text):
         return text
     if re.fullmatch(AGO, text):
-        return first_id(datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])}))  # five digits of days do not lead before the year 1
+        return first_id(
+            datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
+        )  # five digits of days do not lead before the year 1
     if not re.fullmatch(MOMENT, text):  # Python reads more forms, such as `2026-W01`
         return None
     try:

@@ -116,11 +116,37 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
         return (noted,)
     answer, request, path, requested_by, nanoseconds, body = noted
     if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
-        return b"[", _name(requested_by), b',"', path.encode(), b'",%d,null,' % nanoseconds, body, b",", _result(answer), b"]"
+        return (
+            b"[",
+            _name(requested_by),
+            b',"',
+            path.encode(),
+            b'",%d,null,' % nanoseconds,
+            body,
+            b",",
+            _result(answer),
+            b"]",
+        )
     facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
-    asked = _input(request.request_id, request.vllm_version, facts, upstream_only=request.upstream_only, verified=request.release.verified)
+    asked = _input(
+        request.request_id,
+        request.vllm_version,
+        facts,
+        upstream_only=request.upstream_only,
+        verified=request.release.verified,
+    )
     erased = b"false" if request.deployment is None else b"true"
-    return b"[", _name(requested_by), b',"', path.encode(), b'",%d,%b,' % (nanoseconds, erased), asked, b",", _result(answer), b"]"
+    return (
+        b"[",
+        _name(requested_by),
+        b',"',
+        path.encode(),
+        b'",%d,%b,' % (nanoseconds, erased),
+        asked,
+        b",",
+        _result(answer),
+        b"]",
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -140,7 +166,13 @@ def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_
 def _usual_input(body: Raw, result: _RecordedResult) -> bytes:
     """The same of a usual request's body."""
     asked = read(body)
-    return _input(asked.request_id, result.vllm_version, encode(asked.facts), upstream_only=LAYERS[asked.layers], verified=result.release.verified)
+    return _input(
+        asked.request_id,
+        result.vllm_version,
+        encode(asked.facts),
+        upstream_only=LAYERS[asked.layers],
+        verified=result.release.verified,
+    )
 
 
 def _result(answer: EncodedDecision) -> bytes:

@@ -31,7 +31,9 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
     if not gone and size is not None and size_of(connection) > size:
         gone = _deleted(connection, None)
     if gone and connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")  # else the next call would see the rows of a second ago, and delete too many
+        connection.exec_driver_sql(
+            "SELECT pg_stat_force_next_flush()"
+        )  # else the next call would see the rows of a second ago, and delete too many
     connection.commit()
     if gone and connection.dialect.name == "sqlite":
         # The statement gives back a page a step, and ``execute`` makes one step of it.
@@ -53,7 +55,10 @@ def size_of(connection: Connection) -> int:
     and its files do not become smaller when rows go. After a crash the server counts anew, and rows are deleted later.
     """
     if connection.dialect.name == "sqlite":
-        pages, free, page = (connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "freelist_count", "page_size"))
+        pages, free, page = (
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("page_count", "freelist_count", "page_size")
+        )
         return int((pages - free) * page)
     newest = f"SELECT * FROM {TABLE.name} ORDER BY decision_id DESC LIMIT {SAMPLE}"  # noqa: S608  # our own names
     one = f"SELECT coalesce(avg(pg_column_size(d.*)), 0) FROM ({newest}) d"  # noqa: S608  # our own names

@@ -44,7 +44,9 @@ def bring_up_to_date(connection: Connection) -> bool:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
     version = _version(connection)
     if version is not None and version > HEAD:
-        raise StoreFailed(f"a newer version of Runner Policy made this log (its schema is {version}, ours {HEAD}); update this one")
+        raise StoreFailed(
+            f"a newer version of Runner Policy made this log (its schema is {version}, ours {HEAD}); update this one"
+        )
     is_new = not _has_table(connection)
     if is_new and version is not None:  # somebody dropped it; all migrations have to run again
         connection.exec_driver_sql(f"DELETE FROM {VERSIONS}")  # noqa: S608  # our own name

@@ -60,7 +60,9 @@ class Printer:
 
     def _flush(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="printer", daemon=True)  # one that waits keeps no process from ending
+            self._thread = threading.Thread(
+                target=self._run, name="printer", daemon=True
+            )  # one that waits keeps no process from ending
             self._thread.start()
             atexit.register(self.close)
         noted, self._noted = self._noted, []

@@ -14,7 +14,20 @@ from threading import BoundedSemaphore, Timer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import URL, BigInteger, Boolean, Column, MetaData, String, Table, Text, Uuid, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Boolean,
+    Column,
+    MetaData,
+    String,
+    Table,
+    Text,
+    Uuid,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -73,17 +86,25 @@ def read_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
-        raise InvalidStoreUrl("no URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`") from error
+        raise InvalidStoreUrl(
+            "no URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`"
+        ) from error
     kind = url.get_backend_name()
     if kind == "sqlite":
         if not url.database or url.database == ":memory:" or url.query:
-            raise InvalidStoreUrl("a decision log in SQLite is a file, with nothing after its name; write `sqlite:////var/lib/log.db`")
+            raise InvalidStoreUrl(
+                "a decision log in SQLite is a file, with nothing after its name; write `sqlite:////var/lib/log.db`"
+            )
         return url.set(drivername="sqlite+pysqlite")
     if kind in {"postgresql", "postgres"}:
         if "@" in f"{url.host}{url.database}":
-            raise InvalidStoreUrl("the password has a character that means something in a URL; write it percent-encoded, `%2F` for `/`")
+            raise InvalidStoreUrl(
+                "the password has a character that means something in a URL; write it percent-encoded, `%2F` for `/`"
+            )
         return url.set(drivername="postgresql+psycopg")
-    raise InvalidStoreUrl("no kind of decision log that there is; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`")
+    raise InvalidStoreUrl(
+        "no kind of decision log that there is; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`"
+    )
 
 
 def is_file(url: URL) -> bool:
@@ -201,11 +222,17 @@ class Store:
 def _file(url: URL, seconds: float) -> Engine:
     """SQLite, without ever making the file."""
     place = f"file:{quote(url.database or '')}?mode=rw"
-    engine = create_engine(url, creator=lambda: sqlite3.connect(place, uri=True, timeout=seconds, check_same_thread=False), poolclass=NullPool)
+    engine = create_engine(
+        url,
+        creator=lambda: sqlite3.connect(place, uri=True, timeout=seconds, check_same_thread=False),
+        poolclass=NullPool,
+    )
     event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
     return engine
 
 
 def _server(url: URL, seconds: float) -> Engine:
     """PostgreSQL, in transactions that only read."""
-    return create_engine(url, connect_args=connected_to(url, seconds, default_transaction_read_only="on"), poolclass=NullPool)
+    return create_engine(
+        url, connect_args=connected_to(url, seconds, default_transaction_read_only="on"), poolclass=NullPool
+    )

@@ -147,7 +147,9 @@ class LogWorker:
             self._wake.clear()
             ending = self._ending  # before the queue is looked at, so that nothing comes after it
             self._land()
-            while self._queue and (not self.counts.store_up or (self._flight is not None and self._waiting() >= BACKLOG)):
+            while self._queue and (
+                not self.counts.store_up or (self._flight is not None and self._waiting() >= BACKLOG)
+            ):
                 self._spilled(self._batch())
             if self._flight is None:
                 self._depart()
@@ -313,7 +315,9 @@ class _Thread:
     """A thread that does one thing after the other; one that hangs keeps no process from ending."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = (
+            SimpleQueue()
+        )
         threading.Thread(target=self._run, name="store", daemon=True).start()
 
     def asked(self, task: Callable[..., _TaskResult], *arguments: Any) -> Future[_TaskResult]:

@@ -259,7 +259,9 @@ class Writer:
             is_lost = what is not None or (oldest is not None and str(oldest) < self._last)
         connection.rollback()
         if is_lost or what is not None:
-            self.losses.append(Loss(what or "the store does not have the last records any more", self._written if is_lost else 0))
+            self.losses.append(
+                Loss(what or "the store does not have the last records any more", self._written if is_lost else 0)
+            )
         if is_lost:
             self._written, self._last = 0, None
         self._fault = None
@@ -283,7 +285,9 @@ class Writer:
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
             values = tuple(value for row in part for value in self._values(row))
-            done = connection.exec_driver_sql(f"{INSERT} VALUES {', '.join([self._one] * len(part))} ON CONFLICT DO NOTHING", values)
+            done = connection.exec_driver_sql(
+                f"{INSERT} VALUES {', '.join([self._one] * len(part))} ON CONFLICT DO NOTHING", values
+            )
             if done.rowcount != len(part):  # others were there before, or are not there now
                 missing += _missing(connection, part)
         connection.commit()
@@ -319,7 +323,12 @@ def _file(url: URL, seconds: float, *, durable: bool) -> Engine:
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": seconds, "check_same_thread": False})
 
     def prepare(connection: Any, _: Any) -> None:
-        for pragma in ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", f"synchronous={'FULL' if durable else 'NORMAL'}", "journal_size_limit=67108864"):
+        for pragma in (
+            "auto_vacuum=INCREMENTAL",
+            "journal_mode=WAL",
+            f"synchronous={'FULL' if durable else 'NORMAL'}",
+            "journal_size_limit=67108864",
+        ):
             connection.execute(f"PRAGMA {pragma}")
 
     event.listen(engine, "connect", prepare)

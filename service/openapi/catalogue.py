@@ -48,7 +48,11 @@ def _shown(served: ServiceState) -> dict[str, ReadOperation]:
     answers = served.answers
     record = encode(record_example(answers))
     text = {"type": "string"}
-    state = {"type": "object", "required": ["status", "revision"], "properties": {"status": {"const": "ready"}, "revision": text}}
+    state = {
+        "type": "object",
+        "required": ["status", "revision"],
+        "properties": {"status": {"const": "ready"}, "revision": text},
+    }
     return {
         "/v1/policy": ReadOperation("policy", answers.policy_document(served.published), QUERY),
         "/v1/rules": ReadOperation("rules", answers.rules_document, IN_RELEASE),
@@ -71,7 +75,12 @@ def _call(path: str, call: dict[str, Any], shown: ReadOperation, served: Service
     if path == "/v1/policy":
         responses["200"]["headers"] = TAG
         responses["304"] = {"description": "the revision in `If-None-Match` is the loaded one", "headers": TAG}
-    found = {**call, "operationId": shown.name, **security(served, needed, always=path != "/readyz"), "responses": responses}
+    found = {
+        **call,
+        "operationId": shown.name,
+        **security(served, needed, always=path != "/readyz"),
+        "responses": responses,
+    }
     found.pop("parameters", None)
     return {**found, "parameters": legal} if (legal := parameters.of(path, served.answers.policy.releases)) else found
 
@@ -80,4 +89,6 @@ def _shortened(document: Any) -> Any:
     """One item of each list: the effects of rules have to be together."""
     if not isinstance(document, dict):
         return document
-    return {key: value[:1] if isinstance(value, list) and key != "effects" else value for key, value in document.items()}
+    return {
+        key: value[:1] if isinstance(value, list) and key != "effects" else value for key, value in document.items()
+    }

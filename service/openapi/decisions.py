@@ -11,7 +11,15 @@ import msgspec
 
 from policy import render
 from service.auth.access import DECIDE, DRY_RUN
-from service.openapi.examples import BATCH_EXAMPLE, CANDIDATE_EXAMPLE, EXAMPLES, LINES_EXAMPLE, REVIEW_EXAMPLE, decided, reviewed_example
+from service.openapi.examples import (
+    BATCH_EXAMPLE,
+    CANDIDATE_EXAMPLE,
+    EXAMPLES,
+    LINES_EXAMPLE,
+    REVIEW_EXAMPLE,
+    decided,
+    reviewed_example,
+)
 from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, problems, security
 from service.openapi.schemas import ref
 
@@ -55,11 +63,17 @@ def deciding(served: ServiceState) -> dict[str, Any]:
             "Decide many deployments",
             "In order; an item's fault spoils only that item. As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
             {
-                JSON: {"schema": ref("Batch"), "examples": {"two": {"summary": "two deployments", "value": BATCH_EXAMPLE}}},
+                JSON: {
+                    "schema": ref("Batch"),
+                    "examples": {"two": {"summary": "two deployments", "value": BATCH_EXAMPLE}},
+                },
                 YAML: {"schema": ref("Batch")},
                 NDJSON: {"schema": {"type": "string"}, "example": LINES_EXAMPLE},
             },
-            {JSON: {"schema": ref("BatchAnswer"), "example": msgspec.to_builtins(items)}, NDJSON: {"schema": {"type": "string"}}},
+            {
+                JSON: {"schema": ref("BatchAnswer"), "example": msgspec.to_builtins(items)},
+                NDJSON: {"schema": {"type": "string"}},
+            },
             ("log-unavailable", "engine-failed"),
             security(served, DECIDE),
         ),
@@ -67,9 +81,13 @@ def deciding(served: ServiceState) -> dict[str, Any]:
             "dryRun",
             "Explain a decision, and try candidate rules",
             "Records nothing, unless told to. With `rules` or `remove` it answers what the rules would change; as a form, `curl -F deployment=@… -F rules=@…`.",
-            {JSON: {"schema": asked, "examples": tried}, YAML: {"schema": asked}, "multipart/form-data": {"schema": ref("Form")}},
+            {
+                JSON: {"schema": asked, "examples": tried},
+                YAML: {"schema": asked},
+                "multipart/form-data": {"schema": ref("Form")},
+            },
             {JSON: {"schema": compared, "example": msgspec.to_builtins(explained)}, TEXT: table},
-            (*DECIDES, "rules-invalid", "rules-stopped", "too-many"),
+            (*DECIDES, "rules-invalid", "candidate-aborted", "dry-run-busy"),
             security(served, DRY_RUN),
         ),
         **_reviews(served),
@@ -77,8 +95,13 @@ def deciding(served: ServiceState) -> dict[str, Any]:
 
 
 def _reviews(served: ServiceState) -> dict[str, Any]:
-    bodies = {JSON: {"schema": ref("Review"), "examples": {"pod": {"summary": "a Pod that is created", "value": REVIEW_EXAMPLE}}}}
-    needed = security(served, DECIDE, always=not served.settings.admission_open)
+    bodies = {
+        JSON: {
+            "schema": ref("Review"),
+            "examples": {"pod": {"summary": "a Pod that is created", "value": REVIEW_EXAMPLE}},
+        }
+    }
+    needed = security(served, DECIDE, always=not served.settings.admission_allow_anonymous)
 
     def review(name: str, summary: str, description: str, *, mutating: bool) -> dict[str, Any]:
         answer = {"schema": ref("AdmissionReview"), "example": reviewed_example(served.answers, mutating=mutating)}
@@ -101,7 +124,13 @@ def _reviews(served: ServiceState) -> dict[str, Any]:
 
 
 def _post(
-    name: str, summary: str, description: str, bodies: dict[str, Any], answers: dict[str, Any], kinds: tuple[str, ...], needed: dict[str, Any]
+    name: str,
+    summary: str,
+    description: str,
+    bodies: dict[str, Any],
+    answers: dict[str, Any],
+    kinds: tuple[str, ...],
+    needed: dict[str, Any],
 ) -> dict[str, Any]:
     return {
         "post": {
@@ -111,6 +140,9 @@ def _post(
             "parameters": [IF_MATCH],
             **needed,
             "requestBody": {"required": True, "content": bodies},
-            "responses": {"200": {"description": "the answer", "content": answers}, **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL)},
+            "responses": {
+                "200": {"description": "the answer", "content": answers},
+                **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL),
+            },
         }
     }

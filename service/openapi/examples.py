@@ -21,20 +21,42 @@ if TYPE_CHECKING:
 
 QWEN: Final[dict[str, Any]] = {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": False}}
 NIXL: Final = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
-CONFIG: Final = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+CONFIG: Final = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 36,
+}
 CONFIGS: Final = {"Qwen/Qwen3-8B": CONFIG}
-ARGS: Final = ["serve", "Qwen/Qwen3-8B", "-tp", "2", "--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+ARGS: Final = [
+    "serve",
+    "Qwen/Qwen3-8B",
+    "-tp",
+    "2",
+    "--kv-transfer-config",
+    '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}',
+]
 DEPLOYMENT: Final = {"vllm_version": "0.23.0", "deployment": {"args": ARGS, "model_configs": CONFIGS}}
 POD: Final = {"containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm"], "args": ARGS}]}
 MANIFEST: Final = {"manifest": {"apiVersion": "v1", "kind": "Pod", "spec": POD}, "model_configs": CONFIGS}
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
-    "kv-connector": {"summary": "a dense Qwen3 with a KV connector", "value": {"vllm_version": "0.23.0", "facts": {**QWEN, "kv_transfer_config": NIXL}}},
+    "kv-connector": {
+        "summary": "a dense Qwen3 with a KV connector",
+        "value": {"vllm_version": "0.23.0", "facts": {**QWEN, "kv_transfer_config": NIXL}},
+    },
     "default": {"summary": "a dense Qwen3, decided by the default release", "value": {"facts": QWEN}},
     "refused": {
         "summary": "the variable asks for V2, which lacks a feature",
-        "value": {"vllm_version": "0.24.0", "facts": {**QWEN, "parallel_config": {"enable_dbo": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}},
+        "value": {
+            "vllm_version": "0.24.0",
+            "facts": {**QWEN, "parallel_config": {"enable_dbo": True}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}},
+        },
     },
-    "upstream": {"summary": "what vLLM by itself would do", "value": {"facts": {**QWEN, "kv_transfer_config": NIXL}, "layers": ["upstream"]}},
+    "upstream": {
+        "summary": "what vLLM by itself would do",
+        "value": {"facts": {**QWEN, "kv_transfer_config": NIXL}, "layers": ["upstream"]},
+    },
     "deployment": {"summary": "a deployment as it is written", "value": DEPLOYMENT},
     "manifest": {"summary": "a Kubernetes object", "value": MANIFEST},
 }
@@ -42,7 +64,10 @@ BATCH_EXAMPLE: Final = {"items": [EXAMPLES["default"]["value"], EXAMPLES["kv-con
 LINES_EXAMPLE: Final = "".join(msgspec.json.encode(item).decode() + "\n" for item in BATCH_EXAMPLE["items"])
 CANDIDATE_EXAMPLE: Final = {"request": EXAMPLES["kv-connector"]["value"], "remove": ["kv-connector-fallback"]}
 UID: Final = "705ab4f5-6393-11e8-b7cc-42010a800002"
-ANNOTATIONS: Final = {"runner-policy/set-env": "true", "runner-policy/model-configs": msgspec.json.encode(CONFIGS).decode()}
+ANNOTATIONS: Final = {
+    "runner-policy/set-env": "true",
+    "runner-policy/model-configs": msgspec.json.encode(CONFIGS).decode(),
+}
 REVIEW_EXAMPLE: Final = {
     "apiVersion": API_VERSION,
     "kind": KIND,
@@ -54,7 +79,12 @@ REVIEW_EXAMPLE: Final = {
         "namespace": "llm",
         "operation": "CREATE",
         "userInfo": {"username": "jane@example.com", "groups": ["system:authenticated"]},
-        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "qwen3", "annotations": ANNOTATIONS}, "spec": POD},
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "qwen3", "annotations": ANNOTATIONS},
+            "spec": POD,
+        },
         "oldObject": None,
         "dryRun": False,
     },
@@ -83,6 +113,12 @@ def record_example(answers: Answers) -> Record:
 def reviewed_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
     """What the answer to ``REVIEW_EXAMPLE`` looks like."""
     found = decided(answers, EXAMPLES["kv-connector"]["value"])
-    audit = {"runner": "spec.containers[0]=v1", "decision-id": f"spec.containers[0]={found.decision_id}", "revision": answers.policy.revision}
+    audit = {
+        "runner": "spec.containers[0]=v1",
+        "decision-id": f"spec.containers[0]={found.decision_id}",
+        "revision": answers.policy.revision,
+    }
     said: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
-    return msgspec.json.decode(encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **said))), type=dict[str, Any])
+    return msgspec.json.decode(
+        encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **said))), type=dict[str, Any]
+    )

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
 RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{asking.RULE}$", "examples": ["kv-connector-fallback"]}
-TEXT: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": asking.MAX_TEXT, "pattern": f"^{asking.TEXT}$"}
+TEXT: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": asking.MAX_TEXT,
+    "pattern": f"^{asking.TEXT}$",
+}
 CHOICES: Final = {name: {"enum": list(legal)} for name, legal in asking.CHOICES.items()}
 MOMENT: Final[dict[str, Any]] = {
     "anyOf": [
@@ -30,13 +35,24 @@ MOMENT: Final[dict[str, Any]] = {
         },
     ]
 }
-LIMIT: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": asking.MAX_LIMIT, "default": asking.DEFAULT_LIMIT}
+LIMIT: Final[dict[str, Any]] = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": asking.MAX_LIMIT,
+    "default": asking.DEFAULT_LIMIT,
+}
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "runner": (f"the runner that was decided; `{asking.NULL}` where none was", CHOICES["runner"]),
     "outcome": (f"by what kind of step; `{asking.NULL}` where no runner was", CHOICES["outcome"]),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
-    "requested_by": ("who asked: the name of a token, or an address", {**TEXT, "examples": ["controller", "127.0.0.1"]}),
-    "path": ("the call, with its first slash or without", {**TEXT, "examples": ["v1/decisions", "v1/decisions/batch", "v1/admission"]}),
+    "requested_by": (
+        "who asked: the name of a token, or an address",
+        {**TEXT, "examples": ["controller", "127.0.0.1"]},
+    ),
+    "path": (
+        "the call, with its first slash or without",
+        {**TEXT, "examples": ["v1/decisions", "v1/decisions/batch", "v1/admission"]},
+    ),
     "revision": ("the revision of the rules that decided", TEXT),
     "starts": ("whether vLLM would start", {"type": "boolean"}),
     "rule": ("a rule that stands in the reasons, by its id", RULE),
@@ -60,14 +76,26 @@ def version(releases: Releases) -> dict[str, Any]:
     """The version of a release: of those that the rules know, or beside them."""
     minors = sorted({series(release) for release in releases.known})
     known = "|".join(rf"{major}\.{minor}" for major, minor in minors)
-    schema = {"type": "string", "maxLength": MAX_VERSION, "pattern": rf"^v?({known})(\.[0-9]{{1,4}})?{SUFFIX}$", "examples": [releases.default]}
-    return in_query("vllm_version", "only what this vLLM release has, any PEP 440 version of a series that the rules know", schema)
+    schema = {
+        "type": "string",
+        "maxLength": MAX_VERSION,
+        "pattern": rf"^v?({known})(\.[0-9]{{1,4}})?{SUFFIX}$",
+        "examples": [releases.default],
+    }
+    return in_query(
+        "vllm_version", "only what this vLLM release has, any PEP 440 version of a series that the rules know", schema
+    )
 
 
 def of(path: str, releases: Releases) -> list[dict[str, Any]]:
     """The parameters of a call."""
     rule = in_path("rule_id", "the id of a rule", RULE)
-    verbose = in_query("verbose", "say what is loaded, and what came of the last try to load another", {"type": "string"}, allowEmptyValue=True)
+    verbose = in_query(
+        "verbose",
+        "say what is loaded, and what came of the last try to load another",
+        {"type": "string"},
+        allowEmptyValue=True,
+    )
     known_tag = {
         "name": "if-none-match",
         "in": "header",
@@ -81,6 +109,8 @@ def of(path: str, releases: Releases) -> list[dict[str, Any]]:
         "/v1/rules/{rule_id}": [rule, version(releases)],
         "/readyz": [verbose],
         "/v1/log": [in_query(name, description, schema) for name, (description, schema) in LOG.items()],
-        "/v1/decisions/{decision_id}": [in_path("decision_id", "the id in the decision", {"type": "string", "format": "uuid"})],
+        "/v1/decisions/{decision_id}": [
+            in_path("decision_id", "the id in the decision", {"type": "string", "format": "uuid"})
+        ],
     }
     return found.get(path, [])

@@ -14,18 +14,45 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 BEARER: Final = "bearer"
-READS_BODY: Final = ("malformed", "too-slow", "revision-mismatch", "too-large", "unsupported-encoding", "invalid-request")
+READS_BODY: Final = (
+    "malformed",
+    "request-timeout",
+    "revision-mismatch",
+    "too-large",
+    "unsupported-encoding",
+    "invalid-request",
+)
 DECIDES: Final = ("unknown-release", "model-config-needed", "unsupported-model", "log-unavailable", "engine-failed")
 ASKS_WHO: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", "too-many-requests")
-LARGE: Final = "head-too-large"
+LARGE: Final = "headers-too-large"
 FULL: Final = "too-many-connections"
 """A process that holds as many connections as it may answers so, but for ``service.auth.access.OPEN_PATHS``."""
 HEADERS: Final[dict[str, dict[str, Any]]] = {
-    "401": {"WWW-Authenticate": {"description": "how to ask (RFC 6750)", "required": True, "schema": {"const": "Bearer"}}},
-    "429": {"Retry-After": {"description": "after how many seconds to ask again", "required": True, "schema": {"type": "integer", "minimum": 1}}},
-    "503": {"Retry-After": {"description": "after how many seconds to ask again", "required": True, "schema": {"type": "integer", "minimum": 1}}},
+    "401": {
+        "WWW-Authenticate": {"description": "how to ask (RFC 6750)", "required": True, "schema": {"const": "Bearer"}}
+    },
+    "429": {
+        "Retry-After": {
+            "description": "after how many seconds to ask again",
+            "required": True,
+            "schema": {"type": "integer", "minimum": 1},
+        }
+    },
+    "503": {
+        "Retry-After": {
+            "description": "after how many seconds to ask again",
+            "required": True,
+            "schema": {"type": "integer", "minimum": 1},
+        }
+    },
 }
-SCHEMES: Final = {BEARER: {"type": "http", "scheme": "bearer", "description": "a token of `runner-policy token new`, where the service is told to want one"}}
+SCHEMES: Final = {
+    BEARER: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "a token of `runner-policy token new`, where the service is told to want one",
+    }
+}
 
 
 def security(served: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:

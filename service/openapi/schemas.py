@@ -34,11 +34,19 @@ def ref(name: str) -> Schema:
 def components() -> dict[str, Schema]:
     """Every schema that has a name."""
     (_, found) = msgspec.json.schema_components(
-        [Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview], ref_template=REF
+        [Decision, Problem, DryRunComparison, DryRunComparisonOfAll, ManifestDecisions, Record, AdmissionReview],
+        ref_template=REF,
     )
     found["Response"]["properties"]["patch"] |= {"contentMediaType": "application/json-patch+json"}
     found["Record"]["properties"] |= _record()
-    mine = {"Page": _page(), "Facts": facts_schema(), "Request": _request(), "Batch": _batch(), "BatchAnswer": _batch_answer(), "Candidate": _candidate()}
+    mine = {
+        "Page": _page(),
+        "Facts": facts_schema(),
+        "Request": _request(),
+        "Batch": _batch(),
+        "BatchAnswer": _batch_answer(),
+        "Candidate": _candidate(),
+    }
     return {**found, **mine, **_deployment(), "Form": _form(), "Review": _review()}
 
 
@@ -72,23 +80,37 @@ def _request() -> Schema:
         "properties": {
             "facts": ref("Facts"),
             "deployment": ref("Deployment"),
-            "manifest": {"type": ["object", "array"], "description": "a Kubernetes object or list, or a chart's values; each vLLM container is decided"},
+            "manifest": {
+                "type": ["object", "array"],
+                "description": "a Kubernetes object or list, or a chart's values; each vLLM container is decided",
+            },
             "model_configs": {**ref("ModelConfigs"), "description": "beside a `manifest`"},
             "environment": {**ref("Environment"), "description": "beside a `manifest`"},
-            "vllm_version": {**TEXT, "description": "any PEP 440 version, with or without `v`; left out, the default release decides"},
+            "vllm_version": {
+                **TEXT,
+                "description": "any PEP 440 version, with or without `v`; left out, the default release decides",
+            },
             "layers": {
                 "enum": [["upstream"], ["upstream", "house"], ["house", "upstream"], None],
                 "description": '`["upstream"]` asks only what vLLM would do',
             },
             "request_id": {**TEXT, "maxLength": MAX_REQUEST_ID, "description": "comes back in the answer"},
             "explain": {"type": "boolean", "default": False, "description": "adds `trace` and `assumptions`"},
-            "beyond_verified": {"enum": ["nearest", None], "description": "decide an unknown release by the closest known one"},
+            "beyond_verified": {
+                "enum": ["nearest", None],
+                "description": "decide an unknown release by the closest known one",
+            },
         },
     }
 
 
 def _batch() -> Schema:
-    return {"type": "object", "required": ["items"], "additionalProperties": False, "properties": {"items": {"type": "array", "items": ref("Request")}}}
+    return {
+        "type": "object",
+        "required": ["items"],
+        "additionalProperties": False,
+        "properties": {"items": {"type": "array", "items": ref("Request")}},
+    }
 
 
 def _batch_answer() -> Schema:
@@ -98,14 +120,22 @@ def _batch_answer() -> Schema:
 
 def _deployment() -> dict[str, Schema]:
     texts = {**FREE, "additionalProperties": TEXT}
-    plugins = {"type": "object", "additionalProperties": False, "properties": {"logits_processors": {"type": "array", "items": {"type": "string"}}}}
+    plugins = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"logits_processors": {"type": "array", "items": {"type": "string"}}},
+    }
     environment = {
         "platform": {"enum": [*PLATFORMS, None]},
         "has_triton": {"type": ["boolean", "null"]},
         "plugins": {"anyOf": [plugins, {"type": "null"}]},
     }
     deployment = {
-        "args": {"type": ["array", "string"], "items": {"type": "string"}, "description": "a list of words, or one text as typed in a shell"},
+        "args": {
+            "type": ["array", "string"],
+            "items": {"type": "string"},
+            "description": "a list of words, or one text as typed in a shell",
+        },
         "env": texts,
         "model_configs": ref("ModelConfigs"),
         "files": {**texts, "description": "what arguments point to, by the name that they give it"},
@@ -113,8 +143,17 @@ def _deployment() -> dict[str, Schema]:
     }
     return {
         "Deployment": {"type": "object", "additionalProperties": False, "properties": deployment},
-        "Environment": {**FREE, "additionalProperties": False, "properties": environment, "description": "what no manifest shows"},
-        "ModelConfigs": {**FREE, "additionalProperties": {"type": "object"}, "description": "each model's config.json by its name"},
+        "Environment": {
+            **FREE,
+            "additionalProperties": False,
+            "properties": environment,
+            "description": "what no manifest shows",
+        },
+        "ModelConfigs": {
+            **FREE,
+            "additionalProperties": {"type": "object"},
+            "description": "each model's config.json by its name",
+        },
     }
 
 
@@ -124,18 +163,35 @@ def _trying() -> dict[str, Schema]:
     return {
         "rules": {**texts, "description": "rule files as YAML text"},
         "remove": {**texts, "description": "ids of rules"},
-        "changes": {"enum": ["all", None], "description": "changes for all deployments that there can be, in place of the request's alone"},
+        "changes": {
+            "enum": ["all", None],
+            "description": "changes for all deployments that there can be, in place of the request's alone",
+        },
     }
 
 
 def _candidate() -> Schema:
-    return {"type": "object", "required": ["request"], "additionalProperties": False, "properties": {"request": ref("Request"), **_trying()}}
+    return {
+        "type": "object",
+        "required": ["request"],
+        "additionalProperties": False,
+        "properties": {"request": ref("Request"), **_trying()},
+    }
 
 
 def _form() -> Schema:
-    deployment = {"type": "string", "contentMediaType": "application/json", "description": "a request; YAML where the part's file is called so"}
+    deployment = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "description": "a request; YAML where the part's file is called so",
+    }
     members = {**_trying(), "changes": {"const": "all", "description": "changes for all deployments that there can be"}}
-    return {"type": "object", "required": ["deployment"], "additionalProperties": False, "properties": {"deployment": deployment, **members}}
+    return {
+        "type": "object",
+        "required": ["deployment"],
+        "additionalProperties": False,
+        "properties": {"deployment": deployment, **members},
+    }
 
 
 def _review() -> Schema:
@@ -145,7 +201,15 @@ def _review() -> Schema:
         return {**FREE, "properties": dict.fromkeys(members, TEXT)}
 
     texts = {"type": ["array", "null"], "items": TEXT}
-    user = {**FREE, "properties": {"username": TEXT, "uid": TEXT, "groups": texts, "extra": {**FREE, "additionalProperties": texts}}}
+    user = {
+        **FREE,
+        "properties": {
+            "username": TEXT,
+            "uid": TEXT,
+            "groups": texts,
+            "extra": {**FREE, "additionalProperties": texts},
+        },
+    }
     kinds = named("group", "version", "kind")
     starting: Schema = {"properties": {"operation": {"enum": list(STARTING)}}}
     request = {

@@ -61,12 +61,14 @@ class Remote:
     def __init__(self, settings: Settings) -> None:
         assert settings.rules_git is not None
         self._url = settings.rules_git
-        self._branch, self._every = settings.rules_git_branch, settings.rules_git_every
+        self._branch, self._every = settings.rules_git_branch, settings.rules_git_poll_interval
         self._path = settings.rules_git_path.removeprefix(".").strip("/")
-        self._signers = settings.rules_git_signers
+        self._signers = settings.rules_git_allowed_signers
         self._allow_rollback = settings.rules_git_allow_rollback
         self._folder = state_folder() / f"rules-{_digest(shown(self._url))}.git"
-        self._ref = Ref(f"refs/heads/{_digest(self._branch)}".encode())  # below refs/heads, so that a fetch says that it is there
+        self._ref = Ref(
+            f"refs/heads/{_digest(self._branch)}".encode()
+        )  # below refs/heads, so that a fetch says that it is there
         self._commit: ObjectID | None = None
         self._accepted: ObjectID | None = None
         self._refused: tuple[ObjectID, ObjectID] | None = None
@@ -106,7 +108,9 @@ class Remote:
             try:
                 sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
             except RevisionNotFound as error:
-                raise RulesSourceFailed(f"the commit {brief} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH") from error
+                raise RulesSourceFailed(
+                    f"the commit {brief} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH"
+                ) from error
         self._commit = commit
         return sources
 
@@ -135,7 +139,9 @@ class Remote:
             except OSError as error:
                 raise RulesSourceFailed(f"{self._folder}: {error.strerror}") from error
         except (OSError, ValueError) as error:
-            raise RulesSourceFailed(f"{self._folder} cannot be read: {error}; remove it, and it is made anew") from error
+            raise RulesSourceFailed(
+                f"{self._folder} cannot be read: {error}; remove it, and it is made anew"
+            ) from error
 
     def _kept(self, repository: Repo) -> ObjectID | None:
         """The commit of this branch that an earlier process accepted."""
@@ -146,7 +152,9 @@ class Remote:
         try:
             return read_object(repository, commit, Commit)
         except ObjectUnreadable as error:
-            raise RulesSourceFailed(f"the branch {quoted(self._branch)} is at no commit that can be read: {error}") from error
+            raise RulesSourceFailed(
+                f"the branch {quoted(self._branch)} is at no commit that can be read: {error}"
+            ) from error
 
     def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
         """The newest commit of the branch, whose objects are here now.
@@ -175,7 +183,9 @@ class Remote:
                 f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
             )
         if commit != self._commit:
-            log.warning("a commit that does not descend from the accepted one is taken, as rollbacks are allowed", extra=briefs)
+            log.warning(
+                "a commit that does not descend from the accepted one is taken, as rollbacks are allowed", extra=briefs
+            )
         return commit
 
     def _fetched(self, repository: Repo, depth: int | None = None) -> ObjectID:
@@ -192,9 +202,13 @@ class Remote:
         pool = default_urllib3_manager(None, base_url=self._url, timeout=PATIENCE)
         assert isinstance(pool, PoolManager)
         try:
-            pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)  # the next look is soon enough
+            pool.connection_pool_kw["retries"] = Retry(
+                total=None, connect=0, read=0, redirect=3
+            )  # the next look is soon enough
             # A thin pack may build upon files that were left out before.
-            client, path = get_transport_and_path(self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH))
+            client, path = get_transport_and_path(
+                self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH)
+            )
             client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
         except RulesSourceFailed:
             raise
@@ -246,7 +260,9 @@ def without_secrets(text: str, url: str) -> str:
     user, _, _ = parts.netloc.rpartition("@") if parts.scheme else ("", "", "")
     secrets = {user, *user.split(":", 1), parts.query}
     text = text.replace(url, shown(url))
-    for secret in sorted((each for part in secrets for each in {part, unquote(part)} if len(each) > SHORT), key=len, reverse=True):
+    for secret in sorted(
+        (each for part in secrets for each in {part, unquote(part)} if len(each) > SHORT), key=len, reverse=True
+    ):
         text = text.replace(secret, "…")
     return text
 

@@ -135,7 +135,13 @@ class RulesFolder:
             looked = 0.0
             try:
                 for changed in watch(
-                    self._folder, watch_filter=None, debounce=SETTLE * 5, step=SETTLE, rust_timeout=WAIT, yield_on_timeout=True, stop_event=stop
+                    self._folder,
+                    watch_filter=None,
+                    debounce=SETTLE * 5,
+                    step=SETTLE,
+                    rust_timeout=WAIT,
+                    yield_on_timeout=True,
+                    stop_event=stop,
                 ):
                     is_due = bool(changed) or read is None
                     if is_due or monotonic() - looked >= LOOK_OVER:
@@ -172,7 +178,9 @@ def first(origin: RulesSource) -> tuple[Published, Sources]:
 class Reload:
     """Looks for changed rules in a thread, and publishes those that pass."""
 
-    def __init__(self, origin: RulesSource, folder: Path, published: Published, sources: Sources, default_release: str | None) -> None:
+    def __init__(
+        self, origin: RulesSource, folder: Path, published: Published, sources: Sources, default_release: str | None
+    ) -> None:
         """``folder`` is the one that all processes of the service share."""
         self.published: Published
         self._origin, self._folder, self._default_release = origin, folder, default_release
@@ -238,7 +246,9 @@ class Reload:
         news = faults != before.faults
         self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + news))
         if news:
-            log.error("rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]})
+            log.error(
+                "rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]}
+            )
 
     def _publish(self, published: Published) -> None:
         if not self._stop.is_set():

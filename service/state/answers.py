@@ -50,7 +50,9 @@ def today() -> date:
 class Answers:
     """What a loaded policy answers."""
 
-    def __init__(self, policy: Policy, published: Published, settings: Settings, models: HubModels, recorder: Recorder) -> None:
+    def __init__(
+        self, policy: Policy, published: Published, settings: Settings, models: HubModels, recorder: Recorder
+    ) -> None:
         """The policy is that of the published rules."""
         self.policy = policy
         self.recorder = recorder
@@ -63,7 +65,9 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(settings.kept_answers)
+        self._kept: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(
+            settings.cache_size
+        )
         self._day, self._midnight = date.min, 0.0
 
     def policy_document(self, published: Published) -> bytes:
@@ -80,7 +84,10 @@ class Answers:
         catalogue = self.policy.catalogue
         found = catalogue.rule(rule_id)
         if found is None:
-            raise Refused("not-found", f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
+            raise Refused(
+                "not-found",
+                f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
+            )
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode(rule_document(found, release))

@@ -43,7 +43,15 @@ log = logging.getLogger("runner_policy")
 class ServiceState:
     """One process's service without HTTP."""
 
-    def __init__(self, settings: Settings, published: Published, models: HubModels, recorder: Recorder, access: Access, version: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        published: Published,
+        models: HubModels,
+        recorder: Recorder,
+        access: Access,
+        version: str,
+    ) -> None:
         """The published rules are loaded.
 
         Raises:
@@ -54,13 +62,13 @@ class ServiceState:
         self.access = access
         self.recorder = recorder
         self.metrics: Metrics = recorder.metrics
-        self.slow = BodyTimeouts(settings.body_time)
+        self.slow = BodyTimeouts(settings.body_timeout)
         self.version = version
         self._models = models
         self.tells = settings.access_log
         self.memory = BodyMemory(settings.max_bodies)
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
-        self.pool = Pool(settings.job_slots, settings.job_timeout, models, settings.run)
+        self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run)
         self.published = published
         self.answers = self.made(published, None)
         self.metrics.sources.append(self._samples)
@@ -73,15 +81,20 @@ class ServiceState:
             settings.max_batch_items,
             settings.max_decisions,
             settings.max_answer,
-            int(settings.candidate_time) + 1,
-            AdmissionOptions(settings.admission_deny, settings.admission_set_env, settings.admission_fail),
+            int(settings.candidate_timeout) + 1,
+            AdmissionOptions(settings.admission_deny, settings.admission_set_env, settings.admission_failure_policy),
             is_logged=self.recorder.keeps,
             logs_dry_runs=settings.log_dry_runs,
         )
 
     def made(self, published: Published, before: Answers | None) -> Answers:
         """The answers of published rules; rulesets that did not change are those of ``before``."""
-        policy = Policy(load(Sources(published.rules)), self.settings.default_release, self._models.find, before.policy if before is not None else None)
+        policy = Policy(
+            load(Sources(published.rules)),
+            self.settings.default_release,
+            self._models.find,
+            before.policy if before is not None else None,
+        )
         return Answers(policy, published, self.settings, self._models, self.recorder)
 
     def swap(self, published: Published, answers: Answers) -> None:
@@ -89,7 +102,9 @@ class ServiceState:
         before = self.answers.policy.revision
         self.answers, self.published = answers, published
         self.metrics.let_go()
-        log.info("rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source})
+        log.info(
+            "rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source}
+        )
 
     def answers_for(self, headers: Mapping[bytes, bytes]) -> Answers:
         """The answers for a request with these headers.
@@ -102,10 +117,15 @@ class ServiceState:
         if wanted is not None:
             known = {answers.etag, answers.policy.revision, "*"}
             if known.isdisjoint(tag.strip() for tag in wanted.decode("latin-1").split(",")):
-                raise Refused("revision-mismatch", f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out")
+                raise Refused(
+                    "revision-mismatch",
+                    f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out",
+                )
         return answers
 
-    def done(self, scope: Scope, status: int, began: int, path: str | None = None, asking: RequestContext | None = None) -> None:
+    def done(
+        self, scope: Scope, status: int, began: int, path: str | None = None, asking: RequestContext | None = None
+    ) -> None:
         """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
         self.metrics.done(path or scope["path"], status)
         if self.tells:
@@ -127,7 +147,11 @@ class ServiceState:
 
     def state(self) -> dict[str, Any]:
         """What there is to say of the rules and the log, for ``/readyz?verbose``."""
-        found: dict[str, Any] = {"status": "ready", "revision": self.answers.policy.revision, "rules": self.published.last()}
+        found: dict[str, Any] = {
+            "status": "ready",
+            "revision": self.answers.policy.revision,
+            "rules": self.published.last(),
+        }
         kept = self.recorder.log
         if kept is not None:
             found["log"] = kept.state()
@@ -147,19 +171,23 @@ class ServiceState:
         yield "runner_policy_reloads", ("rejected",), published.rejected
         yield "runner_policy_access_denied", ("connections",), Connection.turned_away
         yield "runner_policy_last_reload_successful", (), float(published.successful)
-        yield "runner_policy_last_reload_success_timestamp_seconds", (), datetime.fromisoformat(published.loaded_at).timestamp()
+        yield (
+            "runner_policy_last_reload_success_timestamp_seconds",
+            (),
+            datetime.fromisoformat(published.loaded_at).timestamp(),
+        )
         yield "runner_policy_overdue_rules", (), sum(rule.is_overdue(today()) for rule in policy.catalogue.rules)
         yield from self._log_samples()
 
     def _log_samples(self) -> Iterator[Sample]:
-        yield "runner_policy_log_unprinted", (), self.recorder.unprinted
+        yield "runner_policy_log_stdout_dropped", (), self.recorder.unprinted
         if (kept := self.recorder.log) is None:
             return
         counts = kept.counts
         yield "runner_policy_log_queue_records", (), kept.waiting
         yield "runner_policy_log_written", (), counts.written
         yield "runner_policy_log_spilled", (), counts.spilled
-        yield "runner_policy_log_taken_in", (), counts.taken_in
+        yield "runner_policy_log_replayed", (), counts.taken_in
         yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
         yield "runner_policy_log_lost_files", (), counts.lost_files
         yield "runner_policy_log_lost_file_records", (), counts.lost_file_records

@@ -22,7 +22,12 @@ class Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         made = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        document: dict[str, Any] = {"timestamp": made, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        document: dict[str, Any] = {
+            "timestamp": made,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
         document |= {name: value for name, value in vars(record).items() if name not in ALWAYS}
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
@@ -42,7 +47,11 @@ class Plain(logging.Formatter):
 def _plain(value: Any) -> str:
     """A value in a line: what a caller sent cannot end it, nor look like something else."""
     text = str(value)
-    return text if text.isprintable() and " " not in text and "=" not in text else json.dumps(value, ensure_ascii=not text.isprintable(), default=str)
+    return (
+        text
+        if text.isprintable() and " " not in text and "=" not in text
+        else json.dumps(value, ensure_ascii=not text.isprintable(), default=str)
+    )
 
 
 def configuration(form: str | None) -> dict[str, Any]:
@@ -59,7 +68,9 @@ def configuration(form: str | None) -> dict[str, Any]:
             "uvicorn.error": {"level": "INFO"},
             "runner_policy": own,
             "opentelemetry": own,
-            "dulwich.client": {"level": "ERROR"},  # it warns at each fetch of a remote that cannot leave large files out
+            "dulwich.client": {
+                "level": "ERROR"
+            },  # it warns at each fetch of a remote that cannot leave large files out
             "python_multipart": {"level": "ERROR"},  # it warns of each form that is malformed, which its sender is told
         },
         "root": {"handlers": ["stderr"], "level": "WARNING"},

@@ -61,21 +61,36 @@ FAMILIES: Final[dict[str, Family]] = {
     "runner_policy_decisions": Family("counter", "decisions that were answered", ("runner", "outcome", "vllm_version")),
     "runner_policy_requests": Family("counter", "requests that were answered, by call and status", ("path", "status")),
     "runner_policy_rule_matches": Family("counter", "decisions in whose reasons a rule stands", ("rule",)),
-    "runner_policy_reloads": Family("counter", "changed rules that were looked at", ("result",), "max", (("accepted", "rejected"),)),
-    "runner_policy_last_reload_successful": Family("gauge", "whether the newest rules are the loaded ones", merge="min"),
+    "runner_policy_reloads": Family(
+        "counter", "changed rules that were looked at", ("result",), "max", (("accepted", "rejected"),)
+    ),
+    "runner_policy_last_reload_successful": Family(
+        "gauge", "whether the newest rules are the loaded ones", merge="min"
+    ),
     "runner_policy_last_reload_success_timestamp_seconds": Family("gauge", "when rules were last loaded", merge="min"),
-    "runner_policy_info": Family("gauge", "1; the revision of the rules and the version of the program are labels", ("version", "revision"), "max"),
+    "runner_policy_info": Family(
+        "gauge",
+        "1; the revision of the rules and the version of the program are labels",
+        ("version", "revision"),
+        "max",
+    ),
     "runner_policy_workers": Family("gauge", "processes that answer"),
     "runner_policy_overdue_rules": Family("gauge", "house rules past their date of review", merge="max"),
     "runner_policy_log_queue_records": Family("gauge", "decisions that wait to be recorded"),
     "runner_policy_log_written": Family("counter", "decisions that the log's store took"),
     "runner_policy_log_spilled": Family("counter", "decisions that were put on the local disk"),
-    "runner_policy_log_taken_in": Family("counter", "decisions that the store took from the local disk"),
+    "runner_policy_log_replayed": Family("counter", "decisions that the store took from the local disk"),
     "runner_policy_log_spill_bytes": Family("gauge", "bytes of decisions on the local disk", merge="max"),
     "runner_policy_log_dropped": Family("counter", "decisions that are in no log"),
-    "runner_policy_log_lost_files": Family("counter", "files of the log that were deleted, replaced or damaged after they were opened"),
-    "runner_policy_log_lost_file_records": Family("counter", "decisions that were recorded in files that were lost later"),
-    "runner_policy_log_unprinted": Family("counter", "decisions whose records nobody took from the standard output"),
+    "runner_policy_log_lost_files": Family(
+        "counter", "files of the log that were deleted, replaced or damaged after they were opened"
+    ),
+    "runner_policy_log_lost_file_records": Family(
+        "counter", "decisions that were recorded in files that were lost later"
+    ),
+    "runner_policy_log_stdout_dropped": Family(
+        "counter", "decisions whose records nobody took from the standard output"
+    ),
     "runner_policy_log_store_up": Family("gauge", "whether the log's store took the last decisions", merge="min"),
     "runner_policy_admission_reviews": Family(
         "counter",
@@ -84,7 +99,10 @@ FAMILIES: Final[dict[str, Family]] = {
         values=(("validate", "mutate"), ("allowed", "warned", "denied", "patched", "undecided", "ignored")),
     ),
     "runner_policy_access_denied": Family(
-        "counter", "requests that were turned away", ("reason",), values=(("no-token", "unknown-token", "scope", "rate", "connections", "host", "origin"),)
+        "counter",
+        "requests that were turned away",
+        ("reason",),
+        values=(("no-token", "unknown-token", "scope", "rate", "connections", "host", "origin"),),
     ),
 }
 DURATION: Final = "runner_policy_decision_duration_seconds"
@@ -190,7 +208,13 @@ class Metrics:
             if not number:
                 continue
             counted.number = 0
-            self.count("runner_policy_decisions", ruling.effect.runner or "none", ruling.effect.outcome or "none", counted.release, by=number)
+            self.count(
+                "runner_policy_decisions",
+                ruling.effect.runner or "none",
+                ruling.effect.outcome or "none",
+                counted.release,
+                by=number,
+            )
             for place in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
                 self.count("runner_policy_rule_matches", counted.rules[place].rule.id, by=number)
 
@@ -198,7 +222,9 @@ class Metrics:
         """The numbers as they are; where there is a folder they are left there as well."""
         self._fold()
         samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
-        samples += [("runner_policy_requests", (path, str(status)), number) for (path, status), number in self.answered.items()]
+        samples += [
+            ("runner_policy_requests", (path, str(status)), number) for (path, status), number in self.answered.items()
+        ]
         samples.append(("runner_policy_requests", (HOT, str(OK)), self._hot))
         samples.append(("runner_policy_workers", (), 1))
         for source in self.sources:
@@ -217,7 +243,11 @@ class Metrics:
         """
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only where somebody asks
 
-        own = self.snapshot() if self.loop is None else asyncio.run_coroutine_threadsafe(self._snapshot(), self.loop).result()
+        own = (
+            self.snapshot()
+            if self.loop is None
+            else asyncio.run_coroutine_threadsafe(self._snapshot(), self.loop).result()
+        )
         registry = CollectorRegistry()
         registry.register(_Collector([own, *self._others()]))
         return generate_latest(registry)
@@ -249,7 +279,9 @@ def _lives(pid: int) -> bool:
 
 
 def _ended(snapshot: Snapshot) -> Snapshot:
-    return msgspec.structs.replace(snapshot, samples=[sample for sample in snapshot.samples if FAMILIES[sample[0]].kind == "counter"])
+    return msgspec.structs.replace(
+        snapshot, samples=[sample for sample in snapshot.samples if FAMILIES[sample[0]].kind == "counter"]
+    )
 
 
 class _Collector:
@@ -270,7 +302,11 @@ class _Collector:
         for name, family in FAMILIES.items():
             kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
             metric: Any = kind(name, family.meaning, labels=family.labels)
-            nothing = product(*family.values or ()) if family.kind == "counter" and (family.values or not family.labels) else ()
+            nothing = (
+                product(*family.values or ())
+                if family.kind == "counter" and (family.values or not family.labels)
+                else ()
+            )
             for labels, values in sorted({**{labels: [0.0] for labels in nothing}, **found[name]}.items()):
                 metric.add_metric(labels, merge[family.merge](values))
             yield metric

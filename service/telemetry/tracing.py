@@ -54,7 +54,12 @@ def set_up(revision: Callable[[], str]) -> Tracing | None:
         return None
     try:
         return Tracing(_provider(names), revision)
-    except (InvalidTracingSetting, ValueError, TypeError, ImportError) as error:  # what the SDK raises for values of its own variables
+    except (
+        InvalidTracingSetting,
+        ValueError,
+        TypeError,
+        ImportError,
+    ) as error:  # what the SDK raises for values of its own variables
         log.error("traces are off: a variable of OpenTelemetry cannot be followed", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
         return None
 
@@ -125,7 +130,11 @@ class Tracing:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
-                elif span.is_recording() and not message.get("more_body", False) and message.get("body", b"").startswith(ID_START):
+                elif (
+                    span.is_recording()
+                    and not message.get("more_body", False)
+                    and message.get("body", b"").startswith(ID_START)
+                ):
                     span.set_attribute("runner_policy.decision_id", id_of(message["body"]))
                 await send(message)
 
@@ -174,7 +183,9 @@ class Tracing:
 
     def stop(self, seconds: float) -> None:
         """Everything is sent, or the time is over."""
-        stopping = Thread(target=self._provider.shutdown, name="traces", daemon=True)  # a collector that hangs must not keep the process
+        stopping = Thread(
+            target=self._provider.shutdown, name="traces", daemon=True
+        )  # a collector that hangs must not keep the process
         stopping.start()
         stopping.join(seconds)
 

@@ -51,7 +51,9 @@ GRACE: Final = 1.0
 """Seconds that a connection may wait though the process has as many as it may."""
 LOOK: Final = 0.1
 """Seconds between two looks for those."""
-_on_headers_complete: Final = HttpToolsProtocol.on_headers_complete  # each request comes by here, and `super()` costs more than all else of it
+_on_headers_complete: Final = (
+    HttpToolsProtocol.on_headers_complete
+)  # each request comes by here, and `super()` costs more than all else of it
 _on_body: Final = HttpToolsProtocol.on_body
 
 LAST_REQUESTS: Final = 1.0
@@ -105,7 +107,10 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
-        self.bound, self.limit_concurrency = self.limit_concurrency, None  # uvicorn's own answer is no problem, and meets the probes too
+        self.bound, self.limit_concurrency = (
+            self.limit_concurrency,
+            None,
+        )  # uvicorn's own answer is no problem, and meets the probes too
         self.headers = []
         self.since = 0.0
         self.unread = 0
@@ -170,7 +175,9 @@ class Connection(HttpToolsProtocol):
         candidates = Connection.candidates
         if not candidates and self.since - Connection.looked > LOOK:
             Connection.looked = self.since
-            candidates += sorted((each for each in Connection.known if each.is_waiting), key=lambda each: each.waits_since, reverse=True)
+            candidates += sorted(
+                (each for each in Connection.known if each.is_waiting), key=lambda each: each.waits_since, reverse=True
+            )
         while candidates:
             longest = candidates.pop()
             if longest.is_waiting and longest.waits_since < before and not longest.transport.is_closing():
@@ -324,10 +331,14 @@ class Connection(HttpToolsProtocol):
 
 def _head_refused() -> bytes:
     said = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are taken"
-    problem = problem_of(Refused("head-too-large", said))
+    problem = problem_of(Refused("headers-too-large", said))
     body = encode(problem)
     status = HTTPStatus(problem.status)
-    lines = [b"HTTP/1.1 %d %b" % (status, status.phrase.encode()), b"content-type: " + MEDIA_TYPE.encode(), b"content-length: %d" % len(body)]
+    lines = [
+        b"HTTP/1.1 %d %b" % (status, status.phrase.encode()),
+        b"content-type: " + MEDIA_TYPE.encode(),
+        b"content-length: %d" % len(body),
+    ]
     return b"\r\n".join([*lines, b"connection: close", b"", body])
 
 
@@ -335,7 +346,9 @@ HEAD_REFUSED: Final = _head_refused()
 
 
 def _turned_away(app: ASGIApp) -> ASGIApp:
-    error = Refused("too-many-connections", "this process holds as many as it may; close what is not needed, and try again")
+    error = Refused(
+        "too-many-connections", "this process holds as many as it may; close what is not needed, and try again"
+    )
     body = encode(problem_of(error))
     headers = [*headers_of(error, TOO_MANY), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
 
@@ -365,7 +378,11 @@ class IdleReaper:
     def sweep(self) -> None:
         """Close what has been silent or deaf for too long; to be called about every second."""
         now = time.monotonic()
-        self._silent = {each: self._silent.get(each, now) for each in Connection.known if each.is_waiting and each.timeout_keep_alive_task is None}
+        self._silent = {
+            each: self._silent.get(each, now)
+            for each in Connection.known
+            if each.is_waiting and each.timeout_keep_alive_task is None
+        }
         for silent, since in self._silent.items():
             if now - since > self._seconds:
                 silent.transport.close()
@@ -418,7 +435,9 @@ class Certificate:
         context = self._made()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._authorities is not None:
-            context.minimum_version = ssl.TLSVersion.TLSv1_3  # in 1.2 who comes back within hours need not show its certificate again
+            context.minimum_version = (
+                ssl.TLSVersion.TLSv1_3
+            )  # in 1.2 who comes back within hours need not show its certificate again
             context.num_tickets = 0  # nor in 1.3, with a ticket
         return context
 
@@ -433,7 +452,9 @@ class Certificate:
             return
         self._seen = found
         try:
-            load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities)  # ``made`` would ask the terminal for a password
+            load(
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
+            )  # ``made`` would ask the terminal for a password
             self._newest = self._hardened()
         except (ssl.SSLError, OSError) as error:
             log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing

@@ -27,7 +27,9 @@ HANDSHAKE: Final = 10.0
 class Loop(uvloop.Loop):
     """uvloop's, which gives a client a minute for TLS' first words; here it has ``HANDSHAKE`` seconds."""
 
-    async def create_server(self, protocol_factory: Callable[[], asyncio.BaseProtocol], *arguments: Any, **more: Any) -> Any:
+    async def create_server(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], *arguments: Any, **more: Any
+    ) -> Any:
         """Listen."""
         if more.get("ssl") is not None:
             more["ssl_handshake_timeout"] = HANDSHAKE
@@ -41,7 +43,13 @@ class Listener:
     They would be reset otherwise, with requests that their clients have sent.
     """
 
-    def __init__(self, loop: uvloop.Loop, server: Any, protocol_factory: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        loop: uvloop.Loop,
+        server: Any,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        context: ssl.SSLContext | None,
+    ) -> None:
         self._loop, self._server = loop, server
         self._protocol_factory, self._context = protocol_factory, context
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -69,7 +77,9 @@ class Listener:
                 return
             connection.setblocking(False)
             timeout = HANDSHAKE if self._context is not None else None
-            made = self._loop.connect_accepted_socket(self._protocol_factory, connection, ssl=self._context, ssl_handshake_timeout=timeout)
+            made = self._loop.connect_accepted_socket(
+                self._protocol_factory, connection, ssl=self._context, ssl_handshake_timeout=timeout
+            )
             task = self._loop.create_task(made)
             self._tasks.add(task)
             task.add_done_callback(self._made)

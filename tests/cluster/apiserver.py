@@ -31,13 +31,22 @@ ASSETS: Final = "KUBEBUILDER_ASSETS"
 ADMIN, CONTROLLERS = "jane@example.com", "system:kube-controller-manager"
 GROUPS: Final = {ADMIN: "ml-platform,system:masters", CONTROLLERS: ""}
 EXTRA: Final = "extra"
-IMPERSONATED: Final = {"as": ADMIN, "as-groups": GROUPS[ADMIN].split(","), "as-user-extra": {"example.com/team": ["llm", "search"]}}
+IMPERSONATED: Final = {
+    "as": ADMIN,
+    "as-groups": GROUPS[ADMIN].split(","),
+    "as-user-extra": {"example.com/team": ["llm", "search"]},
+}
 """The administrator with more that is known of her, as some ways to log in give it."""
 MATCH_CONDITIONS: Final = (1, 28)
 """The release from which on every API server reads `matchConditions`; an older one refuses or drops them."""
 CONDITIONS: Final = "matchConditions"
 NAME: Final = "kubernetes.io/metadata.name"
-AUDIT: Final = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}], "omitStages": ["RequestReceived"]}
+AUDIT: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [{"level": "Metadata"}],
+    "omitStages": ["RequestReceived"],
+}
 
 
 def why_not() -> str:
@@ -79,7 +88,9 @@ class Cluster:
     def client(self) -> httpx.Client:
         """The administrator, by plain HTTP."""
         headers = {"authorization": f"Bearer {self.token}"}
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False, verify=trusting(self.authority), headers=headers)
+        return httpx.Client(
+            base_url=self.url, timeout=PATIENCE, trust_env=False, verify=trusting(self.authority), headers=headers
+        )
 
     def kubectl(self, *arguments: str, given: Any = None, fails: bool = False) -> Done:
         """What the administrator's `kubectl` does; ``given`` is a document on its standard input."""
@@ -91,7 +102,9 @@ class Cluster:
         """What a command does for the administrator."""
         path = f"{Path(self.program).parent}{os.pathsep}{os.environ['PATH']}"
         env = {**os.environ, "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig), "PATH": path, **variables}
-        found = subprocess.run(command, input=text, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        found = subprocess.run(
+            command, input=text, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         return Done(found.returncode, found.stdout, found.stderr)
 
     def get(self, *words: str) -> Document:
@@ -101,8 +114,18 @@ class Cluster:
 
     def namespace(self, name: str) -> str:
         """A new namespace, with the label that each has from Kubernetes 1.21 on; pods can be made in it."""
-        self.kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME: name}}})
-        trial = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "trial"}, "spec": {"containers": [{"name": "trial", "image": "trial"}]}}
+        self.kubectl(
+            "create",
+            "-f",
+            "-",
+            given={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME: name}}},
+        )
+        trial = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "trial"},
+            "spec": {"containers": [{"name": "trial", "image": "trial"}]},
+        }
         with self.client() as client:
             until(lambda: client.post(f"/api/v1/namespaces/{name}/pods?dryRun=All", json=trial).status_code == 201)
         return name
@@ -131,21 +154,38 @@ def running(folder: Path) -> Iterator[Cluster]:
     authority, store, port = Authority(folder, "authority"), port_of_nobody(), port_of_nobody()
     tokens = {user: os.urandom(16).hex() for user in GROUPS}
     url = f"https://127.0.0.1:{port}"
-    (folder / "tokens.csv").write_text("".join(f'{tokens[user]},{user},{user},"{groups}"\n' for user, groups in GROUPS.items()))
+    (folder / "tokens.csv").write_text(
+        "".join(f'{tokens[user]},{user},{user},"{groups}"\n' for user, groups in GROUPS.items())
+    )
     (folder / "audit.yaml").write_text(json.dumps(AUDIT))
     for user, token in tokens.items():
         (folder / f"{user}.kubeconfig").write_text(json.dumps(kubeconfig(url, authority.path, {"token": token})))
-    (folder / f"{EXTRA}.kubeconfig").write_text(json.dumps(kubeconfig(url, authority.path, {"token": tokens[ADMIN], **IMPERSONATED})))
+    (folder / f"{EXTRA}.kubeconfig").write_text(
+        json.dumps(kubeconfig(url, authority.path, {"token": tokens[ADMIN], **IMPERSONATED}))
+    )
     with ExitStack() as stack:
         stack.enter_context(process(folder, assets / "etcd", etcd(folder, store)))
-        stack.enter_context(process(folder, assets / "kube-apiserver", apiserver(folder, authority, store, port, has_controllers=has_controllers)))
-        with httpx.Client(base_url=url, trust_env=False, verify=trusting(authority), headers={"authorization": f"Bearer {tokens[ADMIN]}"}) as client:
+        stack.enter_context(
+            process(
+                folder,
+                assets / "kube-apiserver",
+                apiserver(folder, authority, store, port, has_controllers=has_controllers),
+            )
+        )
+        with httpx.Client(
+            base_url=url,
+            trust_env=False,
+            verify=trusting(authority),
+            headers={"authorization": f"Bearer {tokens[ADMIN]}"},
+        ) as client:
             until(lambda: answers(client, "/readyz"), lambda: log_of(folder, "kube-apiserver"))
             release = client.get("/version").json()["gitVersion"]
         if has_controllers:
             stack.enter_context(process(folder, assets / "kube-controller-manager", controllers(folder, authority)))
         major, minor = re.findall(r"\d+", release)[:2]
-        yield Cluster(url, folder, authority, tokens[ADMIN], (int(major), int(minor)), release, program, has_controllers)
+        yield Cluster(
+            url, folder, authority, tokens[ADMIN], (int(major), int(minor)), release, program, has_controllers
+        )
 
 
 def answers(client: httpx.Client, path: str) -> bool:
@@ -168,7 +208,12 @@ def kubeconfig(url: str, authority: Path, user: Document) -> Document:
 
 def etcd(folder: Path, port: int) -> list[str]:
     url = f"http://127.0.0.1:{port}"
-    return [f"--data-dir={folder / 'etcd'}", f"--listen-client-urls={url}", f"--advertise-client-urls={url}", "--listen-peer-urls=http://127.0.0.1:0"]
+    return [
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        "--listen-peer-urls=http://127.0.0.1:0",
+    ]
 
 
 def apiserver(folder: Path, authority: Authority, store: int, port: int, *, has_controllers: bool) -> list[str]:
@@ -210,7 +255,10 @@ def controllers(folder: Path, authority: Authority) -> list[str]:
 def process(folder: Path, program: Path, arguments: list[str]) -> Iterator[None]:
     """A process for as long as the block lasts."""
     env = {**os.environ, "ETCD_UNSAFE_NO_FSYNC": "true"}
-    with (folder / f"{program.name}.log").open("wb") as file, subprocess.Popen([program, *arguments], env=env, cwd=folder, stdout=file, stderr=file) as started:
+    with (
+        (folder / f"{program.name}.log").open("wb") as file,
+        subprocess.Popen([program, *arguments], env=env, cwd=folder, stdout=file, stderr=file) as started,
+    ):
         try:
             yield
         finally:
@@ -237,7 +285,15 @@ def custom(api_version: str, kind: str, plural: str) -> Document:
             "group": group,
             "scope": "Namespaced",
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}}}],
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
         },
     }
 

@@ -35,7 +35,9 @@ VARIABLE: Final = "VLLM_USE_V2_MODEL_RUNNER"
 TO_V1: Final = {"name": VARIABLE, "value": "0"}
 ON_V2: Final = {"name": VARIABLE, "value": "1"}
 QWEN: Final = "Qwen/Qwen3-8B"
-MODELS: Final = {"runner-policy/model-configs": json.dumps({QWEN: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}})}
+MODELS: Final = {
+    "runner-policy/model-configs": json.dumps({QWEN: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}})
+}
 ASKED: Final = {"runner-policy/set-env": "true"}
 NIXL: Final = ("--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')
 QUIET: Final = 2.0
@@ -55,7 +57,11 @@ class Admission:
     def reviews(self) -> dict[str, float]:
         """How many reviews were answered, by call and result."""
         found = self.service.metrics().items()
-        return {name.partition("{")[2].rstrip("}"): number for name, number in found if name.startswith("runner_policy_admission_reviews_total{") and number}
+        return {
+            name.partition("{")[2].rstrip("}"): number
+            for name, number in found
+            if name.startswith("runner_policy_admission_reviews_total{") and number
+        }
 
     def answered(self, call: str) -> float:
         return sum(number for name, number in self.reviews().items() if f'call="{call}"' in name)
@@ -103,13 +109,27 @@ class Installed:
         token = tokens.add("operator", "decide", "read", "log")
         trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         trust.check_hostname = False  # the certificate is for the names that a cluster has
-        arguments = ("--tls-cert", str(self.folder / "tls.crt"), "--tls-key", str(self.folder / "tls.key"), "--tokens", str(tokens.path))
-        settings = {**settings_of(self.cluster), "LOG": f"sqlite:///{folder}/decisions.db", "LOG_REQUIRED": "true", **settings}
+        arguments = (
+            "--tls-cert",
+            str(self.folder / "tls.crt"),
+            "--tls-key",
+            str(self.folder / "tls.key"),
+            "--tokens",
+            str(tokens.path),
+        )
+        settings = {
+            **settings_of(self.cluster),
+            "LOG": f"sqlite:///{folder}/decisions.db",
+            "LOG_REQUIRED": "true",
+            **settings,
+        }
         with started(folder, *arguments, tls=trust, token=token, **settings) as service:
             yield service
 
     @contextmanager
-    def admitting(self, folder: Path, change: Callable[[Document], Any] = lambda _: None, /, **settings: str) -> Iterator[Admission]:
+    def admitting(
+        self, folder: Path, change: Callable[[Document], Any] = lambda _: None, /, **settings: str
+    ) -> Iterator[Admission]:
         """The service, registered and asked; ``change`` is done to each registration."""
         with self.serving(folder, **settings) as service:
             found = self.registrations(service.port)
@@ -126,7 +146,12 @@ class Installed:
 
     def until_asked(self, admission: Admission) -> None:
         """Wait until the API server knows of both registrations."""
-        probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": {"containers": [container()]}}
+        probe = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "probe"},
+            "spec": {"containers": [container()]},
+        }
 
         def is_asked() -> bool:
             with self.cluster.client() as client:
@@ -149,8 +174,14 @@ def rendered(cluster: Cluster) -> list[Document]:
 
 def settings_of(cluster: Cluster) -> dict[str, str]:
     """What the overlay says of admission."""
-    settings = next(document["data"] for document in rendered(cluster) if document["kind"] == "ConfigMap" and "settings" in document["metadata"]["name"])
-    return {name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(f"{PREFIX}ADMISSION_")}
+    settings = next(
+        document["data"]
+        for document in rendered(cluster)
+        if document["kind"] == "ConfigMap" and "settings" in document["metadata"]["name"]
+    )
+    return {
+        name.removeprefix(PREFIX): value for name, value in settings.items() if name.startswith(f"{PREFIX}ADMISSION_")
+    }
 
 
 def block(words: str) -> str:
@@ -195,7 +226,12 @@ def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ins
     done = cluster.shell(["bash", "-euc", block('-keyout "$W/ca.key"')], W=str(folder))
     assert done.code == 0, done
     spec = {"type": "ExternalName", "externalName": "127.0.0.1"}
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAMESPACE, "namespace": NAMESPACE}, "spec": spec}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAMESPACE, "namespace": NAMESPACE},
+        "spec": spec,
+    }
     cluster.kubectl("create", "-f", "-", given=service)
     return Installed(cluster, folder)
 

@@ -59,9 +59,15 @@ class Recorder:
             request = review["request"]
             metadata = (request.get("object") or request.get("oldObject"))["metadata"]
             found = metadata.get("name") or metadata.get("generateName", "")
-            return (request["operation"], request["kind"]["kind"], request.get("subResource")) == (operation, kind, sub_resource) and found.startswith(name)
+            return (request["operation"], request["kind"]["kind"], request.get("subResource")) == (
+                operation,
+                kind,
+                sub_resource,
+            ) and found.startswith(name)
 
-        found: Document = until(lambda: next((review for review in self.asked if is_it(review)), None), lambda: f"{operation} {kind} {name}")
+        found: Document = until(
+            lambda: next((review for review in self.asked if is_it(review)), None), lambda: f"{operation} {kind} {name}"
+        )
         return found
 
 
@@ -102,7 +108,10 @@ def registration(cluster: Cluster, recorder: Recorder, name: str, *, mutating: b
     """What tells the API server to ask a recorder."""
     webhook = {
         "name": f"{name}.example.com",
-        "clientConfig": {"url": f"https://127.0.0.1:{recorder.port}/", "caBundle": base64.b64encode(cluster.authority.path.read_bytes()).decode()},
+        "clientConfig": {
+            "url": f"https://127.0.0.1:{recorder.port}/",
+            "caBundle": base64.b64encode(cluster.authority.path.read_bytes()).decode(),
+        },
         "admissionReviewVersions": ["v1"],
         "failurePolicy": "Fail",
         "sideEffects": "None",
@@ -110,7 +119,12 @@ def registration(cluster: Cluster, recorder: Recorder, name: str, *, mutating: b
         "rules": [rule],
     }
     kind = "MutatingWebhookConfiguration" if mutating else "ValidatingWebhookConfiguration"
-    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": [webhook],
+    }
 
 
 def made(name: str) -> Document:
@@ -128,7 +142,10 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
 
     def seen_by_its_controller() -> bool:
         found = cluster.get("-n", NAMESPACE, "deployment", "qwen3-8b")
-        return REVISION in found["metadata"].get("annotations", {}) and found["status"].get("observedGeneration") == found["metadata"]["generation"]
+        return (
+            REVISION in found["metadata"].get("annotations", {})
+            and found["status"].get("observedGeneration") == found["metadata"]["generation"]
+        )
 
     apply("deployment-create")
     yield "deployment-create", recorder.one("CREATE", "Deployment", "qwen3-8b")
@@ -147,7 +164,11 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
     yield "deployment-dry-run", recorder.one("CREATE", "Deployment", "llama")
     cluster.kubectl("create", "-f", "-", given=made("pod-with-value-from"))
     yield "pod-with-value-from", recorder.one("CREATE", "Pod", "try-qwen")
-    for name, kind in (("statefulset-with-sidecars", "StatefulSet"), ("leaderworkerset", "LeaderWorkerSet"), ("llminferenceservice", "LLMInferenceService")):
+    for name, kind in (
+        ("statefulset-with-sidecars", "StatefulSet"),
+        ("leaderworkerset", "LeaderWorkerSet"),
+        ("llminferenceservice", "LLMInferenceService"),
+    ):
         apply(name)
         yield name, recorder.one("CREATE", kind, made(name)["metadata"]["name"])
     cluster.kubectl("create", "-f", "-", given=made("kafka-topic"))
@@ -158,13 +179,28 @@ def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterato
 
 def record(folder: Path) -> str:
     """Write the reviews into a folder; the API server's release."""
-    with tempfile.TemporaryDirectory() as place, running(Path(place)) as cluster, recording(cluster) as recorder, recording(cluster) as mutating:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        running(Path(place)) as cluster,
+        recording(cluster) as recorder,
+        recording(cluster) as mutating,
+    ):
         assert cluster.has_controllers, "nothing makes pods without kube-controller-manager"
         define(cluster, *(custom(*kind) for kind in KINDS))
         cluster.namespace(NAMESPACE)
-        everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"], "scope": "Namespaced"}
-        cluster.kubectl("create", "-f", "-", given=registration(cluster, recorder, "recorder", mutating=False, rule=everything))
-        cluster.kubectl("create", "-f", "-", given=registration(cluster, mutating, "recorder", mutating=True, rule=everything))
+        everything = {
+            "apiGroups": ["*"],
+            "apiVersions": ["*"],
+            "resources": ["*/*"],
+            "operations": ["*"],
+            "scope": "Namespaced",
+        }
+        cluster.kubectl(
+            "create", "-f", "-", given=registration(cluster, recorder, "recorder", mutating=False, rule=everything)
+        )
+        cluster.kubectl(
+            "create", "-f", "-", given=registration(cluster, mutating, "recorder", mutating=True, rule=everything)
+        )
 
         def is_asked() -> bool:
             cluster.kubectl("-n", NAMESPACE, "create", "configmap", "trial", "--dry-run=server")

@@ -22,7 +22,7 @@ SKIP = "runner-policy/admission"
 @pytest.fixture(scope="module")
 def admission(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
     """The service at its strictest."""
-    settings = {"ADMISSION_DENY": "true", "ADMISSION_SET_ENV": "always", "ADMISSION_FAIL": "closed"}
+    settings = {"ADMISSION_DENY": "true", "ADMISSION_SET_ENV": "always", "ADMISSION_FAILURE_POLICY": "closed"}
     with installed.admitting(tmp_path_factory.mktemp("service"), **settings) as found:
         yield found
 
@@ -36,7 +36,10 @@ def test_what_would_not_start_is_denied(admission: Admission, namespace: str) ->
 
 
 def test_a_dry_run_is_denied_alike(admission: Admission, namespace: str) -> None:
-    assert f"{TEMPLATE}: {DBO}" in admission.apply(namespace, deployment("dbo", BROKEN), "--dry-run=server", fails=True).err
+    assert (
+        f"{TEMPLATE}: {DBO}"
+        in admission.apply(namespace, deployment("dbo", BROKEN), "--dry-run=server", fails=True).err
+    )
 
 
 def test_what_cannot_be_decided_is_held(admission: Admission, namespace: str) -> None:
@@ -52,7 +55,9 @@ def test_the_variable_is_set_without_being_asked_for_and_the_pods_come(admission
         assert containers(found)[0]["env"] == [TO_V1]
 
 
-def test_what_was_there_before_is_scaled_labelled_and_deleted_but_not_changed(admission: Admission, namespace: str) -> None:
+def test_what_was_there_before_is_scaled_labelled_and_deleted_but_not_changed(
+    admission: Admission, namespace: str
+) -> None:
     document = deployment("dbo", BROKEN)
     document["metadata"]["labels"] = {SKIP: "skip"}
     document["metadata"]["finalizers"] = ["example.com/waits"]
@@ -65,9 +70,14 @@ def test_what_was_there_before_is_scaled_labelled_and_deleted_but_not_changed(ad
         ("rollout", "pause", "deployment/dbo"),
     ):
         assert run("-n", namespace, *words).err == ""
-    assert DBO in run("-n", namespace, "set", "image", "deployment/dbo", "vllm=vllm/vllm-openai:v0.23.1", fails=True).err
+    assert (
+        DBO in run("-n", namespace, "set", "image", "deployment/dbo", "vllm=vllm/vllm-openai:v0.23.1", fails=True).err
+    )
     assert run("-n", namespace, "delete", "deployment/dbo", "--wait=false").err == ""
-    assert run("-n", namespace, "patch", "deployment/dbo", "--type=merge", "-p", '{"metadata": {"finalizers": null}}').err == ""
+    assert (
+        run("-n", namespace, "patch", "deployment/dbo", "--type=merge", "-p", '{"metadata": {"finalizers": null}}').err
+        == ""
+    )
     until(lambda: not admission.cluster.get("-n", namespace, "deployments")["items"])
 
 

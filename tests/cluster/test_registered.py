@@ -14,7 +14,20 @@ import yaml
 from doors.conftest import ROOT
 
 from .apiserver import until
-from .conftest import DBO, NIXL, ON_V2, SET, TEMPLATE, TO_V1, Admission, block, container, containers, deployment, only_in_one_process
+from .conftest import (
+    DBO,
+    NIXL,
+    ON_V2,
+    SET,
+    TEMPLATE,
+    TO_V1,
+    Admission,
+    block,
+    container,
+    containers,
+    deployment,
+    only_in_one_process,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +65,9 @@ def test_while_the_service_is_away_everything_is_let_in_without_a_word(admitting
         assert admission.apply(namespace, deployment("dbo", BROKEN)).err == ""
 
 
-def test_while_the_service_hangs_an_object_waits_as_long_as_both_calls_may_take(admitting: Start, namespace: str) -> None:
+def test_while_the_service_hangs_an_object_waits_as_long_as_both_calls_may_take(
+    admitting: Start, namespace: str
+) -> None:
     with admitting(ADMISSION_DENY="true") as admission:
         (pid,) = admission.service.workers()
         os.kill(pid, signal.SIGSTOP)
@@ -77,7 +92,9 @@ def test_the_registration_of_the_documentation_is_taken(cluster: Cluster) -> Non
     cluster.kubectl("create", "--dry-run=server", "-f", "-", given=yaml.safe_load(text.removeprefix("yaml\n")))
 
 
-def test_the_authority_is_written_by_hand_as_the_readme_says(installed: Installed, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_authority_is_written_by_hand_as_the_readme_says(
+    installed: Installed, cluster: Cluster, tmp_path: Path
+) -> None:
     with installed.serving(tmp_path) as service:
         found = installed.registrations(service.port)
         for document in found:
@@ -89,13 +106,18 @@ def test_the_authority_is_written_by_hand_as_the_readme_says(installed: Installe
             assert (done.code, done.out.count(" patched\n")) == (0, 4)
             installed.until_asked(Admission(cluster, service))
             said = cluster.shell(["bash", "-euc", block("create deployment try")])
-            assert (said.code, said.err.startswith(f"Warning: {TEMPLATE}: not decided: the config.json of `Qwen/Qwen3-8B` is needed")) == (0, True)
+            assert (
+                said.code,
+                said.err.startswith(f"Warning: {TEMPLATE}: not decided: the config.json of `Qwen/Qwen3-8B` is needed"),
+            ) == (0, True)
         finally:
             for document in found:
                 cluster.kubectl("delete", document["kind"], document["metadata"]["name"])
 
 
-def test_registered_for_pods_alone_a_deployment_stays_as_written_and_its_pods_get_the_variable(admitting: Start, namespace: str) -> None:
+def test_registered_for_pods_alone_a_deployment_stays_as_written_and_its_pods_get_the_variable(
+    admitting: Start, namespace: str
+) -> None:
     def pods_alone(document: Document) -> None:
         if document["kind"].startswith("Mutating"):
             webhook = document["webhooks"][0]
@@ -111,7 +133,9 @@ def test_registered_for_pods_alone_a_deployment_stays_as_written_and_its_pods_ge
         assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))[0]
 
 
-def test_a_certificate_of_another_authority_is_a_call_that_failed(admitting: Start, cluster: Cluster, namespace: str) -> None:
+def test_a_certificate_of_another_authority_is_a_call_that_failed(
+    admitting: Start, cluster: Cluster, namespace: str
+) -> None:
     other = base64.b64encode(cluster.authority.path.read_bytes()).decode()
     patch = json.dumps([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": other}])
     with admitting(ADMISSION_DENY="true") as admission, cluster.client() as client:

@@ -12,7 +12,21 @@ from doors.conftest import ROOT
 from policy.intake.manifests.registry import ADAPTERS
 
 from .apiserver import custom, define, until
-from .conftest import ASKED, DBO, MODELS, NIXL, ON_V2, SET, TEMPLATE, TO_V1, VARIABLE, container, containers, deployment, only_in_one_process
+from .conftest import (
+    ASKED,
+    DBO,
+    MODELS,
+    NIXL,
+    ON_V2,
+    SET,
+    TEMPLATE,
+    TO_V1,
+    VARIABLE,
+    container,
+    containers,
+    deployment,
+    only_in_one_process,
+)
 from .record import recording, registration
 
 if TYPE_CHECKING:
@@ -36,7 +50,12 @@ def admission(installed: Installed, tmp_path_factory: pytest.TempPathFactory) ->
 def pod(name: str, *found: Document) -> Document:
     """A pod that asks for the variable; a name that ends so is generated."""
     named = {"generateName": name} if name.endswith("-") else {"name": name}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**named, "annotations": {**MODELS, **ASKED}}, "spec": {"containers": list(found)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**named, "annotations": {**MODELS, **ASKED}},
+        "spec": {"containers": list(found)},
+    }
 
 
 def test_what_would_not_start_is_warned_of_and_stored(admission: Admission, namespace: str) -> None:
@@ -51,10 +70,16 @@ def test_the_variable_is_warned_of_where_nobody_asks_for_it(admission: Admission
 
 def test_the_variable_is_stored_in_the_container_of_vllm_and_in_no_other(admission: Admission, namespace: str) -> None:
     proxy = {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0", "env": [{"name": "LEVEL", "value": "info"}]}
-    document = deployment("nixl", proxy, container(*NIXL), {"name": "shipper", "image": "fluent/fluent-bit:4.0.5"}, set_env="true")
+    document = deployment(
+        "nixl", proxy, container(*NIXL), {"name": "shipper", "image": "fluent/fluent-bit:4.0.5"}, set_env="true"
+    )
     assert admission.apply(namespace, document).err == ""
     stored = containers(admission.cluster.get("-n", namespace, "deployment", "nixl"))
-    assert [(each["name"], each.get("env")) for each in stored] == [("proxy", proxy["env"]), ("vllm", [TO_V1]), ("shipper", None)]
+    assert [(each["name"], each.get("env")) for each in stored] == [
+        ("proxy", proxy["env"]),
+        ("vllm", [TO_V1]),
+        ("shipper", None),
+    ]
 
 
 def test_pods_of_a_deployment_have_the_variable_once(admission: Admission, namespace: str) -> None:
@@ -78,12 +103,18 @@ def test_a_new_image_of_a_pod_is_warned_of_and_its_variables_are_left(admission:
     run = admission.cluster.kubectl
     assert run("-n", namespace, "create", "-f", "-", given=document).err == ""
     assert run("-n", namespace, "label", "pod/own", "runner-policy/admission-").err == ""
-    assert run("-n", namespace, "set", "image", "pod/own", "vllm=vllm/vllm-openai:v0.24.0").err == f"Warning: spec.containers[0]: {SET}\n"
+    assert (
+        run("-n", namespace, "set", "image", "pod/own", "vllm=vllm/vllm-openai:v0.24.0").err
+        == f"Warning: spec.containers[0]: {SET}\n"
+    )
     assert "env" not in containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]
 
 
 def test_a_value_from_elsewhere_gives_way_to_the_decided_one(admission: Admission, namespace: str) -> None:
-    elsewhere = {"name": TO_V1["name"], "valueFrom": {"configMapKeyRef": {"name": "vllm", "key": "v2", "optional": True}}}
+    elsewhere = {
+        "name": TO_V1["name"],
+        "valueFrom": {"configMapKeyRef": {"name": "vllm", "key": "v2", "optional": True}},
+    }
     admission.cluster.kubectl("-n", namespace, "create", "-f", "-", given=pod("own", container(*NIXL, env=[elsewhere])))
     assert containers(admission.cluster.get("-n", namespace, "pod", "own"))[0]["env"] == [TO_V1]
 
@@ -122,10 +153,16 @@ def test_only_an_update_of_an_engine_is_warned_of(admission: Admission, namespac
         until(lambda: admission.cluster.get("-n", namespace, "pods")["items"])
     admission.settle()
     before = len(admission.logged())
-    for words in (("scale", "deployment/nixl", "--replicas=0"), ("label", "deployment/nixl", "a=b"), ("annotate", "deployment/nixl", "a=b")):
+    for words in (
+        ("scale", "deployment/nixl", "--replicas=0"),
+        ("label", "deployment/nixl", "a=b"),
+        ("annotate", "deployment/nixl", "a=b"),
+    ):
         assert admission.cluster.kubectl("-n", namespace, *words).err == ""
     assert len(admission.logged()) == before
-    changed = admission.cluster.kubectl("-n", namespace, "set", "image", "deployment/nixl", "vllm=vllm/vllm-openai:v0.24.0")
+    changed = admission.cluster.kubectl(
+        "-n", namespace, "set", "image", "deployment/nixl", "vllm=vllm/vllm-openai:v0.24.0"
+    )
     assert changed.err == f"Warning: {TEMPLATE}: {SET}\n"
     assert admission.cluster.kubectl("-n", namespace, "delete", "deployment/nixl").err == ""
 
@@ -139,11 +176,17 @@ def test_the_variable_outlives_its_reason_until_somebody_removes_it(admission: A
     assert "env" not in containers(admission.cluster.get("-n", namespace, "deployment", "qwen"))[0]
 
 
-def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(admission: Admission, namespace: str) -> None:
+def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(
+    admission: Admission, namespace: str
+) -> None:
     cluster = admission.cluster
 
     def change(document: Document) -> list[Document]:
-        return [{"op": "add", "path": "/spec/containers/0/args/-", "value": word} for word in NIXL if word not in document["spec"]["containers"][0]["args"]]
+        return [
+            {"op": "add", "path": "/spec/containers/0/args/-", "value": word}
+            for word in NIXL
+            if word not in document["spec"]["containers"][0]["args"]
+        ]
 
     with recording(cluster, change) as recorder:
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
@@ -154,7 +197,13 @@ def test_a_webhook_that_changes_the_object_afterwards_has_it_asked_about_again(a
 
             def is_asked() -> bool:
                 cluster.kubectl(
-                    "-n", namespace, "create", "--dry-run=server", "-f", "-", given=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]})
+                    "-n",
+                    namespace,
+                    "create",
+                    "--dry-run=server",
+                    "-f",
+                    "-",
+                    given=pod("trial", {"name": "trial", "image": "trial", "args": ["a"]}),
                 )
                 return bool(recorder.asked)
 
@@ -183,12 +232,23 @@ def test_the_audit_log_has_what_was_decided(admission: Admission, namespace: str
     admission.apply(namespace, deployment("nixl", container(*NIXL)))
 
     def told() -> list[Document]:
-        events = [event["annotations"] for event in admission.cluster.audited() if (event.get("objectRef") or {}).get("namespace") == namespace]
+        events = [
+            event["annotations"]
+            for event in admission.cluster.audited()
+            if (event.get("objectRef") or {}).get("namespace") == namespace
+        ]
         return [event for event in events if f"{WORKLOADS}/runner" in event]
 
     annotations = until(told)[0]
-    [logged] = [item for item in admission.logged() if annotations[f"{WORKLOADS}/decision-id"] == f"{TEMPLATE}={item['decision_id']}"]
-    assert (annotations[f"{WORKLOADS}/runner"], annotations[f"{WORKLOADS}/revision"]) == (f"{TEMPLATE}=v1", logged["revision"])
+    [logged] = [
+        item
+        for item in admission.logged()
+        if annotations[f"{WORKLOADS}/decision-id"] == f"{TEMPLATE}={item['decision_id']}"
+    ]
+    assert (annotations[f"{WORKLOADS}/runner"], annotations[f"{WORKLOADS}/revision"]) == (
+        f"{TEMPLATE}=v1",
+        logged["revision"],
+    )
 
 
 def examples() -> dict[tuple[str, str], Document]:
@@ -206,7 +266,9 @@ def examples() -> dict[tuple[str, str], Document]:
     return found
 
 
-def test_every_kind_of_a_controller_that_is_read_is_sent(admission: Admission, cluster: Cluster, namespace: str) -> None:
+def test_every_kind_of_a_controller_that_is_read_is_sent(
+    admission: Admission, cluster: Cluster, namespace: str
+) -> None:
     found = {kind: document for (_, kind), document in examples().items()}
     plurals = {kind: f"{kind.lower()}s" for kind in found}
     define(cluster, *(custom(document["apiVersion"], kind, plurals[kind]) for kind, document in found.items()))
@@ -216,6 +278,8 @@ def test_every_kind_of_a_controller_that_is_read_is_sent(admission: Admission, c
         for kind, document in found.items():
             before = admission.answered("validate")
             document["metadata"]["namespace"] = namespace
-            answer = client.post(f"/apis/{document['apiVersion']}/namespaces/{namespace}/{plurals[kind]}?dryRun=All", json=document)
+            answer = client.post(
+                f"/apis/{document['apiVersion']}/namespaces/{namespace}/{plurals[kind]}?dryRun=All", json=document
+            )
             sent[kind] = answer.status_code, admission.answered("validate") - before
     assert sent == dict.fromkeys(found, (201, 1))

@@ -76,13 +76,17 @@ def decide(policy: Policy) -> Callable[..., Any]:
 def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, Document]]:
     """Reviews a document: what happened, and the response as the API server reads it, with its patch as a document and without what varies."""
 
-    def answer(document: Document, options: AdmissionOptions, *, mutating: bool = False, by: Callable[..., Any] = decide) -> tuple[str, Document]:
+    def answer(
+        document: Document, options: AdmissionOptions, *, mutating: bool = False, by: Callable[..., Any] = decide
+    ) -> tuple[str, Document]:
         return answered(policy, by, document, options, mutating=mutating)
 
     return answer
 
 
-def answered(policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool) -> tuple[str, Document]:
+def answered(
+    policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool
+) -> tuple[str, Document]:
     found = reviewed(read_review(document), policy.releases, decide, options, mutating=mutating)
     whole = json.loads(encode(found.response))
     response: Document = whole.pop("response")
@@ -93,7 +97,9 @@ def answered(policy: Policy, decide: Callable[..., Any], document: Document, opt
     annotations = response.get("auditAnnotations", {})
     if "revision" in annotations:
         assert annotations.pop("revision") == policy.revision
-        assert len(annotations.pop("decision-id").split()[0].rpartition("=")[2]) == len("01a1fe71-f6be-7355-8c10-1499035d009a")
+        assert len(annotations.pop("decision-id").split()[0].rpartition("=")[2]) == len(
+            "01a1fe71-f6be-7355-8c10-1499035d009a"
+        )
     return found.result, response
 
 
@@ -113,7 +119,9 @@ def pod(*containers: Document, annotations: Document | None = None) -> Document:
     document = review_of("pod-of-replicaset")
     made = document["request"]["object"]
     made["metadata"]["annotations"].update(annotations or {})
-    made["spec"]["containers"] = [{"name": f"c{n}", "image": "vllm/vllm-openai:v0.23.0", **container} for n, container in enumerate(containers)]
+    made["spec"]["containers"] = [
+        {"name": f"c{n}", "image": "vllm/vllm-openai:v0.23.0", **container} for n, container in enumerate(containers)
+    ]
     return document
 
 
@@ -131,11 +139,21 @@ def told(*warnings: str, runner: str = f"{TEMPLATE}=v1") -> Document:
 
 def denied(message: str, *warnings: str, runner: str) -> Document:
     status = {"message": message, "code": 403, "reason": "Forbidden"}
-    return {"allowed": False, "status": status, "auditAnnotations": {"runner": runner}, **({"warnings": list(warnings)} if warnings else {})}
+    return {
+        "allowed": False,
+        "status": status,
+        "auditAnnotations": {"runner": runner},
+        **({"warnings": list(warnings)} if warnings else {}),
+    }
 
 
 def patched(*operations: Document, runner: str) -> Document:
-    return {"allowed": True, "patch": list(operations), "patchType": "JSONPatch", "auditAnnotations": {"runner": runner}}
+    return {
+        "allowed": True,
+        "patch": list(operations),
+        "patchType": "JSONPatch",
+        "auditAnnotations": {"runner": runner},
+    }
 
 
 def named(pointer: str, name: str = "vllm") -> Document:
@@ -171,7 +189,11 @@ VALIDATED: list[tuple[str, AdmissionOptions, str, Document]] = [
         "llminferenceservice",
         WARN,
         "warned",
-        told(f"spec.template.containers[0]: {SET}", f"spec.template.containers[0]: {OFFLOADING}", runner="spec.template.containers[0]=v1"),
+        told(
+            f"spec.template.containers[0]: {SET}",
+            f"spec.template.containers[0]: {OFFLOADING}",
+            runner="spec.template.containers[0]=v1",
+        ),
     ),
     ("deployment-delete", STRICT, "ignored", NOTHING),
     ("deployment-scale", STRICT, "ignored", NOTHING),
@@ -190,26 +212,42 @@ MUTATED: list[tuple[str, AdmissionOptions, str, Document]] = [
     ("pod-of-replicaset", WARN, "patched", patched(named(IN_POD), appended(IN_POD, TO_V1), runner=f"{POD}=v1")),
     ("pod-of-replicaset", OFF, "ignored", NOTHING),
     ("deployment-create", WARN, "ignored", NOTHING),
-    ("deployment-create", ALWAYS, "patched", patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1")),
+    (
+        "deployment-create",
+        ALWAYS,
+        "patched",
+        patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1"),
+    ),
     ("deployment-update", STRICT, "allowed", NOTHING),
     ("deployment-dry-run", STRICT, "undecided", NOTHING),
     (
         "statefulset-with-sidecars",
         ALWAYS,
         "patched",
-        patched(named("/spec/template/spec/containers/1"), appended("/spec/template/spec/containers/1", TO_V1), runner=f"{ROUTED}=v1"),
+        patched(
+            named("/spec/template/spec/containers/1"),
+            appended("/spec/template/spec/containers/1", TO_V1),
+            runner=f"{ROUTED}=v1",
+        ),
     ),
     (
         "leaderworkerset",
         WARN,
         "patched",
-        patched(named(IN_LEADER), appended(IN_LEADER, TO_V1), named(IN_WORKER), appended(IN_WORKER, TO_V1), runner=GROUP),
+        patched(
+            named(IN_LEADER), appended(IN_LEADER, TO_V1), named(IN_WORKER), appended(IN_WORKER, TO_V1), runner=GROUP
+        ),
     ),
     (
         "pod-with-value-from",
         WARN,
         "patched",
-        patched(named(IN_POD), named(f"{IN_POD}/env/0", VARIABLE), {"op": "replace", "path": f"{IN_POD}/env/0", "value": TO_V1}, runner=f"{POD}=v1"),
+        patched(
+            named(IN_POD),
+            named(f"{IN_POD}/env/0", VARIABLE),
+            {"op": "replace", "path": f"{IN_POD}/env/0", "value": TO_V1},
+            runner=f"{POD}=v1",
+        ),
     ),
     ("llminferenceservice", ALWAYS, "ignored", NOTHING),
     ("deployment-delete", STRICT, "ignored", NOTHING),
@@ -225,15 +263,28 @@ def test_the_mutating_call_patches_or_says_nothing(
     assert ask(review_of(name), options, mutating=True) == (result, response)
 
 
-def test_a_deployment_that_is_as_the_policy_wants_it_is_allowed_without_a_warning(ask: Callable[..., tuple[str, Document]]) -> None:
-    assert ask(deployment(args=["--model", QWEN]), STRICT) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{TEMPLATE}=v2"}})
+def test_a_deployment_that_is_as_the_policy_wants_it_is_allowed_without_a_warning(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
+    assert ask(deployment(args=["--model", QWEN]), STRICT) == (
+        "allowed",
+        {"allowed": True, "auditAnnotations": {"runner": f"{TEMPLATE}=v2"}},
+    )
 
 
 @pytest.mark.parametrize("mutating", [False, True])
 @pytest.mark.parametrize(
-    ("member", "value"), [("subResource", "status"), ("subResource", "ephemeralcontainers"), ("requestSubResource", "resize"), ("operation", "CONNECT")]
+    ("member", "value"),
+    [
+        ("subResource", "status"),
+        ("subResource", "ephemeralcontainers"),
+        ("requestSubResource", "resize"),
+        ("operation", "CONNECT"),
+    ],
 )
-def test_what_starts_nothing_is_allowed_without_a_word(ask: Callable[..., tuple[str, Document]], member: str, value: str, *, mutating: bool) -> None:
+def test_what_starts_nothing_is_allowed_without_a_word(
+    ask: Callable[..., tuple[str, Document]], member: str, value: str, *, mutating: bool
+) -> None:
     document = review_of("deployment-update")
     document["request"][member] = value
     assert ask(document, STRICT, mutating=mutating) == ("ignored", NOTHING)
@@ -247,7 +298,10 @@ def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[.
     words = ["x"] * 5000
     assert ask(pod({"image": "nginx:1.29", "args": words}), STRICT) == ("ignored", NOTHING)
     message = "more than 4096 words or 1000000 characters in one command; no such command is read"
-    assert ask(pod({"args": words}), STRICT) == ("denied", denied(f"not decided: {message} ({HELD})", runner="object=undecided"))
+    assert ask(pod({"args": words}), STRICT) == (
+        "denied",
+        denied(f"not decided: {message} ({HELD})", runner="object=undecided"),
+    )
     assert ask(pod({"args": words}), WARN) == ("undecided", told(f"not decided: {message}", runner="object=undecided"))
     assert ask(pod({"args": words}), WARN, mutating=True) == ("undecided", NOTHING)
 
@@ -262,12 +316,17 @@ HIDING: list[tuple[Document, str]] = [
 
 
 @pytest.mark.parametrize(("container", "why"), HIDING)
-def test_an_engine_whose_command_cannot_be_read_is_undecided(ask: Callable[..., tuple[str, Document]], container: Document, why: str) -> None:
+def test_an_engine_whose_command_cannot_be_read_is_undecided(
+    ask: Callable[..., tuple[str, Document]], container: Document, why: str
+) -> None:
     said = f"{POD}: not decided: {why}, {REMEDY}"
     assert ask(pod(container), STRICT) == ("denied", denied(f"{said} ({HELD})", runner=f"{POD}=undecided"))
     assert ask(pod(container), WARN) == ("undecided", told(said, runner=f"{POD}=undecided"))
     assert ask(pod(container), ALWAYS, mutating=True) == ("undecided", NOTHING)
-    assert ask(updated(pod(container), lambda document: document["metadata"].update(finalizers=[])), STRICT) == ("ignored", NOTHING)
+    assert ask(updated(pod(container), lambda document: document["metadata"].update(finalizers=[])), STRICT) == (
+        "ignored",
+        NOTHING,
+    )
 
 
 def test_a_variable_that_may_not_be_set_is_not_taken_as_set(ask: Callable[..., tuple[str, Document]]) -> None:
@@ -297,7 +356,10 @@ def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Documen
     runner = "spec.containers[0]=v2 spec.containers[1]=none spec.containers[2]=undecided spec.containers[3]=v1"
     errors = f"spec.containers[0]: {DBO} | spec.containers[1]: vLLM will not start: invalid literal for int() with base 10: 'yes'"
     wanted = f"spec.containers[3]: {SET}"
-    assert ask(document, DENY) == ("denied", denied(f"{errors} ({EXPLAINED})", f"spec.containers[2]: {illegal}", wanted, runner=runner))
+    assert ask(document, DENY) == (
+        "denied",
+        denied(f"{errors} ({EXPLAINED})", f"spec.containers[2]: {illegal}", wanted, runner=runner),
+    )
     message = f"{errors} | spec.containers[2]: {illegal} ({EXPLAINED}; {HELD})"
     assert ask(document, STRICT) == ("denied", denied(message, wanted, runner=runner))
 
@@ -313,7 +375,9 @@ def test_many_engines_are_all_decided_and_some_are_named(ask: Callable[..., tupl
 # what may be edited
 
 
-def test_an_update_that_leaves_the_engines_as_they_were_is_never_held_up(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_update_that_leaves_the_engines_as_they_were_is_never_held_up(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
     broken = deployment(args=["--model", QWEN, "--enable-dbo"], env=[{"name": VARIABLE, "value": "1"}])
     unknown = deployment(args=["--model", "a/b"])
     unreadable = deployment(args=["--model"] * 5000)
@@ -325,7 +389,9 @@ def test_an_update_that_leaves_the_engines_as_they_were_is_never_held_up(ask: Ca
         document["spec"]["replicas"] = 3
 
     def inject(document: Document) -> None:
-        document["spec"]["template"]["spec"]["containers"].insert(0, {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0"})
+        document["spec"]["template"]["spec"]["containers"].insert(
+            0, {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0"}
+        )
 
     for before in (broken, unknown, unreadable):
         assert ask(before, STRICT)[0] == "denied"
@@ -342,7 +408,11 @@ def test_only_the_engines_that_an_update_changes_are_decided(ask: Callable[..., 
 
 
 @pytest.mark.parametrize(
-    "engine", [{"image": "vllm/vllm-openai:v0.99.0", "args": ["--model", QWEN]}, {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]}]
+    "engine",
+    [
+        {"image": "vllm/vllm-openai:v0.99.0", "args": ["--model", QWEN]},
+        {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]},
+    ],
 )
 def test_an_engine_that_cannot_be_decided_is_told_from_others_by_what_it_is_and_not_by_where_it_stands(
     ask: Callable[..., tuple[str, Document]], engine: Document
@@ -350,14 +420,23 @@ def test_an_engine_that_cannot_be_decided_is_told_from_others_by_what_it_is_and_
     proxy = {"name": "proxy", "image": "envoyproxy/envoy:v1.35.0"}
     moved = updated(pod(engine), lambda document: document["spec"]["containers"].insert(0, proxy))
     assert ask(moved, STRICT) == ("ignored", NOTHING)
-    edited = updated(pod(engine), lambda document: document["spec"]["containers"][0].update(args=[*engine["args"], "--enable-dbo"]))
+    edited = updated(
+        pod(engine), lambda document: document["spec"]["containers"][0].update(args=[*engine["args"], "--enable-dbo"])
+    )
     assert ask(edited, STRICT)[1]["auditAnnotations"] == {"runner": f"{POD}=undecided"}
-    another = updated(pod(engine), lambda document: document["spec"]["containers"].append({"name": "b", **engine, "args": [*engine["args"], "-tp", "2"]}))
+    another = updated(
+        pod(engine),
+        lambda document: document["spec"]["containers"].append(
+            {"name": "b", **engine, "args": [*engine["args"], "-tp", "2"]}
+        ),
+    )
     assert ask(another, STRICT)[1]["auditAnnotations"] == {"runner": "spec.containers[1]=undecided"}
 
 
 @pytest.mark.parametrize("which", ["object", "oldObject"])
-def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(ask: Callable[..., tuple[str, Document]], which: str) -> None:
+def test_an_object_that_is_being_deleted_is_allowed_whatever_becomes_of_it(
+    ask: Callable[..., tuple[str, Document]], which: str
+) -> None:
     document = review_of("deployment-update")
     document["request"][which]["metadata"]["deletionTimestamp"] = "2026-08-03T09:15:00Z"
     assert ask(document, STRICT) == ("ignored", NOTHING)
@@ -369,7 +448,9 @@ def test_an_update_without_what_was_there_before_is_decided(ask: Callable[..., t
     assert ask(document, DENY)[0] == "denied"
 
 
-def test_a_pod_and_a_job_are_patched_before_they_are_there_and_never_after(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_a_pod_and_a_job_are_patched_before_they_are_there_and_never_after(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
     def edit(document: Document) -> None:
         document["spec"]["containers"][0]["image"] = "vllm/vllm-openai:v0.24.0"
 
@@ -378,9 +459,14 @@ def test_a_pod_and_a_job_are_patched_before_they_are_there_and_never_after(ask: 
     assert ask(document, ALWAYS, mutating=True) == ("ignored", NOTHING)
 
 
-def test_a_deployment_is_patched_when_it_changes_or_when_it_comes_to_be_asked_for(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_a_deployment_is_patched_when_it_changes_or_when_it_comes_to_be_asked_for(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
     expected = patched(named(IN_TEMPLATE), appended(IN_TEMPLATE, TO_V1), runner=f"{TEMPLATE}=v1")
-    changed = updated(deployment(), lambda document: document["spec"]["template"]["spec"]["containers"][0].update(image="vllm/vllm-openai:v0.24.0"))
+    changed = updated(
+        deployment(),
+        lambda document: document["spec"]["template"]["spec"]["containers"][0].update(image="vllm/vllm-openai:v0.24.0"),
+    )
     assert ask(changed, ALWAYS, mutating=True) == ("patched", expected)
     asked_for = updated(deployment(), lambda document: document["metadata"]["annotations"].update({SET_ENV: "true"}))
     assert ask(asked_for, WARN, mutating=True) == ("patched", expected)
@@ -403,14 +489,22 @@ def test_a_deployment_is_patched_when_it_changes_or_when_it_comes_to_be_asked_fo
     ],
 )
 def test_the_innermost_annotation_says_whether_the_variable_is_set(
-    ask: Callable[..., tuple[str, Document]], on_object: str | None, on_template: str | None, annotated: str, always: str
+    ask: Callable[..., tuple[str, Document]],
+    on_object: str | None,
+    on_template: str | None,
+    annotated: str,
+    always: str,
 ) -> None:
     document = deployment()
     made = document["request"]["object"]
     for place, value in ((made, on_object), (made["spec"]["template"], on_template)):
         if value is not None:
             place["metadata"]["annotations"][SET_ENV] = value
-    assert [ask(document, options, mutating=True)[0] for options in (WARN, ALWAYS, OFF)] == [annotated, always, "ignored"]
+    assert [ask(document, options, mutating=True)[0] for options in (WARN, ALWAYS, OFF)] == [
+        annotated,
+        always,
+        "ignored",
+    ]
 
 
 def test_an_annotation_that_says_neither_is_warned_of(ask: Callable[..., tuple[str, Document]]) -> None:
@@ -423,14 +517,22 @@ def test_an_annotation_that_says_neither_is_warned_of(ask: Callable[..., tuple[s
 MODELS: list[tuple[Any, str]] = [
     ("{", f"not decided: the annotation `{MODEL_CONFIGS}`: not JSON: Input data was truncated"),
     (5, f"not decided: the annotation `{MODEL_CONFIGS}`: not JSON: JSON is malformed: invalid character (byte 0)"),
-    ("[]", f'not decided: the annotation `{MODEL_CONFIGS}`: `[]` is no object; write each model\'s config.json by its name: `{{"{QWEN}": {{…}}}}`'),
+    (
+        "[]",
+        f'not decided: the annotation `{MODEL_CONFIGS}`: `[]` is no object; write each model\'s config.json by its name: `{{"{QWEN}": {{…}}}}`',
+    ),
     (f'{{"{QWEN}": 5}}', f"not decided: the annotation `{MODEL_CONFIGS}`: `5` is no config.json; it is an object"),
-    ("{}" + " " * 262_144, f"not decided: the annotation `{MODEL_CONFIGS}` is longer than the 262144 characters that are read"),
+    (
+        "{}" + " " * 262_144,
+        f"not decided: the annotation `{MODEL_CONFIGS}` is longer than the 262144 characters that are read",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("annotation", "why"), MODELS)
-def test_models_that_an_annotation_does_not_state_well_leave_the_object_undecided(ask: Callable[..., tuple[str, Document]], annotation: Any, why: str) -> None:
+def test_models_that_an_annotation_does_not_state_well_leave_the_object_undecided(
+    ask: Callable[..., tuple[str, Document]], annotation: Any, why: str
+) -> None:
     document = pod({"args": ["--model", QWEN]}, annotations={MODEL_CONFIGS: annotation})
     assert ask(document, WARN) == ("undecided", told(f"{POD}: {why}", runner=f"{POD}=undecided"))
 
@@ -444,18 +546,27 @@ def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Calla
     assert ask(pod(container, annotations={VLLM_VERSION: "x"}), WARN)[1]["warnings"] == [f"{POD}: not decided: {why}"]
 
 
-def test_an_annotation_asks_for_the_closest_release_where_none_is_known(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
     known = "is no release that the rules know; known are 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
     unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: `0.99.0` {known}"
     assert ask(pod(container), WARN) == ("undecided", told(unknown, runner=f"{POD}=undecided"))
     closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"
-    assert ask(pod(container, annotations={BEYOND_VERIFIED: "nearest"}), WARN) == ("warned", told(closest, runner=f"{POD}=v2"))
+    assert ask(pod(container, annotations={BEYOND_VERIFIED: "nearest"}), WARN) == (
+        "warned",
+        told(closest, runner=f"{POD}=v2"),
+    )
     stated = f"{POD}: not decided: the annotation `{VLLM_VERSION}`: `9.9` {known}"
     latest = {**container, "image": "vllm/vllm-openai:latest"}
     assert ask(pod(latest, annotations={VLLM_VERSION: "9.9"}), WARN)[1]["warnings"] == [stated]
-    assert ask(pod(latest, annotations={VLLM_VERSION: "9.9", BEYOND_VERIFIED: "nearest"}), WARN)[1]["auditAnnotations"] == {"runner": f"{POD}=v2"}
-    illegal = f"not decided: the annotation `{BEYOND_VERIFIED}`: `newest` is not legal; legal: `nearest`, or leave it out"
+    assert ask(pod(latest, annotations={VLLM_VERSION: "9.9", BEYOND_VERIFIED: "nearest"}), WARN)[1][
+        "auditAnnotations"
+    ] == {"runner": f"{POD}=v2"}
+    illegal = (
+        f"not decided: the annotation `{BEYOND_VERIFIED}`: `newest` is not legal; legal: `nearest`, or leave it out"
+    )
     assert ask(pod(container, annotations={BEYOND_VERIFIED: "newest"}), WARN)[1]["warnings"] == [f"{POD}: {illegal}"]
     assert max(map(len, (unknown, stated))) <= MAX_WARNING
 
@@ -484,7 +595,9 @@ def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[
     roles = []
     for number, version in enumerate(policy.releases.known):
         annotations = {VLLM_VERSION: version, MODEL_CONFIGS: made["metadata"]["annotations"][MODEL_CONFIGS]}
-        roles.append({"name": f"r{number}", "template": {"metadata": {"annotations": annotations}, "spec": role["spec"]}})
+        roles.append(
+            {"name": f"r{number}", "template": {"metadata": {"annotations": annotations}, "spec": role["spec"]}}
+        )
     document["request"]["kind"] = {"group": "orchestration.aibrix.ai", "version": "v1alpha1", "kind": "RoleSet"}
     made["spec"] = {"roles": roles}
     decided: list[str] = []
@@ -500,10 +613,16 @@ def test_each_template_has_annotations_of_its_own(policy: Policy, ask: Callable[
 # what is said
 
 
-def test_warnings_are_short_printable_lines_and_few(ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]) -> None:
+def test_warnings_are_short_printable_lines_and_few(
+    ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
+) -> None:
     def saying(request: Request, **_: bool) -> Decision:
         decision: Decision = decide(request)
-        return replace(decision, set_env={}, warnings=["é“x”\n\t\x1b[31m\u202e" + "y" * 400, *(f"note {number}" for number in range(20))])
+        return replace(
+            decision,
+            set_env={},
+            warnings=["é“x”\n\t\x1b[31m\u202e" + "y" * 400, *(f"note {number}" for number in range(20))],
+        )
 
     warnings = ask(deployment(), WARN, by=saying)[1]["warnings"]
     assert warnings[0] == (f"{TEMPLATE}: é“x” \\x1b[31m\\u202e" + "y" * 400)[: MAX_WARNING - 1] + "…"
@@ -516,7 +635,9 @@ def test_a_long_path_is_shortened_in_the_middle(ask: Callable[..., tuple[str, Do
     document = review_of("deployment-create")
     document["request"]["kind"] = {"group": "nvidia.com", "version": "v1alpha1", "kind": "DynamoGraphDeployment"}
     container = {"image": "vllm/vllm-openai:v0.23.0", "args": ["--model", "a/b"]}
-    document["request"]["object"] = {"spec": {"services": {"decode" * 60: {"extraPodSpec": {"mainContainer": container}}}}}
+    document["request"]["object"] = {
+        "spec": {"services": {"decode" * 60: {"extraPodSpec": {"mainContainer": container}}}}
+    }
     (warning,) = ask(document, WARN)[1]["warnings"]
     path, _, said = warning.partition(": ")
     assert (len(path), path[:20], "…" in path, said.startswith("not decided: the config.json of `a/b` is needed")) == (
@@ -536,7 +657,10 @@ def test_an_engine_that_would_not_start_on_the_decided_runner_is_denied_and_left
 
     on_v1 = f"{TEMPLATE}: vLLM will not start on V1, which the policy decided: Model Runner V1 does not support: x"
     assert ask(deployment(), WARN, by=refusing) == ("warned", told(f"{on_v1} (and 1 more)"))
-    assert ask(deployment(), DENY, by=refusing) == ("denied", denied(f"{on_v1}; second ({EXPLAINED})", runner=f"{TEMPLATE}=v1"))
+    assert ask(deployment(), DENY, by=refusing) == (
+        "denied",
+        denied(f"{on_v1}; second ({EXPLAINED})", runner=f"{TEMPLATE}=v1"),
+    )
     assert ask(deployment(), ALWAYS, mutating=True, by=refusing) == ("allowed", NOTHING)
 
 
@@ -551,7 +675,10 @@ LISTS: list[tuple[list[Document] | None, list[Document]]] = [
     ([OTHER], [OTHER, TO_V1]),
     ([SECRET, OTHER], [TO_V1, OTHER]),
     ([{"name": VARIABLE, "value": "1"}, OTHER, SECRET], [OTHER, TO_V1]),
-    ([SECRET, {"name": VARIABLE, "value": "$(HF_TOKEN)"}, OTHER, SECRET, {"name": "Z", "value": "1"}], [OTHER, TO_V1, {"name": "Z", "value": "1"}]),
+    (
+        [SECRET, {"name": VARIABLE, "value": "$(HF_TOKEN)"}, OTHER, SECRET, {"name": "Z", "value": "1"}],
+        [OTHER, TO_V1, {"name": "Z", "value": "1"}],
+    ),
 ]
 
 
@@ -572,7 +699,9 @@ def test_a_patch_leaves_the_variable_once_with_the_value_that_was_decided(
     assert ask(document, ALWAYS) == ("allowed", {"allowed": True, "auditAnnotations": {"runner": f"{TEMPLATE}=v1"}})
 
 
-def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(ask: Callable[..., tuple[str, Document]]) -> None:
+def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(
+    ask: Callable[..., tuple[str, Document]],
+) -> None:
     script = f"export {VARIABLE}=$(cat /etc/runner); vllm serve {QWEN} --kv-transfer-config '{NIXL[1]}'"
     document = deployment(command=["sh", "-c"], args=[script])
     assert ask(document, ALWAYS, mutating=True) == ("allowed", NOTHING)
@@ -581,7 +710,9 @@ def test_a_variable_that_a_script_sets_by_itself_is_not_patched_but_warned_of(as
     assert ask(set_in_vain, ALWAYS, mutating=True) == ("allowed", NOTHING)
 
 
-def test_what_cannot_be_tried_with_the_variable_is_not_patched(ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]) -> None:
+def test_what_cannot_be_tried_with_the_variable_is_not_patched(
+    ask: Callable[..., tuple[str, Document]], decide: Callable[..., Any]
+) -> None:
     asked = []
 
     def once(request: Request, **_: bool) -> Decision:
@@ -636,14 +767,24 @@ def applied(document: Any, operations: list[Document]) -> Any:
 
 
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.sampled_from(["", "x", "UPDATE", "DELETE", "Always", "true", "{", QWEN, VARIABLE]), st.text(max_size=9)
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from(["", "x", "UPDATE", "DELETE", "Always", "true", "{", QWEN, VARIABLE]),
+    st.text(max_size=9),
 )
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=6)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
 
 
 def places(document: Any, path: Place = ()) -> list[Place]:
     """Every place in a document."""
-    below = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    below = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
     return [path, *(place for key, value in below for place in places(value, (*path, key)))]
 
 
@@ -656,7 +797,9 @@ def faults_of(document: Any) -> tuple[RequestFault, ...]:
     return ()
 
 
-PLACES = {name: [place for place in places(document) if "managedFields" not in place] for name, document in REVIEWS.items()}
+PLACES = {
+    name: [place for place in places(document) if "managedFields" not in place] for name, document in REVIEWS.items()
+}
 
 
 @st.composite
@@ -673,7 +816,11 @@ def changed(document: Any, path: Place, value: Any, *, gone: bool) -> Any:
     if not path:
         return value
     key, *rest = path
-    there = key in document if isinstance(document, dict) else isinstance(document, list) and isinstance(key, int) and key < len(document)
+    there = (
+        key in document
+        if isinstance(document, dict)
+        else isinstance(document, list) and isinstance(key, int) and key < len(document)
+    )
     if not there:  # an earlier change took it away
         return document
     if gone and not rest:
@@ -683,12 +830,21 @@ def changed(document: Any, path: Place, value: Any, *, gone: bool) -> Any:
     return document
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     document=mutations(),
-    options=st.builds(AdmissionOptions, deny=st.booleans(), set_env=st.sampled_from(["off", "annotated", "always"]), fail=st.sampled_from(["open", "closed"])),
+    options=st.builds(
+        AdmissionOptions,
+        deny=st.booleans(),
+        set_env=st.sampled_from(["off", "annotated", "always"]),
+        fail=st.sampled_from(["open", "closed"]),
+    ),
 )
-def test_any_review_gets_a_well_formed_answer_or_its_faults(ask: Callable[..., tuple[str, Document]], document: Any, options: AdmissionOptions) -> None:
+def test_any_review_gets_a_well_formed_answer_or_its_faults(
+    ask: Callable[..., tuple[str, Document]], document: Any, options: AdmissionOptions
+) -> None:
     faults = faults_of(document)
     assert all(fault.pointer == "" or fault.pointer.startswith("/") for fault in faults)
     if faults:

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from policy.rules.loader import Sources
 
 TODAY = date(2026, 1, 1)
-KV = {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {"kv_connector": "NixlConnector"}}}
+KV = {
+    "facts": {
+        "model_config": {"architectures": ["Qwen3ForCausalLM"]},
+        "kv_transfer_config": {"kv_connector": "NixlConnector"},
+    }
+}
 
 
 def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members: Any) -> str:
@@ -35,7 +40,7 @@ def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members
         "effect": effect,
         "owner": "tests",
         "review_by": "2040-01-01",
-        "waits_for": "nothing",
+        "blocked_by": "nothing",
         "why": "It is tried.",
         "references": ["https://example.org"],
         says: f"{name} says so",
@@ -46,10 +51,12 @@ def rule(name: str, effect: str = "fallback-v1", when: Any = "always", **members
 
 
 def upstream_rule(name: str, effect: str, **members: Any) -> str:
-    return rule(name, effect, owner=None, review_by=None, waits_for=None, **members)
+    return rule(name, effect, owner=None, review_by=None, blocked_by=None, **members)
 
 
-def job(sources: Sources, *rules: str, request: Any = KV, remove: list[str] | None = None, seconds: int = 10) -> CandidateJob:
+def job(
+    sources: Sources, *rules: str, request: Any = KV, remove: list[str] | None = None, seconds: int = 10
+) -> CandidateJob:
     return CandidateJob(sources.rules, list(rules), remove or [], request, "0.23.0", TODAY, seconds)
 
 
@@ -77,7 +84,15 @@ def test_a_candidate_stands_in_place_of_the_rule_of_its_id(sources: Sources) -> 
         ("id: new-rule\neffect: [advise]", "house/new-rule.yaml"),
         (rule("releases"), "house/releases.yaml"),
     ],
-    ids=["house effect", "effect of both", "upstream effect", "another", "no effect", "no text", "called as the list of releases"],
+    ids=[
+        "house effect",
+        "effect of both",
+        "upstream effect",
+        "another",
+        "no effect",
+        "no text",
+        "called as the list of releases",
+    ],
 )
 def test_a_new_candidate_goes_to_the_layer_of_its_effect(sources: Sources, text: str, path: str) -> None:
     texts, _ = overlay(sources.rules, [text], [])
@@ -85,7 +100,13 @@ def test_a_new_candidate_goes_to_the_layer_of_its_effect(sources: Sources, text:
 
 
 def test_a_condition_may_be_a_candidate_too(sources: Sources) -> None:
-    text = json.dumps({"id": "microbatching", "why": "It is tried.", "releases": [{"vllm": ">=0.30", "when": {"lora_config": "present"}}]})
+    text = json.dumps(
+        {
+            "id": "microbatching",
+            "why": "It is tried.",
+            "releases": [{"vllm": ">=0.30", "when": {"lora_config": "present"}}],
+        }
+    )
     assert overlay(sources.rules, [text], [])[0]["upstream/conditions/microbatching.yaml"] == text
 
 
@@ -93,7 +114,10 @@ def test_a_rule_can_be_taken_away_and_given_back(sources: Sources) -> None:
     path = "house/kv-connector-fallback.yaml"
     without = {name: text for name, text in sources.rules.items() if name != path}
     assert overlay(sources.rules, [], ["kv-connector-fallback"]) == (without, ["kv-connector-fallback"])
-    assert overlay(sources.rules, [rule("kv-connector-fallback")], ["kv-connector-fallback"])[0].keys() == sources.rules.keys()
+    assert (
+        overlay(sources.rules, [rule("kv-connector-fallback")], ["kv-connector-fallback"])[0].keys()
+        == sources.rules.keys()
+    )
 
 
 def test_the_base_is_left_as_it_is(sources: Sources) -> None:
@@ -112,13 +136,30 @@ def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
 
 
 def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
-    with pytest.raises(RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is rules\[0\] as well; give each rule once$"):
+    with pytest.raises(
+        RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is rules\[0\] as well; give each rule once$"
+    ):
         overlay(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
 
 
 def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Sources) -> None:
     with pytest.raises(RulesInvalid) as raised:
-        overlay(sources.rules, ["", "- id: a", "title: none", "id: Upper", "id: 7", "a: [", rule("fine"), "\n\n  7", "a: \ud800", "id: ../up"], [])
+        overlay(
+            sources.rules,
+            [
+                "",
+                "- id: a",
+                "title: none",
+                "id: Upper",
+                "id: 7",
+                "a: [",
+                rule("fine"),
+                "\n\n  7",
+                "a: \ud800",
+                "id: ../up",
+            ],
+            [],
+        )
     lacking = "the rule has no `id` in lower-case words with hyphens; add it"
     assert [str(fault) for fault in raised.value.faults] == [
         "rules[0]:1:1: empty; there is no document",
@@ -139,14 +180,23 @@ def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Source
 def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
     tried = run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
     assert tried.decision
-    assert (tried.decision.runner, tried.rules, tried.faults, tried.misfits, tried.failed) == ("v2", ["kv-connector-fallback"], [], [], "")
+    assert (tried.decision.runner, tried.rules, tried.faults, tried.misfits, tried.failed) == (
+        "v2",
+        ["kv-connector-fallback"],
+        [],
+        [],
+        "",
+    )
 
 
 def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: Sources) -> None:
     tried = run_job(job(sources, rule("new-rule", effect="fallback-v3", review_by="soon")))
     assert tried == SandboxResult(faults=tried.faults)
     assert [(fault.path, fault.message) for fault in tried.faults] == [
-        ("house/new-rule.yaml", "`fallback-v3` is no effect of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you mean `fallback-v1`?"),
+        (
+            "house/new-rule.yaml",
+            "`fallback-v3` is no effect of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you mean `fallback-v1`?",
+        ),
         ("house/new-rule.yaml", "`soon` is no date; write it as `2027-01-31`"),
     ]
 
@@ -154,7 +204,10 @@ def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: So
 def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
     tried = run_job(job(sources, remove=["v2-by-default"]))
     assert [(fault.path, fault.message) for fault in tried.faults][:1] == [
-        ("releases.yaml", "nothing decides in 0.22.0 where no other rule fires; add a `default-v2` rule with `when: always`")
+        (
+            "releases.yaml",
+            "nothing decides in 0.22.0 where no other rule fires; add a `default-v2` rule with `when: always`",
+        )
     ]
 
 
@@ -175,15 +228,24 @@ def test_rules_that_the_engine_refuses_are_told_so(sources: Sources, monkeypatch
 
 
 def test_what_was_tried_survives_the_way_between_processes(sources: Sources) -> None:
-    for tried in (run_job(job(sources, request={**KV, "explain": True})), run_job(job(sources, "id: broken")), run_job(job(sources, request=[]))):
+    for tried in (
+        run_job(job(sources, request={**KV, "explain": True})),
+        run_job(job(sources, "id: broken")),
+        run_job(job(sources, request=[])),
+    ):
         assert read_result(encode(tried)) == tried
 
 
 # Comparing.
 
 
-def test_a_comparison_names_every_member_that_changes_and_the_rule_that_does_it(sources: Sources, policy: Policy) -> None:
-    found = compare(current(policy), run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"}))))
+def test_a_comparison_names_every_member_that_changes_and_the_rule_that_does_it(
+    sources: Sources, policy: Policy
+) -> None:
+    found = compare(
+        current(policy),
+        run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"}))),
+    )
     rules = ["kv-connector-fallback"]
     assert (found.current.runner, found.candidate.runner) == ("v1", "v2")
     assert found.changes == [
@@ -194,7 +256,12 @@ def test_a_comparison_names_every_member_that_changes_and_the_rule_that_does_it(
 
 
 def test_a_change_is_written_with_from_and_to() -> None:
-    assert msgspec.to_builtins(MemberChange("runner", "v1", "v2", ["a"])) == {"member": "runner", "from": "v1", "to": "v2", "rules": ["a"]}
+    assert msgspec.to_builtins(MemberChange("runner", "v1", "v2", ["a"])) == {
+        "member": "runner",
+        "from": "v1",
+        "to": "v2",
+        "rules": ["a"],
+    }
 
 
 def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -> None:
@@ -208,7 +275,13 @@ def test_a_rule_that_was_taken_away_is_named(sources: Sources, policy: Policy) -
 
 def test_where_the_touched_rules_do_not_stand_those_that_differ_are_named(sources: Sources, policy: Policy) -> None:
     request = {"vllm_version": "0.30.0", "facts": {"parallel_config": {"ubatch_size": 2}}}
-    text = json.dumps({"id": "microbatching", "why": "It is tried.", "releases": [{"vllm": ">=0.30", "when": {"parallel_config.enable_dbo": True}}]})
+    text = json.dumps(
+        {
+            "id": "microbatching",
+            "why": "It is tried.",
+            "releases": [{"vllm": ">=0.30", "when": {"parallel_config.enable_dbo": True}}],
+        }
+    )
     found = compare(current(policy, request), run_job(job(sources, text, request=request)))
     rules = ["dual-batch-overlap", "advise-v2-unsupported", "v2-by-default"]
     assert [(change.member, change.rules) for change in found.changes if isinstance(change, MemberChange)] == [
@@ -217,7 +290,9 @@ def test_where_the_touched_rules_do_not_stand_those_that_differ_are_named(source
 
 
 def test_a_candidate_that_changes_nothing_gives_no_changes(sources: Sources, policy: Policy) -> None:
-    assert compare(current(policy), run_job(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
+    assert (
+        compare(current(policy), run_job(job(sources, rule("new-rule", when={"lora_config": "present"})))).changes == []
+    )
 
 
 def test_a_candidate_that_was_refused_cannot_be_compared(sources: Sources, policy: Policy) -> None:
@@ -239,21 +314,38 @@ def run(work: CandidateJob) -> subprocess.CompletedProcess[bytes]:
 
 def test_the_process_answers_what_a_call_would(sources: Sources) -> None:
     done = run(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
-    found, expected = read_result(done.stdout), run_job(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True}))
+    found, expected = (
+        read_result(done.stdout),
+        run_job(job(sources, rule("new-rule", when={"lora_config": "present"}), request={**KV, "explain": True})),
+    )
     assert found.decision
     assert expected.decision
-    assert msgspec.structs.replace(found.decision, decision_id="") == msgspec.structs.replace(expected.decision, decision_id="")
+    assert msgspec.structs.replace(found.decision, decision_id="") == msgspec.structs.replace(
+        expected.decision, decision_id=""
+    )
     assert (found.rules, done.returncode, done.stderr) == (["new-rule"], 0, b"")
 
 
-SIZES = ["tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "decode_context_parallel_size"]
+SIZES = [
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "prefill_context_parallel_size",
+    "decode_context_parallel_size",
+]
 
 
 @pytest.mark.parametrize(
     "text",
     [
         rule("hostile", when={"all": [{"parallel_config.ubatch_size": {"at_least": n}} for n in range(1000)]}),
-        rule("hostile", when={"all": [{"any": [{f"parallel_config.{size}": {"at_least": n + 1}} for size in SIZES]} for n in range(15)]}),
+        rule(
+            "hostile",
+            when={
+                "all": [
+                    {"any": [{f"parallel_config.{size}": {"at_least": n + 1}} for size in SIZES]} for n in range(15)
+                ]
+            },
+        ),
         "id: hostile\nwhen: " + "{not: " * 200 + "{lora_config: present}" + "}" * 200,
         "id: hostile\nwhen: " + "[" * 100_000,
         "id: hostile\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10) if n else '1'}]\n" for n in range(12)),
@@ -292,8 +384,15 @@ def test_a_hostile_candidate_is_refused_with_a_word_and_within_bounds(sources: S
 
 
 def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
-    rules = [rule(f"long-{n}", when={"kv_transfer_config.kv_connector": {"in": [f"Connector{n}x{m}" for m in range(600)]}}) for n in range(10)]
-    tried = read_result(run(job(sources, *rules, rule("nixl", when={"kv_transfer_config.kv_connector": {"in": ["a", "NixlConnector"]}}))).stdout)
+    rules = [
+        rule(f"long-{n}", when={"kv_transfer_config.kv_connector": {"in": [f"Connector{n}x{m}" for m in range(600)]}})
+        for n in range(10)
+    ]
+    tried = read_result(
+        run(
+            job(sources, *rules, rule("nixl", when={"kv_transfer_config.kv_connector": {"in": ["a", "NixlConnector"]}}))
+        ).stdout
+    )
     assert tried.decision
     assert [reason.rule for reason in tried.decision.reasons if reason.decisive] == ["kv-connector-fallback", "nixl"]
 
@@ -303,8 +402,16 @@ def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
     ("afterwards", "code", "message"),
     [
         ("while True: pass", -signal.SIGXCPU, "the candidate rules took more than 2 s; make their conditions simpler"),
-        ("os.abort()", -signal.SIGABRT, "the candidate rules broke the engine (signal 6); make their conditions simpler"),
-        ("bytearray(2 << 30)", 1, "the candidate rules took more memory than a dry run may; make their conditions simpler"),
+        (
+            "os.abort()",
+            -signal.SIGABRT,
+            "the candidate rules broke the engine (signal 6); make their conditions simpler",
+        ),
+        (
+            "bytearray(2 << 30)",
+            1,
+            "the candidate rules took more memory than a dry run may; make their conditions simpler",
+        ),
     ],
     ids=["time", "crash", "memory"],
 )

@@ -29,21 +29,33 @@ QWEN3 = {"architectures": ["Qwen3ForCausalLM"]}
 NAME = "VLLM_USE_V2_MODEL_RUNNER"
 
 
-def decided(policy: Policy, facts: dict[str, Any], version: str | None = None, today: date = TODAY, **members: Any) -> Decision:
+def decided(
+    policy: Policy, facts: dict[str, Any], version: str | None = None, today: date = TODAY, **members: Any
+) -> Decision:
     return policy.decide(read_request({"facts": facts, "vllm_version": version, **members}, policy.releases), today)
 
 
 def verdict(decision: Decision) -> tuple[Any, ...]:
     """Runner, outcome, startup errors, features, the variable to set, rules; a decisive one in capitals."""
     rules = [reason.rule.upper() if reason.decisive else reason.rule for reason in decision.reasons]
-    return decision.runner, decision.outcome, decision.startup_errors, decision.unsupported_features, decision.set_env, rules
+    return (
+        decision.runner,
+        decision.outcome,
+        decision.startup_errors,
+        decision.unsupported_features,
+        decision.set_env,
+        rules,
+    )
 
 
 # Whole decisions.
 
 
 def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
-    facts = {"model_config": {**QWEN3, "is_moe": False}, "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
+    facts = {
+        "model_config": {**QWEN3, "is_moe": False},
+        "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
+    }
     found = json.loads(encode(decided(policy, facts, "0.23.0", request_id="mine")))
     assert len(found.pop("decision_id")) == 36
     assert found == {
@@ -64,7 +76,10 @@ def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogu
                 "feature": None,
                 "message": "a KV connector (NixlConnector) keeps this deployment on V1",
                 "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
-                "references": ["https://github.com/vllm-project/vllm/pull/42955", "https://github.com/vllm-project/vllm/issues/42846"],
+                "references": [
+                    "https://github.com/vllm-project/vllm/pull/42955",
+                    "https://github.com/vllm-project/vllm/issues/42846",
+                ],
             }
         ],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
@@ -77,7 +92,12 @@ def test_a_kv_connector_is_decided_like_this(policy: Policy, catalogue: Catalogu
 
 
 def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
-    facts = {"model_config": QWEN3, "env": {NAME: " 01 "}, "parallel_config": {"enable_dbo": True}, "speculative_config": {"method": "suffix"}}
+    facts = {
+        "model_config": QWEN3,
+        "env": {NAME: " 01 "},
+        "parallel_config": {"enable_dbo": True},
+        "speculative_config": {"method": "suffix"},
+    }
     found = json.loads(encode(decided(policy, facts)))
     error = "Model Runner V2 does not yet support: speculative method 'suffix', dual batch overlap"
     del found["decision_id"]
@@ -140,7 +160,12 @@ def test_a_deployment_that_will_not_start_is_decided_like_this(policy: Policy, c
 
 
 def test_a_variable_that_cannot_be_read_is_decided_like_this(policy: Policy, catalogue: Catalogue) -> None:
-    facts = {"model_config": QWEN3, "env": {NAME: "true"}, "parallel_config": {"enable_dbo": True}, "kv_transfer_config": {}}
+    facts = {
+        "model_config": QWEN3,
+        "env": {NAME: "true"},
+        "parallel_config": {"enable_dbo": True},
+        "kv_transfer_config": {},
+    }
     found = json.loads(encode(decided(policy, facts, "0.33.0")))
     error = "invalid literal for int() with base 10: 'true'"
     del found["decision_id"]
@@ -187,7 +212,10 @@ def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
         ({"model_config": {"architectures": ["Qwen3ForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
         ({"model_config": {"architectures": ["LlamaForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
         ({"model_config": {"architectures": ["MistralForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
-        ({"model_config": {"architectures": ["Other", "LlamaForCausalLM"]}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
+        (
+            {"model_config": {"architectures": ["Other", "LlamaForCausalLM"]}},
+            ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"]),
+        ),
         (
             {"model_config": {"architectures": ["Qwen3MoeForCausalLM"], "is_moe": True}},
             ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST", "MOE"]),
@@ -195,10 +223,16 @@ def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
         ({"model_config": {**QWEN3, "is_moe": True}}, ("v1", "not-default", [], [], {}, ["MOE"])),
         ({"model_config": {**QWEN3, "is_quantized": True}}, ("v1", "not-default", [], [], {}, ["QUANTIZED"])),
         ({"model_config": {**QWEN3, "runner_type": "pooling"}}, ("v1", "not-default", [], [], {}, ["RUNNER-TYPE"])),
-        ({"model_config": {"architectures": ["OPTForCausalLM"]}}, ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"])),
+        (
+            {"model_config": {"architectures": ["OPTForCausalLM"]}},
+            ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"]),
+        ),
         ({"model_config": {}}, ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"])),
         ({}, ("v1", "not-default", [], [], {}, ["NO-MODEL-CONFIG"])),
-        ({"model_config": QWEN3, "kv_transfer_config": {}}, ("v1", "fallback", [], [], {NAME: "0"}, ["KV-CONNECTOR-FALLBACK"])),
+        (
+            {"model_config": QWEN3, "kv_transfer_config": {}},
+            ("v1", "fallback", [], [], {NAME: "0"}, ["KV-CONNECTOR-FALLBACK"]),
+        ),
         (
             {"model_config": {"architectures": ["OPTForCausalLM"]}, "kv_transfer_config": {}},
             ("v1", "fallback", [], [], {}, ["KV-CONNECTOR-FALLBACK", "architecture-allowlist"]),
@@ -216,10 +250,20 @@ def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
         ),
         (
             {"model_config": {**QWEN3, "has_inner_state": True}, "cache_config": {"mamba_cache_mode": "align"}},
-            ("v1", "fallback", [], ["hybrid/mamba models with align cache mode"], {}, ["MAMBA-ALIGN", "advise-v2-unsupported"]),
+            (
+                "v1",
+                "fallback",
+                [],
+                ["hybrid/mamba models with align cache mode"],
+                {},
+                ["MAMBA-ALIGN", "advise-v2-unsupported"],
+            ),
         ),
         (
-            {"model_config": {**QWEN3, "has_inner_state": True, "is_hybrid": True}, "cache_config": {"mamba_cache_mode": "all"}},
+            {
+                "model_config": {**QWEN3, "has_inner_state": True, "is_hybrid": True},
+                "cache_config": {"mamba_cache_mode": "all"},
+            },
             ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"]),
         ),
         ({"model_config": QWEN3, "env": {NAME: "0"}}, ("v1", "override", [], [], {}, ["VARIABLE-FALSE"])),
@@ -240,7 +284,12 @@ def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
             ),
         ),
         (
-            {"model_config": QWEN3, "env": {NAME: "1"}, "platform": {"has_triton": False}, "parallel_config": {"enable_dbo": True}},
+            {
+                "model_config": QWEN3,
+                "env": {NAME: "1"},
+                "platform": {"has_triton": False},
+                "parallel_config": {"enable_dbo": True},
+            },
             (
                 "v2",
                 "override",
@@ -286,7 +335,9 @@ def test_every_decision_has_an_id_of_its_own(policy: Policy) -> None:
         ),
     ],
 )
-def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_by_default_a_deployment_is_decided_so(
+    policy: Policy, facts: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
     assert verdict(decided(policy, facts)) == expected
 
 
@@ -314,9 +365,20 @@ def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, 
         (
             "0.22.0",
             {"model_config": QWEN3, "env": {NAME: "1"}, "platform": {"has_triton": False}},
-            ("v2", "override", ["VLLM_USE_V2_MODEL_RUNNER requires Triton."], [], {}, ["VARIABLE-TRUE", "no-triton", "refuse-v2-no-triton"]),
+            (
+                "v2",
+                "override",
+                ["VLLM_USE_V2_MODEL_RUNNER requires Triton."],
+                [],
+                {},
+                ["VARIABLE-TRUE", "no-triton", "refuse-v2-no-triton"],
+            ),
         ),
-        ("0.22.0", {"model_config": {"architectures": ["LlamaForCausalLM"]}}, ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"])),
+        (
+            "0.22.0",
+            {"model_config": {"architectures": ["LlamaForCausalLM"]}},
+            ("v1", "not-default", [], [], {}, ["ARCHITECTURE-ALLOWLIST"]),
+        ),
         (
             "0.24.0",
             {"model_config": {"is_diffusion": True}},
@@ -325,7 +387,14 @@ def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, 
         (
             "0.24.0",
             {"model_config": {"is_diffusion": True}, "kv_transfer_config": {}},
-            ("v1", "fallback", [], [], {NAME: "0"}, ["KV-CONNECTOR-FALLBACK", "force-diffusion", "architecture-allowlist"]),
+            (
+                "v1",
+                "fallback",
+                [],
+                [],
+                {NAME: "0"},
+                ["KV-CONNECTOR-FALLBACK", "force-diffusion", "architecture-allowlist"],
+            ),
         ),
         ("0.25.0", {"model_config": QWEN3, "kv_transfer_config": {}}, ("v2", "default", [], [], {}, ["V2-BY-DEFAULT"])),
         (
@@ -335,7 +404,10 @@ def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, 
         ),
         (
             "0.27.0",
-            {"model_config": {"architectures": ["KimiK3ForConditionalGeneration"], "is_moe": True}, "platform": {"is_rocm": True}},
+            {
+                "model_config": {"architectures": ["KimiK3ForConditionalGeneration"], "is_moe": True},
+                "platform": {"is_rocm": True},
+            },
             ("v1", "not-default", [], [], {}, ["MOE"]),
         ),
         (
@@ -345,7 +417,11 @@ def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, 
         ),
         (
             "0.28.0",
-            {"model_config": {**QWEN3, "return_sampling_mask": True}, "env": {NAME: "0"}, "parallel_config": {"prefill_context_parallel_size": 2}},
+            {
+                "model_config": {**QWEN3, "return_sampling_mask": True},
+                "env": {NAME: "0"},
+                "parallel_config": {"prefill_context_parallel_size": 2},
+            },
             (
                 "v1",
                 "override",
@@ -421,7 +497,10 @@ def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, 
             (
                 "v2",
                 "override",
-                ["Model Runner V2 does not yet support: dual batch overlap with LoRA", "Model Runner V2 requires Triton."],
+                [
+                    "Model Runner V2 does not yet support: dual batch overlap with LoRA",
+                    "Model Runner V2 requires Triton.",
+                ],
                 ["dual batch overlap with LoRA", "dual batch overlap with PIECEWISE CUDA graphs"],
                 {},
                 [
@@ -438,11 +517,20 @@ def test_by_default_a_deployment_is_decided_so(policy: Policy, facts: dict[str, 
         (
             "0.33.0",
             {"model_config": QWEN3, "platform": {"has_triton": False, "is_unspecified": True}},
-            ("v2", "default", ["Model Runner V2 requires Triton."], [], {}, ["V2-BY-DEFAULT", "refuse-v2-no-triton-worker"]),
+            (
+                "v2",
+                "default",
+                ["Model Runner V2 requires Triton."],
+                [],
+                {},
+                ["V2-BY-DEFAULT", "refuse-v2-no-triton-worker"],
+            ),
         ),
     ],
 )
-def test_in_this_release_a_deployment_is_decided_so(policy: Policy, version: str, facts: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_in_this_release_a_deployment_is_decided_so(
+    policy: Policy, version: str, facts: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
     assert verdict(decided(policy, facts, version)) == expected
 
 
@@ -462,7 +550,10 @@ def test_what_is_lifted_at_start_alone_lets_vllm_start(policy: Policy) -> None:
 
 # Warnings.
 
-ROCM_DEEPSEEK = {"model_config": {"architectures": ["DeepseekV4ForCausalLM"], "is_moe": True}, "platform": {"is_rocm": True}}
+ROCM_DEEPSEEK = {
+    "model_config": {"architectures": ["DeepseekV4ForCausalLM"], "is_moe": True},
+    "platform": {"is_rocm": True},
+}
 REASONING = {"model_config": QWEN3, "reasoning_config": {}}
 THINKING = "Model Runner V2 does not yet support the thinking_token_budget request parameter. Set VLLM_USE_V2_MODEL_RUNNER=0 if this is required."
 STOCK = {"model_config": QWEN3, "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "PIECEWISE"}}
@@ -474,18 +565,30 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
     ("versions", "facts", "warnings"),
     [
         (["0.22.0", "0.22.1"], NO_TRITON, ["Model runner v2 requires Triton; using the v1 model runner instead."]),
-        (["0.23.0", "0.28.0", "0.33.0"], NO_TRITON, ["Model Runner V2 requires Triton; using the V1 model runner instead."]),
+        (
+            ["0.23.0", "0.28.0", "0.33.0"],
+            NO_TRITON,
+            ["Model Runner V2 requires Triton; using the V1 model runner instead."],
+        ),
         (
             ["0.22.0", "0.22.1"],
             TWO_FEATURES,
-            ["Model runner v2 does not yet support dual batch overlap, custom logits processors; using the v1 model runner instead."],
+            [
+                "Model runner v2 does not yet support dual batch overlap, custom logits processors; using the v1 model runner instead."
+            ],
         ),
         (
             ["0.23.0", "0.30.0"],
             TWO_FEATURES,
-            ["Model Runner V2 does not yet support dual batch overlap, custom logits processors; using the V1 model runner instead."],
+            [
+                "Model Runner V2 does not yet support dual batch overlap, custom logits processors; using the V1 model runner instead."
+            ],
         ),
-        (["0.22.0"], REASONING, ["Model runner v2 does not yet support reasoning budget enforcement; using the v1 model runner instead."]),
+        (
+            ["0.22.0"],
+            REASONING,
+            ["Model runner v2 does not yet support reasoning budget enforcement; using the v1 model runner instead."],
+        ),
         (["0.23.0", "0.24.0", "0.25.1", "0.27.1"], REASONING, [THINKING]),
         (["0.28.0", "0.33.0"], REASONING, []),
         (["0.23.0", "0.27.1"], {**REASONING, "env": {NAME: "0"}}, []),
@@ -504,12 +607,19 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
         ),
         (
             ["0.31.0"],
-            {**ROCM_DEEPSEEK, "parallel_config": {"enable_batch_sharded_sampling": True, "prefill_context_parallel_size": 2}},
+            {
+                **ROCM_DEEPSEEK,
+                "parallel_config": {"enable_batch_sharded_sampling": True, "prefill_context_parallel_size": 2},
+            },
             [
                 "Skipping the ROCm V1 model runner default for DeepseekV4ForCausalLM: V1 does not support prefill context parallel, batch-sharded sampling.",
             ],
         ),
-        (["0.31.0"], {**ROCM_DEEPSEEK, "parallel_config": {"enable_batch_sharded_sampling": True}, "env": {NAME: "1"}}, []),
+        (
+            ["0.31.0"],
+            {**ROCM_DEEPSEEK, "parallel_config": {"enable_batch_sharded_sampling": True}, "env": {NAME: "1"}},
+            [],
+        ),
         (["0.28.0", "0.32.0"], ROCM_DEEPSEEK, []),
         (
             ["0.30.0", "0.33.0"],
@@ -517,19 +627,38 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
             ["Watermarking requires Model Runner V2 and overrides VLLM_USE_V2_MODEL_RUNNER=0."],
         ),
         (["0.30.0", "0.33.0"], {"model_config": QWEN3, "watermark_config": {}}, []),
-        (["0.30.0"], {"model_config": QWEN3, "watermark_config": {}, "env": {NAME: "0"}, "attention_config": {"hisparse_config": {}}}, []),
+        (
+            ["0.30.0"],
+            {
+                "model_config": QWEN3,
+                "watermark_config": {},
+                "env": {NAME: "0"},
+                "attention_config": {"hisparse_config": {}},
+            },
+            [],
+        ),
         (
             ["0.32.0", "0.33.0"],
             STOCK,
-            ["CUDA graphs are not supported with stock torch.compile in Model Runner V2. Overriding cudagraph_mode PIECEWISE to NONE."],
+            [
+                "CUDA graphs are not supported with stock torch.compile in Model Runner V2. Overriding cudagraph_mode PIECEWISE to NONE."
+            ],
         ),
         (["0.32.0"], {**STOCK, "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "NONE"}}, []),
         (["0.32.0"], {**STOCK, "env": {NAME: "0"}}, []),
-        (["0.31.0"], STOCK, ["Model Runner V2 does not yet support stock torch.compile; using the V1 model runner instead."]),
+        (
+            ["0.31.0"],
+            STOCK,
+            ["Model Runner V2 does not yet support stock torch.compile; using the V1 model runner instead."],
+        ),
     ],
 )
-def test_the_warnings_are_what_vllm_itself_logs(policy: Policy, versions: list[str], facts: dict[str, Any], warnings: list[str]) -> None:
-    assert {version: decided(policy, facts, version).warnings for version in versions} == dict.fromkeys(versions, warnings)
+def test_the_warnings_are_what_vllm_itself_logs(
+    policy: Policy, versions: list[str], facts: dict[str, Any], warnings: list[str]
+) -> None:
+    assert {version: decided(policy, facts, version).warnings for version in versions} == dict.fromkeys(
+        versions, warnings
+    )
 
 
 @pytest.mark.parametrize(
@@ -542,7 +671,9 @@ def test_the_warnings_are_what_vllm_itself_logs(policy: Policy, versions: list[s
         (None, {}, []),
     ],
 )
-def test_a_release_that_was_not_checked_is_warned_of(policy: Policy, version: str | None, members: dict[str, Any], warnings: list[str]) -> None:
+def test_a_release_that_was_not_checked_is_warned_of(
+    policy: Policy, version: str | None, members: dict[str, Any], warnings: list[str]
+) -> None:
     assert decided(policy, {"model_config": QWEN3}, version, **members).warnings == warnings
 
 
@@ -559,7 +690,14 @@ OVERDUE = ["the house rule `kv-connector-fallback` was to be reviewed by 2027-06
         (date(2030, 1, 1), {"kv_transfer_config": {}}, ["upstream"], []),
         (date(2030, 1, 1), {}, None, []),
     ],
-    ids=["on the day", "the day after", "years after", "though it decided nothing", "upstream alone", "where it did not fire"],
+    ids=[
+        "on the day",
+        "the day after",
+        "years after",
+        "though it decided nothing",
+        "upstream alone",
+        "where it did not fire",
+    ],
 )
 def test_a_house_rule_past_its_review_date_is_warned_of(
     policy: Policy, today: date, facts: dict[str, Any], layers: list[str] | None, warnings: list[str]
@@ -574,7 +712,12 @@ def test_a_member_that_looks_misspelt_is_warned_of(policy: Policy) -> None:
 
 
 def test_warnings_come_in_this_order(policy: Policy) -> None:
-    facts = {"model_config": {**QWEN3, "is_mo": True}, "kv_transfer_config": {}, "reasoning_config": {}, "env": {NAME: "1"}}
+    facts = {
+        "model_config": {**QWEN3, "is_mo": True},
+        "kv_transfer_config": {},
+        "reasoning_config": {},
+        "env": {NAME: "1"},
+    }
     assert decided(policy, facts, "0.23.9", date(2030, 1, 1)).warnings == [
         THINKING,
         "vLLM 0.23.9 was not checked against these rules; decided as 0.23.0",
@@ -589,7 +732,9 @@ def test_warnings_come_in_this_order(policy: Policy) -> None:
 @pytest.mark.parametrize("layers", [None, ["upstream", "house"], ["upstream"]])
 def test_upstream_alone_leaves_the_house_out(policy: Policy, layers: list[str] | None) -> None:
     decision = decided(policy, {"model_config": QWEN3, "kv_transfer_config": {}}, layers=layers)
-    expected = ("v2", {}, ["v2-by-default"]) if layers == ["upstream"] else ("v1", {NAME: "0"}, ["kv-connector-fallback"])
+    expected = (
+        ("v2", {}, ["v2-by-default"]) if layers == ["upstream"] else ("v1", {NAME: "0"}, ["kv-connector-fallback"])
+    )
     assert (decision.runner, decision.set_env, [reason.rule for reason in decision.reasons]) == expected
 
 
@@ -602,7 +747,7 @@ def house(name: str, effect: str, when: Any, **members: Any) -> str:
         "effect": effect,
         "owner": "tests",
         "review_by": "2040-01-01",
-        "waits_for": "nothing",
+        "blocked_by": "nothing",
         "why": "It is tried.",
         "references": ["https://example.org"],
         **members,
@@ -623,10 +768,25 @@ FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
     ("rules", "version", "facts", "expected"),
     [
         ([FORCE], "0.20.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
-        ([FORCE], "0.20.0", {"model_config": {}, "env": {NAME: "0"}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"])),
-        ([FORCE], "0.23.0", {"model_config": {}}, ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "architecture-allowlist"])),
+        (
+            [FORCE],
+            "0.20.0",
+            {"model_config": {}, "env": {NAME: "0"}},
+            ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "opt-in"]),
+        ),
+        (
+            [FORCE],
+            "0.23.0",
+            {"model_config": {}},
+            ("v2", "required", [], [], {NAME: "1"}, ["WANTS-V2", "architecture-allowlist"]),
+        ),
         ([FORCE], "0.23.0", {"model_config": QWEN3}, ("v2", "required", [], [], {}, ["WANTS-V2"])),
-        ([FORCE], "0.23.0", {"model_config": QWEN3, "env": {NAME: "0"}}, ("v1", "override", [], [], {}, ["VARIABLE-FALSE", "wants-v2"])),
+        (
+            [FORCE],
+            "0.23.0",
+            {"model_config": QWEN3, "env": {NAME: "0"}},
+            ("v1", "override", [], [], {}, ["VARIABLE-FALSE", "wants-v2"]),
+        ),
         (
             [FORCE],
             "0.23.0",
@@ -662,7 +822,12 @@ FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
                 ["WANTS-V2", "mamba-align", "refuse-v2-unsupported", "refuse-mamba-align"],
             ),
         ),
-        ([FALL, FORCE], "0.33.0", {"model_config": {}}, ("v1", "fallback", [], [], {NAME: "0"}, ["WANTS-V1", "wants-v2"])),
+        (
+            [FALL, FORCE],
+            "0.33.0",
+            {"model_config": {}},
+            ("v1", "fallback", [], [], {NAME: "0"}, ["WANTS-V1", "wants-v2"]),
+        ),
         (
             [FALL],
             "0.33.0",
@@ -676,7 +841,12 @@ FALL = house("wants-v1", "fallback-v1", {"model_config": "present"})
                 ["WANTS-V1", "v1-diffusion", "refuse-v1-unsupported"],
             ),
         ),
-        ([FALL], "0.33.0", {"model_config": {}, "watermark_config": {}}, ("v2", "required", [], [], {}, ["FORCE-WATERMARK", "wants-v1"])),
+        (
+            [FALL],
+            "0.33.0",
+            {"model_config": {}, "watermark_config": {}},
+            ("v2", "required", [], [], {}, ["FORCE-WATERMARK", "wants-v1"]),
+        ),
         (
             [FALL],
             "0.33.0",
@@ -692,14 +862,23 @@ def test_the_house_decides_over_upstream_and_after_the_variable(
 
 
 def test_an_advisory_of_the_house_may_hang_on_its_own_rule(sources: Sources) -> None:
-    policy = with_house(sources, FALL, house("says-so", "advise", "always", decided_by="wants-v1", yields_to="exclude-v2"))
-    facts: list[dict[str, Any]] = [{"model_config": QWEN3}, {}, {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}}]
+    policy = with_house(sources, FALL, house("says-so", "advise", "always", decided_by="wants-v1", unless="exclude-v2"))
+    facts: list[dict[str, Any]] = [
+        {"model_config": QWEN3},
+        {},
+        {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}},
+    ]
     assert [decided(policy, document).warnings for document in facts] == [["the house says says-so"], [], []]
 
 
 def test_the_upstream_verdict_stays_what_vllm_does_by_itself(sources: Sources) -> None:
     decision = decided(with_house(sources, FORCE), {"model_config": {}, "parallel_config": {"enable_dbo": True}})
-    assert msgspec.to_builtins(decision.upstream) == {"runner": "v1", "outcome": "not-default", "starts": True, "startup_errors": []}
+    assert msgspec.to_builtins(decision.upstream) == {
+        "runner": "v1",
+        "outcome": "not-default",
+        "starts": True,
+        "startup_errors": [],
+    }
 
 
 def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> None:
@@ -708,13 +887,22 @@ def test_a_reason_that_was_kept_is_no_other_deployments(sources: Sources) -> Non
         "text": "{parallel_config.ubatch_size} microbatches",
         "when": {f"env.{NAME}": True, "parallel_config.ubatch_size": {"at_least": 1}},
     }
-    refusal = {"id": "counts", "title": "It shows a value", "effect": "refuse-v2", "order": 5000, "why": "It is tried.", "references": ["https://example.org"]}
+    refusal = {
+        "id": "counts",
+        "title": "It shows a value",
+        "effect": "refuse-v2",
+        "order": 5000,
+        "why": "It is tried.",
+        "references": ["https://example.org"],
+    }
     policy = with_house(sources, FORCE, json.dumps({**refusal, "releases": [part]}))
     for size in (1, 2, 1, 2, 1, 2, 3):
         facts = {"model_config": {}, "parallel_config": {"ubatch_size": size}}
         decision = decided(policy, facts)
         assert decision.startup_errors == [f"{size} microbatches"]
-        assert [reason.facts["parallel_config.ubatch_size"] for reason in decision.reasons if reason.rule == "counts"] == [size]
+        assert [
+            reason.facts["parallel_config.ubatch_size"] for reason in decision.reasons if reason.rule == "counts"
+        ] == [size]
 
 
 def answered(policy: Policy, facts: dict[str, Any]) -> dict[str, Any]:
@@ -733,22 +921,49 @@ def without_id(decision: Decision) -> dict[str, Any]:
 
 
 def test_where_the_house_takes_vllm_s_own_runner_vllm_still_refuses_as_it_would_by_itself(sources: Sources) -> None:
-    refusal = {"id": "shy", "title": "It is shy", "effect": "refuse-v2", "order": 5000, "why": "It is tried.", "references": ["https://example.org"]}
-    shy = json.dumps({**refusal, "yields_to": "wants-v2", "releases": [{"vllm": ">=0.23", "text": "no V2 here", "when": {"model_config": "present"}}]})
+    refusal = {
+        "id": "shy",
+        "title": "It is shy",
+        "effect": "refuse-v2",
+        "order": 5000,
+        "why": "It is tried.",
+        "references": ["https://example.org"],
+    }
+    shy = json.dumps(
+        {
+            **refusal,
+            "unless": "wants-v2",
+            "releases": [{"vllm": ">=0.23", "text": "no V2 here", "when": {"model_config": "present"}}],
+        }
+    )
     policy = with_house(sources, FORCE, shy)
     decision = decided(policy, {"model_config": QWEN3})
-    assert (decision.runner, decision.starts, decision.startup_errors, decision.set_env) == ("v2", False, ["no V2 here"], {})
+    assert (decision.runner, decision.starts, decision.startup_errors, decision.set_env) == (
+        "v2",
+        False,
+        ["no V2 here"],
+        {},
+    )
     assert answered(policy, {"model_config": QWEN3}) == without_id(decision)
 
 
 @pytest.mark.parametrize(
     ("items", "said"),
-    [([[1, 8, 3], [9, 64, 1]], "[1, 8, 3], [9, 64, 1]"), (["a", 2], "a, 2"), ([{"from": [1]}, [[1]], None], "{'from': [1]}, [[1]], None"), ([], "")],
+    [
+        ([[1, 8, 3], [9, 64, 1]], "[1, 8, 3], [9, 64, 1]"),
+        (["a", 2], "a, 2"),
+        ([{"from": [1]}, [[1]], None], "{'from': [1]}, [[1]], None"),
+        ([], ""),
+    ],
 )
 def test_the_items_of_a_list_are_said_as_they_were_sent(sources: Sources, items: list[Any], said: str) -> None:
     name = "speculative_config.num_speculative_tokens_per_batch_size"
-    policy = with_house(sources, house("says", "advise", {name: "present"}).replace("the house says says", f"sizes: {{{name}}}"))
-    decision = decided(policy, {"model_config": {}, "speculative_config": {"num_speculative_tokens_per_batch_size": items}})
+    policy = with_house(
+        sources, house("says", "advise", {name: "present"}).replace("the house says says", f"sizes: {{{name}}}")
+    )
+    decision = decided(
+        policy, {"model_config": {}, "speculative_config": {"num_speculative_tokens_per_batch_size": items}}
+    )
     assert decision.warnings == [f"sizes: {said}"]
     assert [reason.facts[name] for reason in decision.reasons if reason.rule == "says"] == [items]
 
@@ -758,13 +973,20 @@ def test_the_items_of_a_list_are_said_as_they_were_sent(sources: Sources, items:
 
 def test_another_release_may_decide_by_default(catalogue: Catalogue) -> None:
     decision = decided(Policy(catalogue, "v0.25.1"), {"model_config": {"architectures": ["OPTForCausalLM"]}})
-    assert (decision.runner, decision.vllm_version, decision.release.decided_as, decision.release.defaulted) == ("v2", "0.25.1", "0.25.1", True)
+    assert (decision.runner, decision.vllm_version, decision.release.decided_as, decision.release.defaulted) == (
+        "v2",
+        "0.25.1",
+        "0.25.1",
+        True,
+    )
 
 
 def test_releases_with_the_same_rules_share_a_ruleset(policy: Policy) -> None:
     shared = [("0.20.0", "0.20.2"), ("0.22.0", "0.22.1"), ("0.25.0", "0.25.1"), ("0.27.0", "0.27.1")]
     assert all(policy.ruleset(first) is policy.ruleset(second) for first, second in shared)
-    assert len({id(policy.ruleset(release)) for release in policy.releases.known}) == len(policy.releases.known) - len(shared)
+    assert len({id(policy.ruleset(release)) for release in policy.releases.known}) == len(policy.releases.known) - len(
+        shared
+    )
 
 
 def test_a_default_release_that_is_not_known_is_refused(catalogue: Catalogue) -> None:
@@ -807,9 +1029,27 @@ def test_an_explanation_is_there_only_where_it_was_asked_for(policy: Policy) -> 
                 )
             ],
         ),
-        ({"parallel_config": {"tensor_parallel_size": 2}}, "0.23.0", "sequence-parallel", False, [("compilation_config.pass_config.enable_sp", True, False)]),
-        ({}, "0.23.0", "prefill-context-parallel", False, [("parallel_config.prefill_context_parallel_size", {"at_least": 2}, 1)]),
-        ({"speculative_config": {"method": "mtp"}}, "0.23.0", "spec-ngram", False, [("speculative_config.method", {"in": ["ngram", "ngram_gpu"]}, "mtp")]),
+        (
+            {"parallel_config": {"tensor_parallel_size": 2}},
+            "0.23.0",
+            "sequence-parallel",
+            False,
+            [("compilation_config.pass_config.enable_sp", True, False)],
+        ),
+        (
+            {},
+            "0.23.0",
+            "prefill-context-parallel",
+            False,
+            [("parallel_config.prefill_context_parallel_size", {"at_least": 2}, 1)],
+        ),
+        (
+            {"speculative_config": {"method": "mtp"}},
+            "0.23.0",
+            "spec-ngram",
+            False,
+            [("speculative_config.method", {"in": ["ngram", "ngram_gpu"]}, "mtp")],
+        ),
         (
             {"model_config": {}},
             "0.23.0",
@@ -835,13 +1075,13 @@ def test_an_explanation_is_there_only_where_it_was_asked_for(policy: Policy) -> 
             [("env.VLLM_USE_V2_MODEL_RUNNER", "absent", True)],
         ),
         ({"platform": {"has_triton": False}}, "0.23.0", "refuse-v2-no-triton", False, [("runner", "v2", "v1")]),
-        ({"env": {NAME: "1"}}, "0.23.0", "refuse-v2-unsupported", False, [("needs", ["exclude-v2"], [])]),
+        ({"env": {NAME: "1"}}, "0.23.0", "refuse-v2-unsupported", False, [("requires_any", ["exclude-v2"], [])]),
         (
             {"env": {NAME: "1"}, "platform": {"has_triton": False}, "parallel_config": {"enable_dbo": True}},
             "0.23.0",
             "refuse-v2-unsupported",
             False,
-            [("yields_to", ["refuse-v2-no-triton"], ["refuse-v2-no-triton"])],
+            [("unless", ["refuse-v2-no-triton"], ["refuse-v2-no-triton"])],
         ),
         ({"model_config": QWEN3}, "0.23.0", "advise-no-triton", False, [("decided_by", ["no-triton"], "default-v2")]),
         (
@@ -849,21 +1089,38 @@ def test_an_explanation_is_there_only_where_it_was_asked_for(policy: Policy) -> 
             "0.31.0",
             "rocm-default-v1",
             False,
-            [("yields_to", ["exclude-v1"], ["exclude-v1"])],
+            [("unless", ["exclude-v1"], ["exclude-v1"])],
         ),
         (
-            {"speculative_config": {"method": "dflash", "draft_model_config": {"hf_config": {"layer_types": ["sliding_attention"]}}}},
+            {
+                "speculative_config": {
+                    "method": "dflash",
+                    "draft_model_config": {"hf_config": {"layer_types": ["sliding_attention"]}},
+                }
+            },
             "0.26.0",
             "force-dflash-mixed",
             False,
-            [("speculative_config.draft_model_config.hf_config.layer_types", {"has_other_than": ["sliding_attention"]}, ["sliding_attention"])],
+            [
+                (
+                    "speculative_config.draft_model_config.hf_config.layer_types",
+                    {"has_other_than": ["sliding_attention"]},
+                    ["sliding_attention"],
+                )
+            ],
         ),
         (
             {"model_config": {"architectures": ["Other", "Step5ForCausalLM"]}},
             "0.33.0",
             "v1-step5",
             False,
-            [("model_config.architectures", {"first_is_in": ["Step5ForCausalLM", "Step5ForConditionalGeneration"]}, ["Other", "Step5ForCausalLM"])],
+            [
+                (
+                    "model_config.architectures",
+                    {"first_is_in": ["Step5ForCausalLM", "Step5ForConditionalGeneration"]},
+                    ["Other", "Step5ForCausalLM"],
+                )
+            ],
         ),
         (
             {"speculative_config": {"is_xpress": True, "method": "dspark"}},
@@ -883,7 +1140,10 @@ def test_a_rule_is_traced_to_the_first_condition_that_failed(
     failed: list[tuple[str, Any, Any]],
 ) -> None:
     traced = {item["rule"]: item for item in explained(policy, facts, version)["trace"]}[rule]
-    assert (traced["fired"], [(item["fact"], item["expected"], item["actual"]) for item in traced["failed"]]) == (fired, failed)
+    assert (traced["fired"], [(item["fact"], item["expected"], item["actual"]) for item in traced["failed"]]) == (
+        fired,
+        failed,
+    )
 
 
 def test_a_condition_that_was_never_put_in_place_cannot_be_explained() -> None:
@@ -894,7 +1154,11 @@ def test_a_condition_that_was_never_put_in_place_cannot_be_explained() -> None:
 def test_refusals_are_traced_with_the_variable_as_it_will_be_set(sources: Sources) -> None:
     facts = {"model_config": QWEN3, "parallel_config": {"enable_dbo": True}}
     found = explained(with_house(sources, FORCE), facts)
-    assert {item["rule"] for item in found["trace"] if item["fired"]} == {"wants-v2", "dual-batch-overlap", "refuse-v2-unsupported"}
+    assert {item["rule"] for item in found["trace"] if item["fired"]} == {
+        "wants-v2",
+        "dual-batch-overlap",
+        "refuse-v2-unsupported",
+    }
 
 
 def test_what_nobody_stated_is_assumed_and_says_what_would_change(policy: Policy) -> None:
@@ -918,8 +1182,18 @@ def test_what_nobody_stated_is_assumed_and_says_what_would_change(policy: Policy
         "kv_transfer_config": {"present": v1},
         "ec_transfer_config": {"present": v1},
     }
-    assert found["platform.has_triton"] == {"fact": "platform.has_triton", "assumed": True, "why": "not stated", "would_change": {"false": v1}}
-    assert found["reasoning_config"] == {"fact": "reasoning_config", "assumed": False, "why": "not stated", "would_change": {}}
+    assert found["platform.has_triton"] == {
+        "fact": "platform.has_triton",
+        "assumed": True,
+        "why": "not stated",
+        "would_change": {"false": v1},
+    }
+    assert found["reasoning_config"] == {
+        "fact": "reasoning_config",
+        "assumed": False,
+        "why": "not stated",
+        "would_change": {},
+    }
 
 
 @pytest.mark.parametrize(
@@ -961,7 +1235,9 @@ def test_an_assumption_says_which_other_values_change_the_answer(
 
 def test_members_of_an_absent_object_are_not_assumed(policy: Policy) -> None:
     names = [item["fact"] for item in explained(policy, {})["assumptions"]]
-    assert [name for name in names if name.startswith(("model_config", "speculative_config", "kv_transfer_config"))] == [
+    assert [
+        name for name in names if name.startswith(("model_config", "speculative_config", "kv_transfer_config"))
+    ] == [
         "model_config",
         "speculative_config",
         "kv_transfer_config",

@@ -72,7 +72,14 @@ def fired(handle, fact):
 
 def raw(code: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
     """What the module by itself does, in a process of its own."""
-    return subprocess.run([sys.executable, "-c", RAW + code], capture_output=True, text=True, timeout=timeout, check=False, env={**os.environ, **env})
+    return subprocess.run(
+        [sys.executable, "-c", RAW + code],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **env},
+    )
 
 
 def said(code: str) -> Any:
@@ -87,7 +94,14 @@ def rules_of(*conditions: dict[str, Any]) -> tuple[ReleaseRule, ...]:
     texts = dict(BASE)
     for n, condition in enumerate(conditions):
         part = {"vllm": ">=0.33", "text": "it holds", "when": condition}
-        rule = {"id": f"r{n:04}", "title": "It holds", "effect": "advise", "why": "It is asked.", "references": ["https://example.org"], "releases": [part]}
+        rule = {
+            "id": f"r{n:04}",
+            "title": "It holds",
+            "effect": "advise",
+            "why": "It is asked.",
+            "references": ["https://example.org"],
+            "releases": [part],
+        }
         texts[f"upstream/r{n:04}.yaml"] = json.dumps(rule)
     return load(Sources(texts)).rules_of("0.33.0")
 
@@ -191,7 +205,9 @@ def test_the_module_takes_one_of_two_colliding_names_for_the_other() -> None:
 
 def test_colliding_names_are_refused() -> None:
     first, second = collision()
-    with pytest.raises(EngineFailed, match=f"the engine cannot tell the keys '{first}' and '{second}' apart; rename one"):
+    with pytest.raises(
+        EngineFailed, match=f"the engine cannot tell the keys '{first}' and '{second}' apart; rename one"
+    ):
         check_collisions(["x", first, second])
 
 
@@ -200,7 +216,10 @@ def test_a_colliding_name_in_a_request_changes_nothing(policy: Policy, name: str
     other = colliding_with(name)
     assert fnv1a(other) == fnv1a(name)
     facts = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {}}
-    spoilt = {"model_config": {other: 1, "architectures": ["Qwen3ForCausalLM"]}, "kv_transfer_config": {other: "1", name: 0}}
+    spoilt = {
+        "model_config": {other: 1, "architectures": ["Qwen3ForCausalLM"]},
+        "kv_transfer_config": {other: "1", name: 0},
+    }
     assert decided(policy, spoilt, "0.23.0") == decided(policy, facts, "0.23.0")
 
 
@@ -230,7 +249,10 @@ def keys_in(definition: dict[str, Any]) -> set[str]:
 def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
     nasty = {
         "env": {"VLLM_USE_V2_MODEL_RUNNER": '"}, {'},
-        "model_config": {"architectures": ["\ud800", '","a":1', "\x00"], "logits_processors": [{"id": 2, "sid": "q"}, [[[1.5e300]]]]},
+        "model_config": {
+            "architectures": ["\ud800", '","a":1', "\x00"],
+            "logits_processors": [{"id": 2, "sid": "q"}, [[[1.5e300]]]],
+        },
         "parallel_config": {"distributed_executor_backend": '1,"id":2', "ubatch_size": MAX_INTEGER},
         "kv_transfer_config": {"kv_connector": "null", "id": 7, "$s": 1},
     }
@@ -238,7 +260,11 @@ def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
         request = read_request({"vllm_version": release, "facts": nasty}, policy.releases)
         definition = policy.ruleset(release).definition
         fact = json.loads(definition.encoder.encode(request.facts))
-        assert ({type(value) for value in fact.values()}, fact["id"], fact.keys() - keys_in(json.loads(definition.ruleset))) == ({int}, 1, {"id"})
+        assert (
+            {type(value) for value in fact.values()},
+            fact["id"],
+            fact.keys() - keys_in(json.loads(definition.ruleset)),
+        ) == ({int}, 1, {"id"})
 
 
 # States and memory.
@@ -263,7 +289,9 @@ for release in ("0.20.0", "0.23.0", "0.33.0"):
 print("alive")
 """
     env = {**os.environ, "MALLOC_PERTURB_": "165"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=env, cwd=root)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=env, cwd=root
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
 
 
@@ -286,7 +314,9 @@ policy = Policy(catalogue)
 
 def grown(root: Path, code: str) -> float:
     """By how many MiB a process has grown over what ``code`` does after its first round."""
-    done = subprocess.run([sys.executable, "-c", MEMORY + code], capture_output=True, text=True, timeout=120, check=False, cwd=root)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY + code], capture_output=True, text=True, timeout=120, check=False, cwd=root
+    )
     assert done.returncode == 0, done.stderr
     return float(done.stdout)
 
@@ -297,10 +327,16 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @needs_proc
 @pytest.mark.parametrize(
     ("made", "least", "most"),
-    [("Engine(definition)", 50, 1000), ("Engine(definition).close()", -1000, 5), ('Ruleset(catalogue.rules_of("0.33.0"), (0, 33))', -1000, 5)],
+    [
+        ("Engine(definition)", 50, 1000),
+        ("Engine(definition).close()", -1000, 5),
+        ('Ruleset(catalogue.rules_of("0.33.0"), (0, 33))', -1000, 5),
+    ],
     ids=["engine-dropped", "engine-closed", "ruleset-dropped"],
 )
-def test_an_engine_gives_its_memory_back_when_it_is_closed_as_a_ruleset_does_that_is_let_go(root: Path, made: str, least: float, most: float) -> None:
+def test_an_engine_gives_its_memory_back_when_it_is_closed_as_a_ruleset_does_that_is_let_go(
+    root: Path, made: str, least: float, most: float
+) -> None:
     code = f"""
 from policy.engine.compiler import compile_rules
 from policy.engine.rete import Engine
@@ -363,7 +399,10 @@ print(json.dumps(len(fired(handle, {f"k{n}": 1 if n < 64 else 0 for n in range(6
 fired(handle, {f"k{n}": 1 for n in range(65)})
 """
     done = raw(code)
-    assert (done.stdout, done.stderr.splitlines()[-1]) == ("64\n", "durable_rules_engine.error: Could not assert fact, error code: 303")
+    assert (done.stdout, done.stderr.splitlines()[-1]) == (
+        "64\n",
+        "durable_rules_engine.error: Could not assert fact, error code: 303",
+    )
 
 
 def test_the_module_hangs_on_600_conditions() -> None:
@@ -374,7 +413,11 @@ def test_the_module_hangs_on_600_conditions() -> None:
 @pytest.mark.parametrize("count", [63, 64, 65, 500, 600])
 def test_hundreds_of_conditions_that_all_hold_fire_in_order(count: int) -> None:
     rules = rules_of(*({"parallel_config.tensor_parallel_size": {"at_least": n + 1}} for n in range(count)))
-    all_of_them, some = fired(rules, {"parallel_config": {"tensor_parallel_size": MAX_INTEGER}}, {"parallel_config": {"tensor_parallel_size": 40}})
+    all_of_them, some = fired(
+        rules,
+        {"parallel_config": {"tensor_parallel_size": MAX_INTEGER}},
+        {"parallel_config": {"tensor_parallel_size": 40}},
+    )
     assert (all_of_them, some) == (list(range(count)), list(range(40)))
 
 
@@ -411,7 +454,10 @@ def test_as_many_rules_as_are_not_refused_can_all_fire_at_once() -> None:
 
 def test_more_rules_than_the_groups_hold_are_refused() -> None:
     rules = rules_of(*[{"lora_config": "present"}] * (GROUP * MAX_GROUPS + 1))
-    with pytest.raises(EngineFailed, match=rf"^{GROUP * MAX_GROUPS + 1} conditions are more than the {GROUP * MAX_GROUPS} that one release can have$"):
+    with pytest.raises(
+        EngineFailed,
+        match=rf"^{GROUP * MAX_GROUPS + 1} conditions are more than the {GROUP * MAX_GROUPS} that one release can have$",
+    ):
         compile_rules(rules, (0, 33))
 
 
@@ -420,13 +466,20 @@ def test_more_rules_than_the_groups_hold_are_refused() -> None:
     [
         {"all": [{"any": [{name: {"at_least": n + 2}} for name in SIZES]} for n in range(14)]},
         {"parallel_config.distributed_executor_backend": {"in": [f"text {n}" for n in range(600)]}},
-        {"any": [{"parallel_config.distributed_executor_backend": {"in": [f"text {n} {m}" for m in range(20)]}} for n in range(60)]},
+        {
+            "any": [
+                {"parallel_config.distributed_executor_backend": {"in": [f"text {n} {m}" for m in range(20)]}}
+                for n in range(60)
+            ]
+        },
         {"not": {"parallel_config.distributed_executor_backend": {"not_in": [f"text {n}" for n in range(600)]}}},
         {"parallel_config.distributed_executor_backend": {"not_in": [f"text {n}" for n in range(600) if n != 7]}},
     ],
     ids=["alternatives that multiply", "a long list", "many lists", "a long list twice negated", "a long list negated"],
 )
-def test_a_condition_with_too_many_alternatives_is_refused_or_answered_and_never_hangs(condition: dict[str, Any]) -> None:
+def test_a_condition_with_too_many_alternatives_is_refused_or_answered_and_never_hangs(
+    condition: dict[str, Any],
+) -> None:
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -486,7 +539,13 @@ print(json.dumps([fired(handle, fact) for fact in ({"g": 1, "x": 2}, {"g": 1, "x
 
 def test_null_is_another_value_than_any() -> None:
     method = "speculative_config.method"
-    rules = rules_of({method: {"is_not": "mtp"}}, {method: {"not_in": ["mtp", "eagle"]}}, {method: "absent"}, {method: "present"}, {method: {"in": ["mtp"]}})
+    rules = rules_of(
+        {method: {"is_not": "mtp"}},
+        {method: {"not_in": ["mtp", "eagle"]}},
+        {method: "absent"},
+        {method: "present"},
+        {method: {"in": ["mtp"]}},
+    )
     documents: list[dict[str, Any]] = [
         {"speculative_config": {"method": None}},
         {"speculative_config": {}},
@@ -534,7 +593,9 @@ LIST = "model_config.architectures"
     ],
     ids=str,
 )
-def test_lists_are_asked_as_the_words_say_and_an_empty_one_holds_nothing(asked: dict[str, Any], holds_for: list[str]) -> None:
+def test_lists_are_asked_as_the_words_say_and_an_empty_one_holds_nothing(
+    asked: dict[str, Any], holds_for: list[str]
+) -> None:
     lists = ["", "A", "AB", "AC", "C", "CA"]
     found = fired(rules_of(asked), *({"model_config": {"architectures": list(letters)}} for letters in lists))
     assert [letters for letters, places in zip(lists, found, strict=True) if places] == holds_for
@@ -544,13 +605,23 @@ def test_a_list_may_be_null_empty_or_filled() -> None:
     name = "model_config.logits_processors"
     rules = rules_of({name: "present"}, {name: "absent"}, {name: "not_empty"}, {"not": {name: "not_empty"}})
     lists: list[list[Any] | None] = [None, [], [None]]
-    assert fired(rules, *({"model_config": {"logits_processors": value}} for value in lists)) == [[1, 3], [0, 3], [0, 2]]
+    assert fired(rules, *({"model_config": {"logits_processors": value}} for value in lists)) == [
+        [1, 3],
+        [0, 3],
+        [0, 2],
+    ]
 
 
 def test_the_variable_has_four_states() -> None:
     name = "env.VLLM_USE_V2_MODEL_RUNNER"
     rules = rules_of(
-        {name: True}, {name: False}, {name: "present"}, {name: "absent"}, {name: "malformed"}, {name: {"is_not": True}}, {"not": {name: "malformed"}}
+        {name: True},
+        {name: False},
+        {name: "present"},
+        {name: "absent"},
+        {name: "malformed"},
+        {name: {"is_not": True}},
+        {"not": {name: "malformed"}},
     )
     texts: list[str | None] = [None, "0", "1", "yes"]
     found = fired(rules, *({"env": {"VLLM_USE_V2_MODEL_RUNNER": text}} for text in texts))
@@ -561,7 +632,12 @@ def test_the_variable_has_four_states() -> None:
 
 
 def test_to_the_module_one_is_true_is_a_text() -> None:
-    assert said("handle = made({'x': 1}); print(json.dumps([fired(handle, {'x': value}) for value in (1, True, '1', 1.0)]))") == [["r0"]] * 4
+    assert (
+        said(
+            "handle = made({'x': 1}); print(json.dumps([fired(handle, {'x': value}) for value in (1, True, '1', 1.0)]))"
+        )
+        == [["r0"]] * 4
+    )
 
 
 @pytest.mark.parametrize("value", [1, "1", "true", 1.0, 0, "", [], {}], ids=repr)
@@ -594,7 +670,10 @@ def test_to_the_module_a_very_long_text_can_equal_a_short_one() -> None:
 def test_texts_are_told_apart_up_to_their_greatest_length() -> None:
     name = "parallel_config.distributed_executor_backend"
     texts = ["ray", "ray ", "Ray", "ray\0", "r", "", "ray" + "x" * (MAX_TEXT - 3), "ra\u0443", None]
-    found = fired(rules_of({name: "ray"}, {name: {"in": ["ray", "mp"]}}), *({"parallel_config": {"distributed_executor_backend": text}} for text in texts))
+    found = fired(
+        rules_of({name: "ray"}, {name: {"in": ["ray", "mp"]}}),
+        *({"parallel_config": {"distributed_executor_backend": text}} for text in texts),
+    )
     assert found == [[0, 1], *[[]] * 8]
 
 
@@ -624,7 +703,9 @@ def test_deep_lists_never_reach_the_engine(policy: Policy) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert decided(policy, {"model_config": {"logits_processors": deep, "own": deep}, "lora_config": {"own": deep}})[:2] == ("v2", "default")
+    assert decided(policy, {"model_config": {"logits_processors": deep, "own": deep}, "lora_config": {"own": deep}})[
+        :2
+    ] == ("v2", "default")
 
 
 # The definitions.
@@ -678,7 +759,10 @@ def test_eight_threads_get_the_answers_of_one(policy: Policy) -> None:
     documents: list[tuple[dict[str, Any], str]] = [
         (
             {
-                "model_config": {"architectures": ["Qwen3ForCausalLM", "LlamaForCausalLM", "Other"][n % 3 :], "is_moe": n % 4 == 0},
+                "model_config": {
+                    "architectures": ["Qwen3ForCausalLM", "LlamaForCausalLM", "Other"][n % 3 :],
+                    "is_moe": n % 4 == 0,
+                },
                 "parallel_config": {"pipeline_parallel_size": n % 3 + 1, "enable_dbo": n % 5 == 0},
                 "env": {"VLLM_USE_V2_MODEL_RUNNER": [None, "0", "1", "x"][n % 4]},
                 "kv_transfer_config": {} if n % 2 else None,

@@ -119,7 +119,10 @@ def test_null_is_a_value_of_these_facts_only() -> None:
 @pytest.mark.parametrize("series", [(0, 20), (0, 21), (0, 22), (0, 33)])
 def test_an_unset_variable_is_false_before_0_22_and_unset_from_then_on(series: tuple[int, int]) -> None:
     row = dict(zip(FACTS, defaults(series), strict=True))
-    assert row == {**{fact.name: () if fact.default == [] else fact.default for fact in VOCABULARY}, VARIABLE: False if series < (0, 22) else None}
+    assert row == {
+        **{fact.name: () if fact.default == [] else fact.default for fact in VOCABULARY},
+        VARIABLE: False if series < (0, 22) else None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,10 @@ def test_an_unset_variable_is_false_before_0_22_and_unset_from_then_on(series: t
         ("model_config.is_moe", ("model_config",)),
         ("model_config.multimodal_config.mm_encoder_only", ("model_config",)),
         ("speculative_config.draft_model_config", ("speculative_config",)),
-        ("speculative_config.draft_model_config.hf_config.layer_types", ("speculative_config", "speculative_config.draft_model_config")),
+        (
+            "speculative_config.draft_model_config.hf_config.layer_types",
+            ("speculative_config", "speculative_config.draft_model_config"),
+        ),
         ("attention_config.hisparse_config", ()),
         ("compilation_config.pass_config.enable_sp", ()),
     ],
@@ -204,20 +210,48 @@ def test_nothing_said_is_the_defaults() -> None:
 def test_every_fact_can_be_stated() -> None:
     document = {
         "env": {VARIABLE_NAME: "1"},
-        "platform": {"has_triton": False, "is_rocm": True, "is_unspecified": True, "is_tpu": True, "is_out_of_tree": True},
+        "platform": {
+            "has_triton": False,
+            "is_rocm": True,
+            "is_unspecified": True,
+            "is_tpu": True,
+            "is_out_of_tree": True,
+        },
         "plugins": {"logits_processors": ["a"]},
         "model_config": {
             "runner_type": "pooling",
             "architectures": ["A", ""],
-            **dict.fromkeys(["is_moe", "is_quantized", "is_hybrid", "has_inner_state", "is_attention_free", "is_diffusion", "use_mla"], True),
-            **dict.fromkeys(["is_multimodal_model", "is_encoder_decoder", "enable_return_routed_experts", "enable_prompt_embeds"], True),
+            **dict.fromkeys(
+                [
+                    "is_moe",
+                    "is_quantized",
+                    "is_hybrid",
+                    "has_inner_state",
+                    "is_attention_free",
+                    "is_diffusion",
+                    "use_mla",
+                ],
+                True,
+            ),
+            **dict.fromkeys(
+                ["is_multimodal_model", "is_encoder_decoder", "enable_return_routed_experts", "enable_prompt_embeds"],
+                True,
+            ),
             **dict.fromkeys(["return_sampling_mask", "enable_trace_replay"], True),
             "multimodal_config": {"mm_encoder_only": True},
             "logits_processors": [],
             "logprobs_mode": "raw_logits",
         },
         "parallel_config": {
-            **dict.fromkeys(["tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "decode_context_parallel_size"], 8),
+            **dict.fromkeys(
+                [
+                    "tensor_parallel_size",
+                    "pipeline_parallel_size",
+                    "prefill_context_parallel_size",
+                    "decode_context_parallel_size",
+                ],
+                8,
+            ),
             **dict.fromkeys(["enable_dbo", "enable_elastic_ep", "enable_batch_sharded_sampling"], True),
             "distributed_executor_backend": "",
             "ubatch_size": 2,
@@ -225,7 +259,9 @@ def test_every_fact_can_be_stated() -> None:
         "scheduler_config": {"async_scheduling": True},
         "speculative_config": {
             "method": "mtp",
-            **dict.fromkeys(["parallel_drafting", "enable_adaptive_verification", "use_heterogeneous_vocab", "is_xpress"], True),
+            **dict.fromkeys(
+                ["parallel_drafting", "enable_adaptive_verification", "use_heterogeneous_vocab", "is_xpress"], True
+            ),
             "num_speculative_tokens_per_batch_size": [[1, 2, 3]],
             "draft_lm_head_quantization": "fp8",
             "draft_model_config": {"architectures": ["B"], "hf_config": {"layer_types": []}},
@@ -254,9 +290,15 @@ def test_every_fact_can_be_stated() -> None:
         ({"env": {VARIABLE_NAME: "no"}}, {VARIABLE: Malformed("no", "invalid literal for int() with base 10: 'no'")}),
         ({"attention_config": {"hisparse_config": {}}}, {"attention_config.hisparse_config": True}),
         ({"speculative_config": {"method": None}}, {"speculative_config": True}),
-        ({"speculative_config": {"draft_model_config": {"hf_config": None}}}, {"speculative_config": True, "speculative_config.draft_model_config": True}),
+        (
+            {"speculative_config": {"draft_model_config": {"hf_config": None}}},
+            {"speculative_config": True, "speculative_config.draft_model_config": True},
+        ),
         ({"model_config": {"logits_processors": []}}, {"model_config": True, "model_config.logits_processors": []}),
-        ({"kv_transfer_config": {"kv_connector_extra_config": {"a": [1]}, "engine_id": 7}}, {"kv_transfer_config": True}),
+        (
+            {"kv_transfer_config": {"kv_connector_extra_config": {"a": [1]}, "engine_id": 7}},
+            {"kv_transfer_config": True},
+        ),
         (
             {"model_config": {"multimodal_config": {"own": 1, "mm_encoder_only": True}}},
             {"model_config": True, "model_config.multimodal_config.mm_encoder_only": True},
@@ -272,9 +314,22 @@ def test_null_is_an_unset_variable_which_is_false_before_0_22() -> None:
 
 
 def test_what_is_said_is_stated_though_it_be_the_default() -> None:
-    facts, _ = read({"model_config": None, "env": {VARIABLE_NAME: None}, "platform": {"has_triton": True}, "speculative_config": {"method": None}})
+    facts, _ = read(
+        {
+            "model_config": None,
+            "env": {VARIABLE_NAME: None},
+            "platform": {"has_triton": True},
+            "speculative_config": {"method": None},
+        }
+    )
     names = [VOCABULARY[index].name for index in facts.stated]
-    assert sorted(names) == [VARIABLE, "model_config", "platform.has_triton", "speculative_config", "speculative_config.method"]
+    assert sorted(names) == [
+        VARIABLE,
+        "model_config",
+        "platform.has_triton",
+        "speculative_config",
+        "speculative_config.method",
+    ]
 
 
 LEGAL = {
@@ -290,12 +345,37 @@ LEGAL = {
         ([], [("", '`[]` is no object; write the facts as `{"model_config": {…}}`')]),
         (None, [("", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
         ("x" * 100, [("", f'`{"x" * 80}…` is no object; write the facts as `{{"model_config": {{…}}}}`')]),
-        ({"model_config": []}, [("/model_config", f"`[]` is not legal for `model_config`; legal: {LEGAL['presence']}")]),
-        ({"model_config": True}, [("/model_config", f"`true` is not legal for `model_config`; legal: {LEGAL['presence']}")]),
+        (
+            {"model_config": []},
+            [("/model_config", f"`[]` is not legal for `model_config`; legal: {LEGAL['presence']}")],
+        ),
+        (
+            {"model_config": True},
+            [("/model_config", f"`true` is not legal for `model_config`; legal: {LEGAL['presence']}")],
+        ),
         ({"lora_config": ""}, [("/lora_config", f"`` is not legal for `lora_config`; legal: {LEGAL['presence']}")]),
-        ({"platform": []}, [("/platform", "`[]` is no object; its members are `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`")]),
-        ({"platform": {"is_rocm": "yes"}}, [("/platform/is_rocm", f"`yes` is not legal for `platform.is_rocm`; legal: {LEGAL['boolean']}")]),
-        ({"platform": {"is_rocm": None}}, [("/platform/is_rocm", f"`null` is not legal here; legal: {LEGAL['boolean']}; leave it out for the default")]),
+        (
+            {"platform": []},
+            [
+                (
+                    "/platform",
+                    "`[]` is no object; its members are `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`",
+                )
+            ],
+        ),
+        (
+            {"platform": {"is_rocm": "yes"}},
+            [("/platform/is_rocm", f"`yes` is not legal for `platform.is_rocm`; legal: {LEGAL['boolean']}")],
+        ),
+        (
+            {"platform": {"is_rocm": None}},
+            [
+                (
+                    "/platform/is_rocm",
+                    f"`null` is not legal here; legal: {LEGAL['boolean']}; leave it out for the default",
+                )
+            ],
+        ),
         (
             {"platform": {"isrocm": True}},
             [
@@ -308,16 +388,29 @@ LEGAL = {
         ({"env": {"A/B~C": "1"}}, [("/env/A~1B~0C", "unknown member `A/B~C`; legal: `VLLM_USE_V2_MODEL_RUNNER`")]),
         (
             {"env": {VARIABLE_NAME: 1}},
-            [(f"/env/{VARIABLE_NAME}", f"`1` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where it is unset")],
+            [
+                (
+                    f"/env/{VARIABLE_NAME}",
+                    f"`1` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where it is unset",
+                )
+            ],
         ),
         (
             {"env": {VARIABLE_NAME: "1\0"}},
-            [(f"/env/{VARIABLE_NAME}", f"`1\\x00` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where it is unset")],
+            [
+                (
+                    f"/env/{VARIABLE_NAME}",
+                    f"`1\\x00` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where it is unset",
+                )
+            ],
         ),
         (
             {"parallel_config": {"ubatch_size": 1.0, "tensor_parallel_size": 0, "pipeline_parallel_size": True}},
             [
-                ("/parallel_config/ubatch_size", "`1.0` is not legal for `parallel_config.ubatch_size`; legal: a whole number from 0 to 2147483647"),
+                (
+                    "/parallel_config/ubatch_size",
+                    "`1.0` is not legal for `parallel_config.ubatch_size`; legal: a whole number from 0 to 2147483647",
+                ),
                 (
                     "/parallel_config/tensor_parallel_size",
                     "`0` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647",
@@ -331,7 +424,10 @@ LEGAL = {
         (
             {"kv_transfer_config": {"kv_role": "both", "kv_connector": 7}},
             [
-                ("/kv_transfer_config/kv_role", f"`both` is not legal for `kv_transfer_config.kv_role`; legal: {LEGAL['role']}"),
+                (
+                    "/kv_transfer_config/kv_role",
+                    f"`both` is not legal for `kv_transfer_config.kv_role`; legal: {LEGAL['role']}",
+                ),
                 (
                     "/kv_transfer_config/kv_connector",
                     "`7` is not legal for `kv_transfer_config.kv_connector`; legal: a text of at most 8192 characters, `null`",
@@ -341,8 +437,14 @@ LEGAL = {
         (
             {"model_config": {"architectures": "LlamaForCausalLM", "logits_processors": {}}},
             [
-                ("/model_config/architectures", "`LlamaForCausalLM` is not legal for `model_config.architectures`; legal: a list of at most 4096 texts"),
-                ("/model_config/logits_processors", "`{}` is not legal for `model_config.logits_processors`; legal: a list of at most 4096 items, `null`"),
+                (
+                    "/model_config/architectures",
+                    "`LlamaForCausalLM` is not legal for `model_config.architectures`; legal: a list of at most 4096 texts",
+                ),
+                (
+                    "/model_config/logits_processors",
+                    "`{}` is not legal for `model_config.logits_processors`; legal: a list of at most 4096 items, `null`",
+                ),
             ],
         ),
         (
@@ -360,35 +462,56 @@ LEGAL = {
         ),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_place_its_value_and_what_is_legal(document: Any, faults: list[tuple[str, str]]) -> None:
+def test_what_does_not_fit_is_named_with_its_place_its_value_and_what_is_legal(
+    document: Any, faults: list[tuple[str, str]]
+) -> None:
     assert read(document)[1] == faults
 
 
 def test_an_unknown_member_at_the_top_is_told_the_legal_ones() -> None:
     _, faults = read({"modelconfig": {}})
     tops = list(dict.fromkeys(name.partition(".")[0] for name in FACTS))
-    assert faults == [("/modelconfig", f"unknown member `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean `model_config`?")]
+    assert faults == [
+        (
+            "/modelconfig",
+            f"unknown member `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean `model_config`?",
+        )
+    ]
 
 
 def test_a_flood_of_faults_is_cut() -> None:
-    assert [pointer for pointer, _ in read({f"m{n}": n for n in range(MAX_FAULTS + 10)})[1]] == [f"/m{n}" for n in range(MAX_FAULTS)]
+    assert [pointer for pointer, _ in read({f"m{n}": n for n in range(MAX_FAULTS + 10)})[1]] == [
+        f"/m{n}" for n in range(MAX_FAULTS)
+    ]
 
 
 def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
     faults: list[RequestFault] = []
     read_facts({"a": 1, "model_config": {"is_moe": 1}, "platform": {"b": 1}}, (0, 23), "/items/3/facts", faults)
-    assert [fault.pointer for fault in faults] == ["/items/3/facts/a", "/items/3/facts/model_config/is_moe", "/items/3/facts/platform/b"]
+    assert [fault.pointer for fault in faults] == [
+        "/items/3/facts/a",
+        "/items/3/facts/model_config/is_moe",
+        "/items/3/facts/platform/b",
+    ]
 
 
 @pytest.mark.parametrize(
     ("document", "hints"),
     [
-        ({"model_config": {"architecture": ["A"]}}, ["`model_config.architecture` is no fact and was ignored; did you mean `architectures`?"]),
-        ({"model_config": {"isMoe": True, "is_moee": True}}, ["`model_config.is_moee` is no fact and was ignored; did you mean `is_moe`?"]),
+        (
+            {"model_config": {"architecture": ["A"]}},
+            ["`model_config.architecture` is no fact and was ignored; did you mean `architectures`?"],
+        ),
+        (
+            {"model_config": {"isMoe": True, "is_moee": True}},
+            ["`model_config.is_moee` is no fact and was ignored; did you mean `is_moe`?"],
+        ),
         ({"speculative_config": {"Method": "mtp"}}, []),
         (
             {"speculative_config": {"draft_model_config": {"architectures_": []}}},
-            ["`speculative_config.draft_model_config.architectures_` is no fact and was ignored; did you mean `architectures`?"],
+            [
+                "`speculative_config.draft_model_config.architectures_` is no fact and was ignored; did you mean `architectures`?"
+            ],
         ),
         ({"kv_transfer_config": {"kv_connector_extra_config": {}, "kv_rank": 0, "kv_buffer_size": 1.0}}, []),
         ({"lora_config": {"max_loras": 4}}, []),
@@ -404,7 +527,11 @@ def test_only_the_first_ignored_members_of_sensible_length_are_kept() -> None:
 
 
 def test_one_fact_of_each_kind_says_what_is_legal() -> None:
-    found = {str(fact.kind): fact.legal for fact in reversed(VOCABULARY) if not fact.nullable or fact.kind in {FactKind.TEXT, FactKind.LIST}}
+    found = {
+        str(fact.kind): fact.legal
+        for fact in reversed(VOCABULARY)
+        if not fact.nullable or fact.kind in {FactKind.TEXT, FactKind.LIST}
+    }
     assert found == {
         "presence": "an object, `null` where it is absent",
         "tri-state": "the variable's text, `true`, `false`, `null` where it is unset",

@@ -58,13 +58,33 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "link to the folder": ("house/again", lambda path: path.symlink_to(".."), CIRCLE),
     "named pipe": ("house/a.yaml", os.mkfifo, "expected a file, got a named pipe; rename or remove it"),
     "socket": ("house/a.yaml", bind, "expected a file, got a socket; rename or remove it"),
-    "device": ("house/a.yaml", lambda path: path.symlink_to("/dev/null"), "expected a file, got a device; rename or remove it"),
+    "device": (
+        "house/a.yaml",
+        lambda path: path.symlink_to("/dev/null"),
+        "expected a file, got a device; rename or remove it",
+    ),
     "folder": ("house/a.yaml", lambda path: path.mkdir(), "expected a file, got a folder; rename or remove it"),
-    "folder of cases": ("house/a_test.yaml", lambda path: path.mkdir(), "expected a file, got a folder; rename or remove it"),
+    "folder of cases": (
+        "house/a_test.yaml",
+        lambda path: path.mkdir(),
+        "expected a file, got a folder; rename or remove it",
+    ),
     "other ending": ("house/a.yml", lambda path: path.touch(), "rule files end in `.yaml`; rename it"),
-    "name that is no UTF-8": (os.fsdecode(b"house/\xff.yaml"), lambda path: path.touch(), "the name is not printable UTF-8; rename it"),
-    "name with a line break": ("house/a\nb.yaml", lambda path: path.touch(), "the name is not printable UTF-8; rename it"),
-    "large file": ("house/a.yaml", lambda path: write(path, MAX_BYTES + 1), f"{MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it"),
+    "name that is no UTF-8": (
+        os.fsdecode(b"house/\xff.yaml"),
+        lambda path: path.touch(),
+        "the name is not printable UTF-8; rename it",
+    ),
+    "name with a line break": (
+        "house/a\nb.yaml",
+        lambda path: path.touch(),
+        "the name is not printable UTF-8; rename it",
+    ),
+    "large file": (
+        "house/a.yaml",
+        lambda path: write(path, MAX_BYTES + 1),
+        f"{MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it",
+    ),
     "file without a size": (
         "house/a.yaml",
         lambda path: path.symlink_to("/proc/kallsyms"),
@@ -123,13 +143,20 @@ def test_links_to_files_and_folders_are_followed(folder: Path, tmp_path: Path) -
     (folder / "one").symlink_to("../beside")
     (folder / "two").symlink_to(tmp_path / "beside")
     (folder / "b.yaml").symlink_to("one/a.yaml")
-    assert read_folder(folder).rules == {"releases.yaml": "known: []", "b.yaml": "a", "one/a.yaml": "a", "two/a.yaml": "a"}
+    assert read_folder(folder).rules == {
+        "releases.yaml": "known: []",
+        "b.yaml": "a",
+        "one/a.yaml": "a",
+        "two/a.yaml": "a",
+    }
 
 
 def test_the_files_of_a_folder_have_a_greatest_size_together(folder: Path) -> None:
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         write(folder / f"{number}.yaml", MAX_BYTES)
-    assert faults_of(folder) == [("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")]
+    assert faults_of(folder) == [
+        ("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")
+    ]
 
 
 def test_links_that_multiply_end_at_a_number_of_names(folder: Path) -> None:
@@ -143,12 +170,18 @@ def test_links_that_multiply_end_at_a_number_of_names(folder: Path) -> None:
     assert ("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere") in faults_of(folder)
 
 
-@pytest.mark.parametrize(("name", "message"), [("a.yaml", "cannot be read: Permission denied"), ("", "cannot be read: Permission denied")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("a.yaml", "cannot be read: Permission denied"), ("", "cannot be read: Permission denied")]
+)
 def test_what_one_may_not_read_is_a_fault(folder: Path, name: str, message: str) -> None:
     (folder / "house" / "a.yaml").touch()
     (folder / "house" / name).chmod(0)
-    measured = {name: text for name, text in os.environ.items() if not name.startswith("COV")}  # nobody may write what coverage measures
-    found = subprocess.run([sys.executable, "-c", AS_NOBODY, str(folder)], env=measured, capture_output=True, text=True, check=False)
+    measured = {
+        name: text for name, text in os.environ.items() if not name.startswith("COV")
+    }  # nobody may write what coverage measures
+    found = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(folder)], env=measured, capture_output=True, text=True, check=False
+    )
     (folder / "house" / name).chmod(0o755)
     expected = f"house/{name}".rstrip("/") + f":1:1: {message}; give the service the right to read it\n"
     assert (found.stdout, found.stderr) == (expected, "")

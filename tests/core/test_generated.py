@@ -41,7 +41,8 @@ def schema_of(path: str) -> str:
 
 
 VALIDATORS = {
-    name: Draft202012Validator(json.loads((ROOT / "rules" / f"{name}.schema.json").read_text())) for name in ("rule", "condition", "cases", "releases")
+    name: Draft202012Validator(json.loads((ROOT / "rules" / f"{name}.schema.json").read_text()))
+    for name in ("rule", "condition", "cases", "releases")
 }
 
 
@@ -50,7 +51,9 @@ def test_every_generated_file_is_what_make_generate_would_write(catalogue: Catal
     assert stale == [], "run `make generate`"
 
 
-def test_make_generate_writes_every_generated_file(catalogue: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_generate_writes_every_generated_file(
+    catalogue: Catalogue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "docs").mkdir()
     for path, text in SOURCES.rules.items():
         (tmp_path / "rules" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +124,11 @@ FILES = broken()
 
 
 def test_the_schemas_refuse_broken_files_where_a_schema_can_see_it() -> None:
-    accepted = {name for name, text in FILES.items() if VALIDATORS[schema_of(name.partition(":")[2])].is_valid(read_yaml(text, name).plain())}
+    accepted = {
+        name
+        for name, text in FILES.items()
+        if VALIDATORS[schema_of(name.partition(":")[2])].is_valid(read_yaml(text, name).plain())
+    }
     assert accepted == UNSEEN
     assert len(FILES) > 30
 

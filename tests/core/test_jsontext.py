@@ -34,7 +34,13 @@ def test_64_levels_are_read() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [nested(MAX_DEPTH + 1), nested(MAX_DEPTH + 1, '{"a":', "}"), nested(100_000), nested(100_000, '{"a":', "}"), b"[" * 100_000],
+    [
+        nested(MAX_DEPTH + 1),
+        nested(MAX_DEPTH + 1, '{"a":', "}"),
+        nested(100_000),
+        nested(100_000, '{"a":', "}"),
+        b"[" * 100_000,
+    ],
     ids=["one level more", "objects", "far deeper", "far deeper objects", "never closed"],
 )
 def test_what_is_deeper_is_refused(body: bytes) -> None:
@@ -45,8 +51,14 @@ def test_what_is_deeper_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'),
-        (b" \n", 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'),
+        (
+            b"",
+            'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}',
+        ),
+        (
+            b" \n",
+            'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}',
+        ),
         (b"\xef\xbb\xbf{}", "the body begins with a byte order mark; send plain UTF-8"),
         (b'{"a": "\xff"}', "not UTF-8: byte 7 is not part of a character"),
         (b"{", "not JSON: Input data was truncated"),

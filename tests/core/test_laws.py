@@ -75,7 +75,7 @@ title: ROCm stays on V1
 effect: fallback-v1
 owner: tests
 review_by: 2040-01-01
-waits_for: nothing
+blocked_by: nothing
 why: It contradicts what upstream wants.
 references: [https://example.org]
 releases:
@@ -87,7 +87,7 @@ title: LoRA goes to V2
 effect: force-v2
 owner: tests
 review_by: 2040-01-01
-waits_for: nothing
+blocked_by: nothing
 why: It contradicts what upstream wants.
 references: [https://example.org]
 releases:
@@ -99,7 +99,7 @@ title: Large deployments go to V2
 effect: force-v2
 owner: tests
 review_by: 2040-01-01
-waits_for: nothing
+blocked_by: nothing
 why: It contradicts what upstream wants.
 references: [https://example.org]
 releases:
@@ -111,11 +111,11 @@ title: Advice to those whom the house moved
 effect: advise
 owner: tests
 review_by: 2040-01-01
-waits_for: nothing
+blocked_by: nothing
 why: An advisory of the house hangs on a rule of the house.
 references: [https://example.org]
 decided_by: [house-rocm-v1, house-lora-v2]
-yields_to: exclude-v1
+unless: exclude-v1
 when: always
 releases:
   - {vllm: ">=0.20", text: "the house moved {model_config.architectures}; upstream lists {unsupported_features}"}
@@ -176,7 +176,13 @@ def samples(fact: Fact) -> list[Any]:
         case FactKind.TEXT:
             legal = [*words, "", "ray", "NixlConnector"]
         case FactKind.TEXTS:
-            legal = [[], ["other"], *([word] for word in words), *([word, "other"] for word in words), *(["other", word] for word in words)]
+            legal = [
+                [],
+                ["other"],
+                *([word] for word in words),
+                *([word, "other"] for word in words),
+                *(["other", word] for word in words),
+            ]
         case FactKind.LIST:
             legal = [[], [1], [None], ["a.b:C"], [[1, 2, 3]]]
     return [*legal, None] if fact.nullable else legal
@@ -225,16 +231,22 @@ def put(document: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def asked(policy: Policy, release: str, facts: dict[str, Any], layers: list[str], *, explain: bool = False) -> Request:
-    return read_request({"vllm_version": release, "facts": facts, "layers": layers, "explain": explain}, policy.releases)
+    return read_request(
+        {"vllm_version": release, "facts": facts, "layers": layers, "explain": explain}, policy.releases
+    )
 
 
-def decided(policy: Policy, release: str, facts: dict[str, Any], layers: list[str], *, explain: bool = False) -> Decision:
+def decided(
+    policy: Policy, release: str, facts: dict[str, Any], layers: list[str], *, explain: bool = False
+) -> Decision:
     return policy.decide(asked(policy, release, facts, layers, explain=explain), TODAY)
 
 
 def answer(decision: Decision) -> dict[str, Any]:
     """A decision without its id."""
-    found: dict[str, Any] = json.loads(json.dumps({name: getattr(decision, name) for name in decision.__struct_fields__}, default=repr))
+    found: dict[str, Any] = json.loads(
+        json.dumps({name: getattr(decision, name) for name in decision.__struct_fields__}, default=repr)
+    )
     del found["decision_id"]
     return found
 
@@ -250,12 +262,16 @@ def held(policy: Policy, release: str, facts: dict[str, Any]) -> set[int]:
 
 any_facts = documents() | st.integers(0, 2**63).map(scattered)
 deployments = given(facts=any_facts, release=st.sampled_from(RELEASES))
-deployments_of_layers = given(facts=any_facts, release=st.sampled_from(RELEASES), layers=st.sampled_from([UPSTREAM, BOTH]))
+deployments_of_layers = given(
+    facts=any_facts, release=st.sampled_from(RELEASES), layers=st.sampled_from([UPSTREAM, BOTH])
+)
 
 
 @law
 @given(facts=any_facts)
-def test_in_every_release_the_engine_fires_what_the_reference_fires_in_the_same_order(crowded: Policy, facts: dict[str, Any]) -> None:
+def test_in_every_release_the_engine_fires_what_the_reference_fires_in_the_same_order(
+    crowded: Policy, facts: dict[str, Any]
+) -> None:
     for release in RELEASES:
         rules = crowded.ruleset(release).rules
         fired = [rules[n].rule.id for n in sorted(held(crowded, release, facts))]
@@ -264,7 +280,9 @@ def test_in_every_release_the_engine_fires_what_the_reference_fires_in_the_same_
 
 @law
 @given(facts=any_facts, layers=st.sampled_from([UPSTREAM, BOTH]))
-def test_in_every_release_the_whole_decision_is_that_of_the_reference(crowded: Policy, facts: dict[str, Any], layers: list[str]) -> None:
+def test_in_every_release_the_whole_decision_is_that_of_the_reference(
+    crowded: Policy, facts: dict[str, Any], layers: list[str]
+) -> None:
     for release in RELEASES:
         decision = decided(crowded, release, facts, layers)
         assert (release, as_reference(decision)) == (release, REFERENCE.decide(release, facts, layers))
@@ -275,7 +293,10 @@ def test_the_reference_decides_hundreds_of_scattered_deployments_alike(crowded: 
     mismatches = []
     for seed in range(400):
         facts, layers = scattered(f"{release} {seed}"), BOTH if seed % 4 else UPSTREAM
-        found, expected = as_reference(decided(crowded, release, facts, layers)), REFERENCE.decide(release, facts, layers)
+        found, expected = (
+            as_reference(decided(crowded, release, facts, layers)),
+            REFERENCE.decide(release, facts, layers),
+        )
         if found != expected:
             mismatches.append((facts, layers, found, expected))
     assert mismatches[:3] == []
@@ -283,15 +304,21 @@ def test_the_reference_decides_hundreds_of_scattered_deployments_alike(crowded: 
 
 @law
 @deployments_of_layers
-def test_the_trace_says_fired_of_exactly_the_rules_among_the_reasons(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+def test_the_trace_says_fired_of_exactly_the_rules_among_the_reasons(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
     decision = decided(crowded, release, facts, layers, explain=True)
     assert decision.trace
-    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(reason.rule for reason in decision.reasons)
+    assert sorted(item.rule for item in decision.trace if item.fired) == sorted(
+        reason.rule for reason in decision.reasons
+    )
 
 
 @law
 @deployments_of_layers
-def test_the_trace_holds_every_rule_of_the_release_and_layers_in_order(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+def test_the_trace_holds_every_rule_of_the_release_and_layers_in_order(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
     decision = decided(crowded, release, facts, layers, explain=True)
     assert decision.trace
     assert [item.rule for item in decision.trace] == [rule.id for rule in REFERENCE.rules(release, layers)]
@@ -299,7 +326,9 @@ def test_the_trace_holds_every_rule_of_the_release_and_layers_in_order(crowded: 
 
 @law
 @deployments_of_layers
-def test_a_rule_says_what_failed_exactly_where_it_did_not_fire(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+def test_a_rule_says_what_failed_exactly_where_it_did_not_fire(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
     decision = decided(crowded, release, facts, layers, explain=True)
     assert decision.trace
     assert [item.rule for item in decision.trace if item.fired == bool(item.failed)] == []
@@ -307,7 +336,9 @@ def test_a_rule_says_what_failed_exactly_where_it_did_not_fire(crowded: Policy, 
 
 @law
 @deployments
-def test_a_condition_has_no_failures_exactly_where_the_engine_fires_it(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+def test_a_condition_has_no_failures_exactly_where_the_engine_fires_it(
+    crowded: Policy, facts: dict[str, Any], release: str
+) -> None:
     rules = crowded.ruleset(release).rules
     row = asked(crowded, release, facts, BOTH).facts.row
     unfailed = {n for n, item in enumerate(rules) if item.when is None or failures(item.when, row) == []}
@@ -320,28 +351,43 @@ def test_with_set_env_vllm_by_itself_does_as_decided(crowded: Policy, facts: dic
     decision = decided(crowded, release, facts, BOTH)
     env = {**(facts.get("env") or {}), **decision.set_env}
     alone = decided(crowded, release, {**facts, "env": env}, UPSTREAM)
-    assert (alone.runner, alone.starts, alone.startup_errors) == (decision.runner, decision.starts, decision.startup_errors)
+    assert (alone.runner, alone.starts, alone.startup_errors) == (
+        decision.runner,
+        decision.starts,
+        decision.startup_errors,
+    )
 
 
 @law
 @deployments
-def test_set_env_is_empty_exactly_where_vllm_takes_the_decided_runner_anyway(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+def test_set_env_is_empty_exactly_where_vllm_takes_the_decided_runner_anyway(
+    crowded: Policy, facts: dict[str, Any], release: str
+) -> None:
     decision = decided(crowded, release, facts, BOTH)
     assert (decision.set_env == {}) == (decision.runner == decision.upstream.runner)
 
 
 @law
 @deployments
-def test_the_upstream_verdict_is_what_upstream_alone_decides(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+def test_the_upstream_verdict_is_what_upstream_alone_decides(
+    crowded: Policy, facts: dict[str, Any], release: str
+) -> None:
     verdict = decided(crowded, release, facts, BOTH).upstream
     alone = decided(crowded, release, facts, UPSTREAM)
     assert verdict == alone.upstream
-    assert (verdict.runner, verdict.outcome, verdict.starts, verdict.startup_errors) == (alone.runner, alone.outcome, alone.starts, alone.startup_errors)
+    assert (verdict.runner, verdict.outcome, verdict.starts, verdict.startup_errors) == (
+        alone.runner,
+        alone.outcome,
+        alone.starts,
+        alone.startup_errors,
+    )
 
 
 @law
 @deployments_of_layers
-def test_no_decision_is_without_a_decisive_reason(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+def test_no_decision_is_without_a_decisive_reason(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
     decision = decided(crowded, release, facts, layers)
     assert any(reason.decisive for reason in decision.reasons)
     assert (decision.runner is None) == (decision.outcome is None)
@@ -350,7 +396,9 @@ def test_no_decision_is_without_a_decisive_reason(crowded: Policy, facts: dict[s
 
 @law
 @given(facts=any_facts, release=st.sampled_from(RELEASES), random=st.randoms(use_true_random=False))
-def test_the_order_of_members_never_changes_a_decision(crowded: Policy, facts: dict[str, Any], release: str, random: Any) -> None:
+def test_the_order_of_members_never_changes_a_decision(
+    crowded: Policy, facts: dict[str, Any], release: str, random: Any
+) -> None:
     def shuffled(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
@@ -363,7 +411,9 @@ def test_the_order_of_members_never_changes_a_decision(crowded: Policy, facts: d
 
 @law
 @deployments
-def test_a_fact_that_the_release_does_not_read_has_no_effect(crowded: Policy, facts: dict[str, Any], release: str) -> None:
+def test_a_fact_that_the_release_does_not_read_has_no_effect(
+    crowded: Policy, facts: dict[str, Any], release: str
+) -> None:
     read = REFERENCE.read(release)
 
     def pruned(document: dict[str, Any], path: str) -> dict[str, Any]:
@@ -383,7 +433,9 @@ def test_a_default_may_be_stated_or_left_out(crowded: Policy, facts: dict[str, A
     stated = json.loads(json.dumps(facts))
     for fact in VOCABULARY:
         above = [path for path in FACTS if fact.name.startswith(f"{path}.")]
-        if fact.kind is not FactKind.PRESENCE and all(Deployment(stated, release).value(path) is not None for path in above):
+        if fact.kind is not FactKind.PRESENCE and all(
+            Deployment(stated, release).value(path) is not None for path in above
+        ):
             parts = fact.name.split(".")
             parent = reduce(lambda document, part: document.setdefault(part, {}), parts[:-1], stated)
             parent.setdefault(parts[-1], fact.default)
@@ -414,7 +466,9 @@ AFTER_ID = len('{"decision_id":"') + 36
 
 @law
 @given(seed=st.integers(0, 2**63), release=st.sampled_from(RELEASES), layers=st.sampled_from([UPSTREAM, BOTH]))
-def test_a_decision_is_right_whatever_was_asked_before(crowded: Policy, seed: int, release: str, layers: list[str]) -> None:
+def test_a_decision_is_right_whatever_was_asked_before(
+    crowded: Policy, seed: int, release: str, layers: list[str]
+) -> None:
     facts = scattered(seed)
     random = Random(seed)
     for _ in range(20):
@@ -457,7 +511,9 @@ def as_stated(fact: Fact, label: str) -> Any:
 
 @law
 @deployments_of_layers
-def test_what_an_assumption_would_change_is_what_stating_it_changes(crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]) -> None:
+def test_what_an_assumption_would_change_is_what_stating_it_changes(
+    crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
+) -> None:
     decision = decided(crowded, release, facts, layers, explain=True)
     assert decision.assumptions is not None
     for item in decision.assumptions or []:
@@ -485,7 +541,12 @@ def test_an_assumption_changes_nothing_exactly_where_no_other_value_changes_the_
             FactKind.INTEGER: [1, 2, 3, 2**31 - 1],
             FactKind.CHOICE: [*fact.choices, *([None] if fact.nullable else [])],
             FactKind.TEXT: [*words, "something else", None],
-            FactKind.TEXTS: [[], ["something else"], *([word] for word in words), *([word, "something else"] for word in words)],
+            FactKind.TEXTS: [
+                [],
+                ["something else"],
+                *([word] for word in words),
+                *([word, "something else"] for word in words),
+            ],
             FactKind.LIST: [[], [1]],
         }
         again = [decided(crowded, release, stated(facts, item.fact, value), layers) for value in others[fact.kind]]
@@ -524,7 +585,10 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def operand_of(fact: Fact, takes: str) -> st.SearchStrategy[Any]:
-    words = st.sampled_from(list(fact.choices) or ["external_launcher", "ray", "LlamaForCausalLM", "sliding_attention", "null", "1", "OtherForCausalLM"])
+    words = st.sampled_from(
+        list(fact.choices)
+        or ["external_launcher", "ray", "LlamaForCausalLM", "sliding_attention", "null", "1", "OtherForCausalLM"]
+    )
     match takes, fact.kind:
         case "nothing", _:
             return st.just(True)
@@ -541,17 +605,33 @@ def operand_of(fact: Fact, takes: str) -> st.SearchStrategy[Any]:
 def combined(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
     several = st.lists(inner, min_size=1, max_size=3)
     both = st.tuples(questions(), inner).map(lambda pair: {**pair[0], **pair[1]})
-    return several.map(lambda items: {"all": items}) | several.map(lambda items: {"any": items}) | inner.map(lambda item: {"not": item}) | both
+    return (
+        several.map(lambda items: {"all": items})
+        | several.map(lambda items: {"any": items})
+        | inner.map(lambda item: {"not": item})
+        | both
+    )
 
 
 leaf_conditions = questions()
 conditions = st.recursive(leaf_conditions, combined, max_leaves=5)
-used = st.sampled_from([{"uses": "shared"}, {"not": {"uses": "shared"}}, {"any": [{"uses": "shared"}, {"lora_config": "present"}]}])
+used = st.sampled_from(
+    [{"uses": "shared"}, {"not": {"uses": "shared"}}, {"any": [{"uses": "shared"}, {"lora_config": "present"}]}]
+)
 
 
 def rule_text(name: str, condition: dict[str, Any]) -> str:
     part = {"vllm": ">=0.20", "text": "it holds", "when": condition}
-    return json.dumps({"id": name, "title": "It holds", "effect": "advise", "why": "It is asked.", "references": ["https://example.org"], "releases": [part]})
+    return json.dumps(
+        {
+            "id": name,
+            "title": "It holds",
+            "effect": "advise",
+            "why": "It is asked.",
+            "references": ["https://example.org"],
+            "releases": [part],
+        }
+    )
 
 
 @settings(law, max_examples=120)
@@ -561,9 +641,13 @@ def rule_text(name: str, condition: dict[str, Any]) -> str:
     seed=st.integers(0, 2**63),
     release=st.sampled_from(["0.21.0", "0.33.0"]),
 )
-def test_the_engine_answers_any_condition_as_the_reference_does(asks: list[dict[str, Any]], shared: dict[str, Any], seed: int, release: str) -> None:
+def test_the_engine_answers_any_condition_as_the_reference_does(
+    asks: list[dict[str, Any]], shared: dict[str, Any], seed: int, release: str
+) -> None:
     texts = TINY | {f"upstream/rule-{n}.yaml": rule_text(f"rule-{n}", condition) for n, condition in enumerate(asks)}
-    texts["upstream/conditions/shared.yaml"] = json.dumps({"id": "shared", "why": "It is shared.", "releases": [{"vllm": ">=0.20", "when": shared}]})
+    texts["upstream/conditions/shared.yaml"] = json.dumps(
+        {"id": "shared", "why": "It is shared.", "releases": [{"vllm": ">=0.20", "when": shared}]}
+    )
     try:
         rules = load(Sources(texts)).rules_of(release)
     except RulesInvalid as error:  # few of what is drawn have more alternatives than a rule may
@@ -601,7 +685,9 @@ def versions(draw: st.DrawFn) -> str:
 
 @law
 @given(version=versions())
-def test_a_version_is_decided_by_the_newest_patch_of_its_series_that_is_not_above_it(policy: Policy, version: str) -> None:
+def test_a_version_is_decided_by_the_newest_patch_of_its_series_that_is_not_above_it(
+    policy: Policy, version: str
+) -> None:
     segment = Version(Version(version).base_version)
     patches = [release for release in RELEASES if Version(release).release[:2] == (segment.major, segment.minor)]
     if not patches:
@@ -638,8 +724,17 @@ def test_a_v_and_a_local_part_change_nothing(policy: Policy, version: str, local
 # Anything at all.
 
 keys = st.sampled_from(sorted({part for name in VALUES for part in name.split(".")})) | st.text(max_size=6)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=12) | st.sampled_from(["dflash", "1", "generate"])
-junk = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=True)
+    | st.text(max_size=12)
+    | st.sampled_from(["dflash", "1", "generate"])
+)
+junk = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=20
+)
 
 
 @st.composite
@@ -740,7 +835,18 @@ def bodies(draw: st.DrawFn) -> bytes:
     request: dict[str, Any] = {"facts": draw(spoilt() | st.integers(0, 2**63).map(scattered) | junk)}
     members = {
         "vllm_version": st.sampled_from([None, "", "0.23.0", "v0.24.1", "0.19", "9.9", "1!0.23.0", "x"]) | scalars,
-        "layers": st.sampled_from([None, [], ["upstream"], ["house"], ["house", "upstream"], ["upstream", "upstream"], ["upstream", 1], "upstream"]),
+        "layers": st.sampled_from(
+            [
+                None,
+                [],
+                ["upstream"],
+                ["house"],
+                ["house", "upstream"],
+                ["upstream", "upstream"],
+                ["upstream", 1],
+                "upstream",
+            ]
+        ),
         "request_id": st.sampled_from([None, "", "mine", "x" * 256, "x" * 257, 1]),
         "explain": st.sampled_from([True, False, None, 0, "false"]),
         "beyond_verified": st.sampled_from([None, "nearest", "Nearest", True]),
@@ -771,7 +877,14 @@ SPELLINGS = [
 
 
 def read(request: Request) -> tuple[Any, ...]:
-    return request.facts.row, request.vllm_version, request.release, request.upstream_only, request.request_id, request.explain
+    return (
+        request.facts.row,
+        request.vllm_version,
+        request.release,
+        request.upstream_only,
+        request.request_id,
+        request.explain,
+    )
 
 
 @settings(law, max_examples=300)
@@ -783,8 +896,14 @@ def test_the_short_way_reads_what_the_long_way_reads_or_nothing(policy: Policy, 
 
 
 @law
-@given(seed=st.integers(0, 2**63), version=st.sampled_from([None, "0.23.0", "v0.24.1"]), layers=st.sampled_from([None, UPSTREAM, BOTH]))
-def test_the_short_way_reads_what_is_plainly_legal(policy: Policy, seed: int, version: str | None, layers: list[str] | None) -> None:
+@given(
+    seed=st.integers(0, 2**63),
+    version=st.sampled_from([None, "0.23.0", "v0.24.1"]),
+    layers=st.sampled_from([None, UPSTREAM, BOTH]),
+)
+def test_the_short_way_reads_what_is_plainly_legal(
+    policy: Policy, seed: int, version: str | None, layers: list[str] | None
+) -> None:
     def plain(document: dict[str, Any], path: str = "") -> dict[str, Any]:
         """Without objects that are absent by ``null``, members beside the facts, and odd items."""
         found: dict[str, Any] = {}

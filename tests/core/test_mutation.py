@@ -23,7 +23,9 @@ PP = "parallel_config.pipeline_parallel_size"
 
 def catalogue_of(*, conditions: dict[str, Any] | None = None, **members: Any) -> Catalogue:
     named = {
-        f"upstream/conditions/{name}.yaml": yaml.safe_dump({"id": name, "why": "Because.", "releases": [{"vllm": ">=0.22", "when": when}]})
+        f"upstream/conditions/{name}.yaml": yaml.safe_dump(
+            {"id": name, "why": "Because.", "releases": [{"vllm": ">=0.22", "when": when}]}
+        )
         for name, when in (conditions or {}).items()
     }
     return load(
@@ -45,7 +47,14 @@ def changes(catalogue: Catalogue, name: str = "example") -> list[tuple[str, str]
 
 WHEN: list[tuple[Any, list[str]]] = [
     ({"model_config.is_moe": True}, ["when: without `model_config.is_moe: True`"]),
-    ({PP: {"at_least": 2}}, [f"when: without `{PP}: {{'at_least': 2}}`", f"when: `{PP}: {{'at_least': 2}}` with 1", f"when: `{PP}: {{'at_least': 2}}` with 3"]),
+    (
+        {PP: {"at_least": 2}},
+        [
+            f"when: without `{PP}: {{'at_least': 2}}`",
+            f"when: `{PP}: {{'at_least': 2}}` with 1",
+            f"when: `{PP}: {{'at_least': 2}}` with 3",
+        ],
+    ),
     (
         {"speculative_config.method": {"not_in": ["ngram", "eagle"]}},
         [
@@ -56,7 +65,11 @@ WHEN: list[tuple[Any, list[str]]] = [
     ),
     (
         {"any": [{"model_config.is_moe": True}, {"uses": "hybrid"}], "model_config.use_mla": False},
-        ["when: without `model_config.is_moe: True`", "when: without `uses: hybrid`", "when: without `model_config.use_mla: False`"],
+        [
+            "when: without `model_config.is_moe: True`",
+            "when: without `uses: hybrid`",
+            "when: without `model_config.use_mla: False`",
+        ],
     ),
 ]
 
@@ -64,24 +77,38 @@ WHEN: list[tuple[Any, list[str]]] = [
 @pytest.mark.parametrize(("when", "expected"), WHEN)
 def test_each_condition_bound_and_member_is_changed(when: Any, expected: list[str]) -> None:
     hybrid = {"all": [{"model_config.is_hybrid": True}, {"model_config.use_mla": True}]}
-    catalogue = catalogue_of(conditions={"hybrid": hybrid}, releases=[{"vllm": ">=0.22", "message": "words", "when": when}])
+    catalogue = catalogue_of(
+        conditions={"hybrid": hybrid}, releases=[{"vllm": ">=0.22", "message": "words", "when": when}]
+    )
     bounds = ["vllm: without 0.22.0", "vllm: without 0.24.0"]
     assert sorted(changes(catalogue)) == sorted((">=0.22", change) for change in expected + bounds)
-    assert changes(catalogue, "hybrid") == [(">=0.22", "without `model_config.is_hybrid: True`"), (">=0.22", "without `model_config.use_mla: True`")]
+    assert changes(catalogue, "hybrid") == [
+        (">=0.22", "without `model_config.is_hybrid: True`"),
+        (">=0.22", "without `model_config.use_mla: True`"),
+    ]
 
 
 def test_a_range_begins_and_ends_elsewhere_where_no_other_has_the_release() -> None:
-    ranges = [{"vllm": ">=0.22,<0.23", "message": "then", "when": "always"}, {"vllm": ">=0.23,<0.24", "message": "now", "when": "always"}]
+    ranges = [
+        {"vllm": ">=0.22,<0.23", "message": "then", "when": "always"},
+        {"vllm": ">=0.23,<0.24", "message": "now", "when": "always"},
+    ]
     assert changes(catalogue_of(releases=ranges)) == [(">=0.23,<0.24", "vllm: 0.24.0 as well")]
 
 
 def test_what_a_rule_asks_of_the_decision_is_changed_too() -> None:
-    members: dict[str, Any] = {"effect": "advise", "runner": "v2", "decided_by": ["v2"], "yields_to": ["refuse-v2"], "needs": ["exclude-v1", "v2"]}
+    members: dict[str, Any] = {
+        "effect": "advise",
+        "runner": "v2",
+        "decided_by": ["v2"],
+        "unless": ["refuse-v2"],
+        "requires_any": ["exclude-v1", "v2"],
+    }
     catalogue = catalogue_of(**members, releases=[{"vllm": ">=0.24", "text": "words", "when": "always"}])
     assert changes(catalogue) == [
-        (">=0.24", "needs: without `exclude-v1`"),
-        (">=0.24", "needs: without `v2`"),
-        (">=0.24", "yields_to: without `refuse-v2`"),
+        (">=0.24", "requires_any: without `exclude-v1`"),
+        (">=0.24", "requires_any: without `v2`"),
+        (">=0.24", "unless: without `refuse-v2`"),
         (">=0.24", "decided_by: without `v2`"),
         (">=0.24", "runner: without `v2`"),
         (">=0.24", "vllm: 0.23.0 as well"),
@@ -89,12 +116,27 @@ def test_what_a_rule_asks_of_the_decision_is_changed_too() -> None:
 
 
 MOE: list[dict[str, Any]] = [
-    {"name": "experts", "vllm": ["0.23.0"], "given": {"model_config": {"is_moe": True, "is_hybrid": True}}, "fires": True},
+    {
+        "name": "experts",
+        "vllm": ["0.23.0"],
+        "given": {"model_config": {"is_moe": True, "is_hybrid": True}},
+        "fires": True,
+    },
     {"name": "none", "vllm": ["0.23.0"], "given": {"model_config": {"is_hybrid": True}}, "fires": False},
-    {"name": "before", "vllm": ["0.22.0"], "given": {"model_config": {"is_moe": True, "is_hybrid": True}}, "fires": False},
+    {
+        "name": "before",
+        "vllm": ["0.22.0"],
+        "given": {"model_config": {"is_moe": True, "is_hybrid": True}},
+        "fires": False,
+    },
 ]
 DENSE = {"name": "not hybrid", "vllm": ["0.23.0"], "given": {"model_config": {"is_moe": True}}, "fires": False}
-AFTER = {"name": "after", "vllm": ["0.24.0"], "given": {"model_config": {"is_moe": True, "is_hybrid": True}}, "fires": False}
+AFTER = {
+    "name": "after",
+    "vllm": ["0.24.0"],
+    "given": {"model_config": {"is_moe": True, "is_hybrid": True}},
+    "fires": False,
+}
 SURVIVOR = {"vllm": ">=0.23,<0.24", "change": "when: without `model_config.is_hybrid: True`", "why": "For the test."}
 TRIALS: list[tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[list[str], int, int]]] = [
     ([*MOE, AFTER, DENSE], [], ([], 0, 0)),
@@ -113,9 +155,14 @@ def test_what_no_case_notices_survives_unless_it_is_explained(
     catalogue = catalogue_of(releases=[{"vllm": ">=0.23,<0.24", "message": "words", "when": when}])
     near = {"name": "none", "vllm": ["0.24.0"], "given": {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}, "fires": False}
     texts = {
-        "upstream/example_test.yaml": yaml.safe_dump({"rule": "example", "cases": cases, **({"survivors": explained} if explained else {})}),
+        "upstream/example_test.yaml": yaml.safe_dump(
+            {"rule": "example", "cases": cases, **({"accepted_mutants": explained} if explained else {})}
+        ),
         "upstream/v2_test.yaml": yaml.safe_dump(
-            {"rule": "v2", "cases": [{**near, "given": {}, "fires": True}, {**near, "given": MOE[0]["given"], "vllm": ["0.23.0"]}]}
+            {
+                "rule": "v2",
+                "cases": [{**near, "given": {}, "fires": True}, {**near, "given": MOE[0]["given"], "vllm": ["0.23.0"]}],
+            }
         ),
     }
     own = [case for case in read_cases(texts, catalogue) if case.rule == "example"]
@@ -130,6 +177,13 @@ def test_a_condition_is_tried_by_the_cases_of_the_rules_that_use_it() -> None:
         releases=[{"vllm": ">=0.23,<0.24", "message": "words", "when": {"uses": "sparse"}}],
     )
     texts = {"upstream/example_test.yaml": yaml.safe_dump({"rule": "example", "cases": [*MOE, AFTER]})}
-    with_v2 = {**texts, "upstream/v2_test.yaml": yaml.safe_dump({"rule": "v2", "cases": [{**MOE[1], "fires": True}, {**MOE[0], "fires": False}]})}
+    with_v2 = {
+        **texts,
+        "upstream/v2_test.yaml": yaml.safe_dump(
+            {"rule": "v2", "cases": [{**MOE[1], "fires": True}, {**MOE[0], "fires": False}]}
+        ),
+    }
     own = [case for case in read_cases(with_v2, catalogue) if case.rule == "example"]
-    assert [mutant.change for mutant in mutate(catalogue, own).survivors if mutant.item.id == "sparse"] == ["without `model_config.is_hybrid: True`"]
+    assert [mutant.change for mutant in mutate(catalogue, own).survivors if mutant.item.id == "sparse"] == [
+        "without `model_config.is_hybrid: True`"
+    ]

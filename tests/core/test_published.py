@@ -8,7 +8,14 @@ import pytest
 
 from policy.engine.cache import SecondHitCache
 from policy.facts.vocabulary import FACTS
-from policy.rules.documents import facts_document, policy_document, read_by, releases_document, rule_document, rules_document
+from policy.rules.documents import (
+    facts_document,
+    policy_document,
+    read_by,
+    releases_document,
+    rule_document,
+    rules_document,
+)
 
 if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
@@ -127,7 +134,9 @@ def test_a_rule_is_published_as_its_file_has_it(catalogue: Catalogue) -> None:
     }
 
 
-@pytest.mark.parametrize(("release", "span"), [("0.22.1", ">=0.22,<0.24"), ("0.24.0", ">=0.24,<0.25"), ("0.33.0", ">=0.25")])
+@pytest.mark.parametrize(
+    ("release", "span"), [("0.22.1", ">=0.22,<0.24"), ("0.24.0", ">=0.24,<0.25"), ("0.33.0", ">=0.25")]
+)
 def test_of_one_release_a_rule_shows_the_range_that_holds(catalogue: Catalogue, release: str, span: str) -> None:
     rule = catalogue.rule("parallel-drafting")
     assert rule
@@ -168,7 +177,8 @@ def test_the_rules_are_published_in_order_of_precedence(catalogue: Catalogue) ->
 def test_the_conditions_are_published_beside_the_rules(catalogue: Catalogue) -> None:
     conditions = {condition["id"]: condition["file"] for condition in rules_document(catalogue)["conditions"]}
     assert conditions == {
-        name: f"upstream/conditions/{name}.yaml" for name in ("microbatching", "mixed-dflash-draft", "off-the-moe-list", "rocm-v1-architecture")
+        name: f"upstream/conditions/{name}.yaml"
+        for name in ("microbatching", "mixed-dflash-draft", "off-the-moe-list", "rocm-v1-architecture")
     }
 
 

@@ -85,7 +85,9 @@ def test_the_reference_decides_as_vllm_did(root: Path, reference: Reference, rel
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_with_the_house_the_engine_and_the_reference_agree_on_every_recorded_deployment(root: Path, policy: Policy, reference: Reference, release: str) -> None:
+def test_with_the_house_the_engine_and_the_reference_agree_on_every_recorded_deployment(
+    root: Path, policy: Policy, reference: Reference, release: str
+) -> None:
     mismatches = []
     for line in recorded(root, release):
         found = as_reference(decided(policy, line["request"], "upstream", "house"))

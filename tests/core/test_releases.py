@@ -44,7 +44,9 @@ def test_a_version_is_decided_as_its_series_has_it(version: str, decided_as: str
 
 
 def test_below_the_first_known_patch_of_a_series_that_one_decides() -> None:
-    assert Releases(("0.20.2", "0.21.0"), "0.21.0").resolve("0.20.1") == Resolution("0.20.2", verified=False, defaulted=False)
+    assert Releases(("0.20.2", "0.21.0"), "0.21.0").resolve("0.20.1") == Resolution(
+        "0.20.2", verified=False, defaulted=False
+    )
 
 
 @pytest.mark.parametrize("version", ["0.19.9", "0.34.0", "1.0", "0", "0.26.0", "2024.1.1", "0.34.0rc1", "1!0.23.0"])
@@ -59,7 +61,15 @@ def test_a_version_outside_the_known_series_is_unknown(version: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "decided_as"),
-    [("0.19.9", "0.20.0"), ("0.1", "0.20.0"), ("0.34.0", "0.33.0"), ("1.0", "0.33.0"), ("0.34.0rc1", "0.33.0"), ("0.26.3", "0.25.1"), ("0.24.9", "0.24.0")],
+    [
+        ("0.19.9", "0.20.0"),
+        ("0.1", "0.20.0"),
+        ("0.34.0", "0.33.0"),
+        ("1.0", "0.33.0"),
+        ("0.34.0rc1", "0.33.0"),
+        ("0.26.3", "0.25.1"),
+        ("0.24.9", "0.24.0"),
+    ],
 )
 def test_with_nearest_the_closest_release_decides_unverified(version: str, decided_as: str) -> None:
     assert RELEASES.resolve(version, nearest=True) == Resolution(decided_as, verified=False, defaulted=False)
@@ -69,7 +79,23 @@ def test_a_known_release_is_verified_with_nearest_too() -> None:
     assert RELEASES.resolve("0.23.0", nearest=True) == Resolution("0.23.0", verified=True, defaulted=False)
 
 
-@pytest.mark.parametrize("version", ["", " ", "latest", "0.23.x", "0.23-", "0,23", "0.23.0 0.24.0", "１.０x", "9" * 65, "0." * 40 + "1", "\0", "\ud800"])
+@pytest.mark.parametrize(
+    "version",
+    [
+        "",
+        " ",
+        "latest",
+        "0.23.x",
+        "0.23-",
+        "0,23",
+        "0.23.0 0.24.0",
+        "１.０x",
+        "9" * 65,
+        "0." * 40 + "1",
+        "\0",
+        "\ud800",
+    ],
+)
 def test_what_is_no_version_is_told_how_to_write_one(version: str) -> None:
     with pytest.raises(InvalidVersion, match=r"^`.*` is no version; write it as `0\.23\.0` or `v0\.23\.0`$"):
         RELEASES.resolve(version)
@@ -77,7 +103,11 @@ def test_what_is_no_version_is_told_how_to_write_one(version: str) -> None:
 
 def test_another_default_is_one_of_the_known_releases() -> None:
     other = RELEASES.with_default("v0.24.5")
-    assert (other.known, other.default, other.resolve(None)) == (KNOWN, "0.24.0", Resolution("0.24.0", verified=True, defaulted=True))
+    assert (other.known, other.default, other.resolve(None)) == (
+        KNOWN,
+        "0.24.0",
+        Resolution("0.24.0", verified=True, defaulted=True),
+    )
 
 
 @pytest.mark.parametrize(("version", "error"), [("0.99.0", UnknownRelease), ("newest", InvalidVersion)])

@@ -30,7 +30,14 @@ def test_facts_are_all_that_a_request_needs(policy: Policy) -> None:
 
 
 def test_every_member_is_read(policy: Policy) -> None:
-    document = {"facts": {}, "vllm_version": "v0.99", "layers": ["upstream"], "request_id": "mine", "explain": True, "beyond_verified": "nearest"}
+    document = {
+        "facts": {},
+        "vllm_version": "v0.99",
+        "layers": ["upstream"],
+        "request_id": "mine",
+        "explain": True,
+        "beyond_verified": "nearest",
+    }
     request = read_request(document, policy.releases)
     assert (request.vllm_version, request.release, request.upstream_only, request.request_id, request.explain) == (
         "v0.99",
@@ -42,7 +49,13 @@ def test_every_member_is_read(policy: Policy) -> None:
 
 
 def test_members_may_be_null_where_they_may_be_left_out(policy: Policy) -> None:
-    document: dict[str, Any] = {"facts": {}, "vllm_version": None, "layers": None, "request_id": None, "beyond_verified": None}
+    document: dict[str, Any] = {
+        "facts": {},
+        "vllm_version": None,
+        "layers": None,
+        "request_id": None,
+        "beyond_verified": None,
+    }
     assert read_request(document, policy.releases).release == Resolution("0.23.0", verified=True, defaulted=True)
 
 
@@ -60,26 +73,57 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
     [
         ([], [("", '`[]` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
         (None, [("", '`null` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
-        ({}, [("", 'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults')]),
+        (
+            {},
+            [
+                (
+                    "",
+                    'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults',
+                )
+            ],
+        ),
         ({"facts": None}, [("/facts", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
         ({"facts": {}, "fact": {}}, [("/fact", f"unknown member `fact`; legal: {MEMBERS}; did you mean `facts`?")]),
         ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown member `a/b`; legal: {MEMBERS}")]),
         ({"facts": {}, "request_id": 7}, [("/request_id", "`7` is no text of at most 256 characters")]),
-        ({"facts": {}, "request_id": "x" * 257}, [("/request_id", f"`{'x' * 80}…` is no text of at most 256 characters")]),
+        (
+            {"facts": {}, "request_id": "x" * 257},
+            [("/request_id", f"`{'x' * 80}…` is no text of at most 256 characters")],
+        ),
         ({"facts": {}, "explain": "yes"}, [("/explain", "`yes` is neither `true` nor `false`")]),
         ({"facts": {}, "explain": 1}, [("/explain", "`1` is neither `true` nor `false`")]),
         ({"facts": {}, "explain": None}, [("/explain", "`null` is neither `true` nor `false`")]),
         ({"facts": {}, "layers": "upstream"}, [("/layers", f"`upstream` is not legal; legal: {LAYERS}")]),
         ({"facts": {}, "layers": []}, [("/layers", f"`[]` is not legal; legal: {LAYERS}")]),
         ({"facts": {}, "layers": ["house"]}, [("/layers", f'`["house"]` is not legal; legal: {LAYERS}')]),
-        ({"facts": {}, "layers": ["upstream", "upstream"]}, [("/layers", f'`["upstream", "upstream"]` is not legal; legal: {LAYERS}')]),
-        ({"facts": {}, "layers": [1, None]}, [("/layers", f"`[1, null]` is not legal; legal: {LAYERS}")]),
-        ({"facts": {}, "beyond_verified": True}, [("/beyond_verified", "`true` is not legal; legal: `nearest`, or leave it out")]),
-        ({"facts": {}, "vllm_version": 0.23}, [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')]),
-        ({"facts": {}, "vllm_version": ""}, [("/vllm_version", "`` is no version; write it as `0.23.0` or `v0.23.0`")]),
-        ({"facts": {}, "vllm_version": "newest"}, [("/vllm_version", "`newest` is no version; write it as `0.23.0` or `v0.23.0`")]),
         (
-            {"facts": {"model_config": {"is_moe": 1}}, "layers": [], "explain": 0, "vllm_version": [], "request_id": {}, "beyond_verified": "", "extra": ""},
+            {"facts": {}, "layers": ["upstream", "upstream"]},
+            [("/layers", f'`["upstream", "upstream"]` is not legal; legal: {LAYERS}')],
+        ),
+        ({"facts": {}, "layers": [1, None]}, [("/layers", f"`[1, null]` is not legal; legal: {LAYERS}")]),
+        (
+            {"facts": {}, "beyond_verified": True},
+            [("/beyond_verified", "`true` is not legal; legal: `nearest`, or leave it out")],
+        ),
+        (
+            {"facts": {}, "vllm_version": 0.23},
+            [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')],
+        ),
+        ({"facts": {}, "vllm_version": ""}, [("/vllm_version", "`` is no version; write it as `0.23.0` or `v0.23.0`")]),
+        (
+            {"facts": {}, "vllm_version": "newest"},
+            [("/vllm_version", "`newest` is no version; write it as `0.23.0` or `v0.23.0`")],
+        ),
+        (
+            {
+                "facts": {"model_config": {"is_moe": 1}},
+                "layers": [],
+                "explain": 0,
+                "vllm_version": [],
+                "request_id": {},
+                "beyond_verified": "",
+                "extra": "",
+            },
             [
                 ("/extra", f"unknown member `extra`; legal: {MEMBERS}"),
                 ("/beyond_verified", "`` is not legal; legal: `nearest`, or leave it out"),
@@ -92,17 +136,25 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
         ),
     ],
 )
-def test_a_request_that_does_not_fit_is_told_all_that_is_wrong(policy: Policy, document: Any, faults: list[tuple[str, str]]) -> None:
+def test_a_request_that_does_not_fit_is_told_all_that_is_wrong(
+    policy: Policy, document: Any, faults: list[tuple[str, str]]
+) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request(document, policy.releases)
-    assert ([(fault.pointer, fault.message) for fault in raised.value.faults], raised.value.problem) == (faults, "invalid-request")
+    assert ([(fault.pointer, fault.message) for fault in raised.value.faults], raised.value.problem) == (
+        faults,
+        "invalid-request",
+    )
 
 
 @pytest.mark.parametrize("version", ["0.19.0", "0.34.0", "7"])
 def test_an_unknown_release_is_a_problem_of_its_own(policy: Policy, version: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {"model_config": {"is_moe": 1}}, "vllm_version": version}, policy.releases)
-    assert ([fault.pointer for fault in raised.value.faults], raised.value.problem) == (["/vllm_version", "/facts/model_config/is_moe"], "unknown-release")
+    assert ([fault.pointer for fault in raised.value.faults], raised.value.problem) == (
+        ["/vllm_version", "/facts/model_config/is_moe"],
+        "unknown-release",
+    )
 
 
 def test_faults_lie_below_the_place_of_the_request(policy: Policy) -> None:
@@ -118,7 +170,10 @@ def test_a_flood_of_unknown_members_is_cut(policy: Policy) -> None:
 
 
 def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
-    with pytest.raises(RequestInvalid, match=r"^/explain: `1` is neither `true` nor `false`; /: none of `facts`, `deployment`, `manifest`; say what"):
+    with pytest.raises(
+        RequestInvalid,
+        match=r"^/explain: `1` is neither `true` nor `false`; /: none of `facts`, `deployment`, `manifest`; say what",
+    ):
         read_request({"explain": 1}, policy.releases)
 
 
@@ -128,8 +183,13 @@ def test_odd_characters_are_shown_escaped(policy: Policy) -> None:
     assert raised.value.faults[0].message == r"`a\x00\x1b[31m\ud800\u202eb` is neither `true` nor `false`"
 
 
-@pytest.mark.parametrize(("number", "more"), [(1, ""), (2, " (and 1 more)"), (MAX_FAULTS - 1, " (and 98 more)"), (5000, " (and at least 99 more)")])
-def test_a_problem_says_how_many_more_faults_there_are_as_far_as_they_were_looked_for(policy: Policy, number: int, more: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "more"),
+    [(1, ""), (2, " (and 1 more)"), (MAX_FAULTS - 1, " (and 98 more)"), (5000, " (and at least 99 more)")],
+)
+def test_a_problem_says_how_many_more_faults_there_are_as_far_as_they_were_looked_for(
+    policy: Policy, number: int, more: str
+) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {}, **{f"m{n}": n for n in range(number)}}, policy.releases)
     problem = problem_of(raised.value)

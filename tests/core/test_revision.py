@@ -84,7 +84,12 @@ def nested(repository: Repository) -> ObjectID:
 MISSING = "the object 111111111111 is missing in "
 Made = tuple[bytes, int, "Callable[[Repository], ObjectID]", str]
 BROKEN: dict[str, Made] = {
-    "submodule": (b"house", SUBMODULE, lambda _: NOWHERE, "house:1:1: a submodule, whose files are in another repository; commit the files here, or remove it"),
+    "submodule": (
+        b"house",
+        SUBMODULE,
+        lambda _: NOWHERE,
+        "house:1:1: a submodule, whose files are in another repository; commit the files here, or remove it",
+    ),
     "submodule as a file": (b"a.yaml", SUBMODULE, lambda _: NOWHERE, "a.yaml:1:1: a submodule"),
     "link to a folder": (
         b"house",
@@ -96,19 +101,44 @@ BROKEN: dict[str, Made] = {
     "link that is missing": (b"a.yaml", LINK, lambda _: NOWHERE, "a.yaml:1:1: a symbolic link"),
     "blob that is missing": (b"a.yaml", FILE, lambda _: NOWHERE, f"a.yaml:1:1: {MISSING}"),
     "tree that is missing": (b"house", FOLDER, lambda _: NOWHERE, f"house:1:1: {MISSING}"),
-    "tree as a file": (b"a.yaml", FOLDER, lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")), "a.yaml:1:1: expected a file, got a folder; rename or remove it"),
-    "blob as a tree": (b"house", FOLDER, lambda r: r.blob(b"b"), "house:1:1: the object 63d8dbd40c23 is not what its entry says; run `git fsck`"),
+    "tree as a file": (
+        b"a.yaml",
+        FOLDER,
+        lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")),
+        "a.yaml:1:1: expected a file, got a folder; rename or remove it",
+    ),
+    "blob as a tree": (
+        b"house",
+        FOLDER,
+        lambda r: r.blob(b"b"),
+        "house:1:1: the object 63d8dbd40c23 is not what its entry says; run `git fsck`",
+    ),
     "tree as a blob": (b"a.yaml", FILE, lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")), "a.yaml:1:1: the object "),
     "other ending": (b"a.yml", FILE, lambda r: r.blob(b"a"), "a.yml:1:1: rule files end in `.yaml`; rename it"),
-    "name that is no UTF-8": (b"\xff.yaml", FILE, lambda r: r.blob(b"a"), "\\xff.yaml:1:1: the name is not printable UTF-8; rename it"),
+    "name that is no UTF-8": (
+        b"\xff.yaml",
+        FILE,
+        lambda r: r.blob(b"a"),
+        "\\xff.yaml:1:1: the name is not printable UTF-8; rename it",
+    ),
     "large blob": (
         b"a.yaml",
         FILE,
         lambda r: r.blob(b"#" * (MAX_BYTES + 1)),
         f"a.yaml:1:1: {MAX_BYTES + 1} bytes, more than the {MAX_BYTES} of a rule file; split it",
     ),
-    "no UTF-8": (b"a.yaml", FILE, lambda r: r.blob(b"\xff"), "a.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xff"),
-    "too deep": (b"house", FOLDER, nested, f"house/{'/'.join(map(str, reversed(range(1, MAX_DEPTH))))}/0:1:1: folders are nested more than {MAX_DEPTH} deep"),
+    "no UTF-8": (
+        b"a.yaml",
+        FILE,
+        lambda r: r.blob(b"\xff"),
+        "a.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xff",
+    ),
+    "too deep": (
+        b"house",
+        FOLDER,
+        nested,
+        f"house/{'/'.join(map(str, reversed(range(1, MAX_DEPTH))))}/0:1:1: folders are nested more than {MAX_DEPTH} deep",
+    ),
 }
 
 
@@ -145,7 +175,9 @@ def test_damaged_objects_are_faults(repository: Repository) -> None:
 def test_a_rules_folder_that_is_something_else_is_a_fault(repository: Repository, mode: int, kind: str) -> None:
     repository.root.add(b"rules", mode, repository.blob(b"elsewhere"))
     repository.git.object_store.add_object(repository.root)
-    assert faults_of(repository, repository.commit(repository.root.id)) == [f"rules:1:1: expected a folder, got {kind} at `rules`; name the folder itself"]
+    assert faults_of(repository, repository.commit(repository.root.id)) == [
+        f"rules:1:1: expected a folder, got {kind} at `rules`; name the folder itself"
+    ]
 
 
 def test_a_commit_without_its_tree_is_a_fault(repository: Repository) -> None:
@@ -164,10 +196,29 @@ def test_what_is_no_rule_is_left_out_and_so_is_what_is_hidden(repository: Reposi
 def test_the_files_of_a_revision_have_a_greatest_size_together(repository: Repository) -> None:
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         repository.rules.add(f"{number}.yaml".encode(), FILE, repository.blob(b"#" * MAX_BYTES))
-    assert faults_of(repository, repository.commit()) == [f":1:1: the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule"]
+    assert faults_of(repository, repository.commit()) == [
+        f":1:1: the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule"
+    ]
 
 
-@pytest.mark.parametrize("name", ["", "none", "HEAD^^", "HEAD~9", "HEAD:rules", "HEAD^{tree}", "@{-1}", "a..b", "HEAD@{1}", ":/x", "1" * 40, "\udcff", "a\0b"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "none",
+        "HEAD^^",
+        "HEAD~9",
+        "HEAD:rules",
+        "HEAD^{tree}",
+        "@{-1}",
+        "a..b",
+        "HEAD@{1}",
+        ":/x",
+        "1" * 40,
+        "\udcff",
+        "a\0b",
+    ],
+)
 def test_a_name_of_no_revision_is_said_to_be_none(repository: Repository, name: str) -> None:
     repository.commit()
     with pytest.raises(RevisionNotFound):

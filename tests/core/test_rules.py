@@ -82,14 +82,29 @@ LEAVES = [f"parallel_config.ubatch_size: {{at_least: {n}}}" for n in range(65)]
         ({"upstream/a.yaml": "[" * 100_000}, "upstream/a.yaml:1:65: nested more than 64 deep"),
         ({"upstream/a.yaml": "- 1\n" * 20_000}, "upstream/a.yaml:20000:3: more than 20000 values"),
         ({"upstream/a.yaml": "a: ééé\nb: é\a"}, "upstream/a.yaml:2:5: not YAML: control characters are not allowed"),
-        ({"upstream/a.yaml": "a: ééé\nb: é: c"}, "upstream/a.yaml:2:5: not YAML: mapping values are not allowed in this context"),
-        ({"upstream/a.yaml": f"order: {'9' * 5000}"}, f"upstream/a.yaml:1:8: `{'9' * 80}…` is no number that can be read; put it in quotes"),
+        (
+            {"upstream/a.yaml": "a: ééé\nb: é: c"},
+            "upstream/a.yaml:2:5: not YAML: mapping values are not allowed in this context",
+        ),
+        (
+            {"upstream/a.yaml": f"order: {'9' * 5000}"},
+            f"upstream/a.yaml:1:8: `{'9' * 80}…` is no number that can be read; put it in quotes",
+        ),
         (
             example("all: [" + ", ".join(f"{{{leaf}}}" for leaf in LEAVES) + "]"),
             "upstream/example.yaml:11:7: more than 64 comparisons in one condition; split the rule",
         ),
     ],
-    ids=["too long", "too deep", "far too deep", "too many values", "after other characters", "marked", "number", "too many comparisons"],
+    ids=[
+        "too long",
+        "too deep",
+        "far too deep",
+        "too many values",
+        "after other characters",
+        "marked",
+        "number",
+        "too many comparisons",
+    ],
 )
 def test_a_file_has_bounds(files: dict[str, str | None], fault: str) -> None:
     assert faults_of(laid_over(files)) == [fault]
@@ -101,12 +116,22 @@ def test_a_lone_surrogate_is_no_text() -> None:
 
 
 def test_faults_are_sorted_by_file_line_and_column() -> None:
-    faults = [Fault("b", 1, 1, "x"), Fault("a", 10, 1, "x"), Fault("a", 9, 2, "x"), Fault("a", 9, 1, "y"), Fault("a", 9, 1, "x"), Fault("a", 9, 1, "x")]
+    faults = [
+        Fault("b", 1, 1, "x"),
+        Fault("a", 10, 1, "x"),
+        Fault("a", 9, 2, "x"),
+        Fault("a", 9, 1, "y"),
+        Fault("a", 9, 1, "x"),
+        Fault("a", 9, 1, "x"),
+    ]
     assert str(RulesInvalid(faults)) == "a:9:1: x\na:9:1: y\na:9:2: x\na:10:1: x\nb:1:1: x"
 
 
 def test_a_fault_can_be_shown_by_the_path_from_here() -> None:
-    assert str(RulesInvalid([Fault("a/b.yaml", 2, 1, "x"), Fault("", 1, 1, "y")]).under(Path("rules"))) == "rules:1:1: y\nrules/a/b.yaml:2:1: x"
+    assert (
+        str(RulesInvalid([Fault("a/b.yaml", 2, 1, "x"), Fault("", 1, 1, "y")]).under(Path("rules")))
+        == "rules:1:1: y\nrules/a/b.yaml:2:1: x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,11 +183,22 @@ def test_files_that_cannot_be_read_are_faults_all_at_once(tmp_path: Path) -> Non
 
 
 def test_hidden_files_and_what_is_no_yaml_are_left_out(tmp_path: Path) -> None:
-    for name in ["a.yaml", "b_test.yaml", "c.json", "README.md", ".d.yaml", ".git/e.yaml", "deep/er/f.yaml", "deep/.hidden/g.yml"]:
+    for name in [
+        "a.yaml",
+        "b_test.yaml",
+        "c.json",
+        "README.md",
+        ".d.yaml",
+        ".git/e.yaml",
+        "deep/er/f.yaml",
+        "deep/.hidden/g.yml",
+    ]:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    assert read_folder(tmp_path) == Sources({"a.yaml": "a.yaml", "deep/er/f.yaml": "deep/er/f.yaml"}, {"b_test.yaml": "b_test.yaml"})
+    assert read_folder(tmp_path) == Sources(
+        {"a.yaml": "a.yaml", "deep/er/f.yaml": "deep/er/f.yaml"}, {"b_test.yaml": "b_test.yaml"}
+    )
 
 
 def test_a_folder_has_a_greatest_number_of_rule_files(tmp_path: Path) -> None:
@@ -172,7 +208,9 @@ def test_a_folder_has_a_greatest_number_of_rule_files(tmp_path: Path) -> None:
         read_folder(tmp_path)
 
 
-def test_where_one_works_the_rules_are_looked_for_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+def test_where_one_works_the_rules_are_looked_for_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert default_folder() == root / "rules"
     (tmp_path / "rules").mkdir()
@@ -189,18 +227,29 @@ def test_the_shipped_rules_have_no_fault(sources: Sources) -> None:
 
 def test_every_shipped_case_holds(sources: Sources, policy: Policy) -> None:
     found = list(run_cases(read_cases(sources.cases, policy.catalogue), policy))
-    assert [(result.case.path, result.case.line, result.release, result.found) for result in found if not result.passed] == []
+    assert [
+        (result.case.path, result.case.line, result.release, result.found) for result in found if not result.passed
+    ] == []
     assert {result.case.rule for result in found} == {rule.id for rule in policy.catalogue.rules}
 
 
 @pytest.mark.parametrize(
     ("case", "found"),
     [
-        ({"vllm": ["0.22.0"], "given": {"lora_config": {}}, "fires": True}, "it does not fire: the rule does not apply to the release"),
+        (
+            {"vllm": ["0.22.0"], "given": {"lora_config": {}}, "fires": True},
+            "it does not fire: the rule does not apply to the release",
+        ),
         ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": False}, "it fires"),
-        ({"vllm": ["0.23.0"], "given": {}, "fires": True}, 'it does not fire: `lora_config` is "absent", expected "present"'),
-        ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "says": "something"}, "it says `examples`, expected `something`"),
-        ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "says": "examples"}, None),
+        (
+            {"vllm": ["0.23.0"], "given": {}, "fires": True},
+            'it does not fire: `lora_config` is "absent", expected "present"',
+        ),
+        (
+            {"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "message": "something"},
+            "it says `examples`, expected `something`",
+        ),
+        ({"vllm": ["0.23.0"], "given": {"lora_config": {}}, "fires": True, "message": "examples"}, None),
         ({"vllm": ["0.23.0"], "given": {"lora_config": None}, "fires": False}, None),
     ],
     ids=["another release", "it fires", "it does not", "other words", "its words", "near miss"],
@@ -209,13 +258,28 @@ def test_a_case_that_fails_says_what_happened_instead(case: dict[str, Any], foun
     base = laid_over({})
     policy = Policy(load(base))
     cases = yaml.safe_load(base.cases["upstream/example_test.yaml"])["cases"]
-    texts = {**base.cases, "upstream/example_test.yaml": json.dumps({"rule": "example", "cases": [*cases, {"name": "it is tried", **case}]})}
+    texts = {
+        **base.cases,
+        "upstream/example_test.yaml": json.dumps(
+            {"rule": "example", "cases": [*cases, {"name": "it is tried", **case}]}
+        ),
+    }
     results = list(run_cases(read_cases(texts, policy.catalogue), policy))
     assert [result.found for result in results if result.case.name == "it is tried"] == [found]
 
 
 def test_a_case_with_facts_that_do_not_fit_is_never_run(policy: Policy) -> None:
-    case = Case("moe", "it is tried", ("0.23.0",), {"model_config": {"is_moe": 1}}, fires=True, says=None, starts=None, path="moe_test.yaml", line=3)
+    case = Case(
+        "moe",
+        "it is tried",
+        ("0.23.0",),
+        {"model_config": {"is_moe": 1}},
+        fires=True,
+        message=None,
+        starts=None,
+        path="moe_test.yaml",
+        line=3,
+    )
     with pytest.raises(RequestInvalid, match=r"^/model_config/is_moe: `1` is not legal"):
         list(run_cases([case], policy))
 
@@ -234,7 +298,11 @@ def in_another_order(texts: dict[str, str]) -> dict[str, str]:
 def in_other_folders(texts: dict[str, str]) -> dict[str, str]:
     def moved(path: str) -> str:
         layer, *folders, name = path.split("/")
-        return "/".join([layer, f"{name[-6]}", "conditions", name] if folders[-1:] == ["conditions"] else [layer, f"{name[0]}", "deeper", name])
+        return "/".join(
+            [layer, f"{name[-6]}", "conditions", name]
+            if folders[-1:] == ["conditions"]
+            else [layer, f"{name[0]}", "deeper", name]
+        )
 
     return {path if path == "releases.yaml" else moved(path): text for path, text in texts.items()}
 
@@ -244,12 +312,25 @@ def as_json(texts: dict[str, str]) -> dict[str, str]:
 
 
 def reformatted(texts: dict[str, str]) -> dict[str, str]:
-    return {path: "# a comment\n" + yaml.safe_dump(yaml.safe_load(text), sort_keys=True, width=40, indent=6) for path, text in texts.items()}
+    return {
+        path: "# a comment\n" + yaml.safe_dump(yaml.safe_load(text), sort_keys=True, width=40, indent=6)
+        for path, text in texts.items()
+    }
 
 
 def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
     """Each range that holds for 0.23 and 0.24 in two, and what the rule says for all said in each."""
-    shared = ("message", "feature", "text", "when", "needs", "yields_to", "runner", "decided_by", "lifted_at_start")
+    shared = (
+        "message",
+        "feature",
+        "text",
+        "when",
+        "requires_any",
+        "unless",
+        "runner",
+        "decided_by",
+        "cleared_at_startup",
+    )
 
     def split(file: dict[str, Any]) -> dict[str, Any]:
         common = {name: file[name] for name in shared if name in file}
@@ -258,13 +339,18 @@ def with_ranges_split(texts: dict[str, str]) -> dict[str, str]:
             lower, _, upper = part["vllm"].partition(",")
             whole = {**common, **part}
             if lower < ">=0.24" and (not upper or upper > "<0.24"):
-                parts += [{**whole, "vllm": f"{lower},<0.24"}, {**whole, "vllm": ",".join(filter(None, [">=0.24", upper]))}]
+                parts += [
+                    {**whole, "vllm": f"{lower},<0.24"},
+                    {**whole, "vllm": ",".join(filter(None, [">=0.24", upper]))},
+                ]
             else:
                 parts.append(whole)
         return {**{name: value for name, value in file.items() if name not in shared}, "releases": parts}
 
     files = {path: yaml.safe_load(text) for path, text in texts.items()}
-    return {path: json.dumps(file if path == "releases.yaml" else split(file), default=str) for path, file in files.items()}
+    return {
+        path: json.dumps(file if path == "releases.yaml" else split(file), default=str) for path, file in files.items()
+    }
 
 
 def answers(catalogue: Catalogue, requests: list[dict[str, Any]]) -> list[Any]:
@@ -272,7 +358,9 @@ def answers(catalogue: Catalogue, requests: list[dict[str, Any]]) -> list[Any]:
     found = []
     for request in requests:
         decision = policy.decide(read_request(request, policy.releases), TODAY)
-        found.append([getattr(decision, name) for name in decision.__struct_fields__ if name not in {"decision_id", "policy"}])
+        found.append(
+            [getattr(decision, name) for name in decision.__struct_fields__ if name not in {"decision_id", "policy"}]
+        )
     return found
 
 
@@ -286,15 +374,25 @@ def requests(root: Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("change", [in_another_order, in_other_folders, as_json, reformatted, with_ranges_split], ids=lambda change: change.__name__)
+@pytest.mark.parametrize(
+    "change",
+    [in_another_order, in_other_folders, as_json, reformatted, with_ranges_split],
+    ids=lambda change: change.__name__,
+)
 def test_how_rules_are_written_down_changes_no_decision(
-    sources: Sources, catalogue: Catalogue, requests: list[dict[str, Any]], change: Callable[[dict[str, str]], dict[str, str]]
+    sources: Sources,
+    catalogue: Catalogue,
+    requests: list[dict[str, Any]],
+    change: Callable[[dict[str, str]], dict[str, str]],
 ) -> None:
     assert answers(load(Sources(change(sources.rules))), requests) == answers(catalogue, requests)
 
 
 def test_the_revision_is_that_of_the_texts_and_not_of_their_order(sources: Sources, catalogue: Catalogue) -> None:
-    revisions = [load(Sources(change(sources.rules))).revision for change in (as_they_are, in_another_order, in_other_folders, as_json)]
+    revisions = [
+        load(Sources(change(sources.rules))).revision
+        for change in (as_they_are, in_another_order, in_other_folders, as_json)
+    ]
     assert revisions[:2] == [catalogue.revision] * 2
     assert len(set(revisions)) == 3
     assert all(revision.startswith("sha256:") and len(revision) == 71 for revision in revisions)

@@ -77,7 +77,9 @@ def rendered(overlay: str) -> tuple[Document, ...]:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not here, so nothing renders the overlays")
-    text = subprocess.run([kubectl, "kustomize", str(KUSTOMIZE / overlay)], check=True, capture_output=True, text=True, timeout=60).stdout
+    text = subprocess.run(
+        [kubectl, "kustomize", str(KUSTOMIZE / overlay)], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
     return tuple(yaml.safe_load_all(text))
 
 
@@ -123,7 +125,17 @@ def test_every_render_is_valid(overlay: str, version: str) -> None:
 MEMBERS: Final = {
     "Issuer": ({"ca", "selfSigned"}, set()),
     "Certificate": (
-        {"secretName", "issuerRef", "commonName", "duration", "renewBefore", "privateKey", "dnsNames", "usages", "isCA"},
+        {
+            "secretName",
+            "issuerRef",
+            "commonName",
+            "duration",
+            "renewBefore",
+            "privateKey",
+            "dnsNames",
+            "usages",
+            "isCA",
+        },
         {"secretName", "issuerRef", "privateKey"},
     ),
     "ServiceMonitor": ({"jobLabel", "selector", "endpoints"}, {"selector", "endpoints"}),
@@ -182,7 +194,11 @@ def test_the_pod_is_confined(overlay: str) -> None:
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert {"cpu", "memory", "ephemeral-storage"} == set(container["resources"]["limits"]) == set(container["resources"]["requests"])
+        assert (
+            {"cpu", "memory", "ephemeral-storage"}
+            == set(container["resources"]["limits"])
+            == set(container["resources"]["requests"])
+        )
         assert {container[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe")} == {"/readyz"}
         assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
 
@@ -206,7 +222,9 @@ def test_images_are_pinned(overlay: str) -> None:
 def test_the_guides_overlays_take_the_image_by_its_digest(tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not here, so nothing renders the overlays")
-    overlays = re.findall(r"kustomization\.yaml <<END\n(.*?)^END$", (DEPLOY / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    overlays = re.findall(
+        r"kustomization\.yaml <<END\n(.*?)^END$", (DEPLOY / "README.md").read_text(), re.DOTALL | re.MULTILINE
+    )
     assert len(overlays) == 2
     values = {"IMAGE": "registry.example/runner-policy", "DIGEST": f"sha256:{'0' * 64}"}
     values |= {"DATABASE_ADDRESS": "192.0.2.1", "CONTROL_PLANE_ADDRESS": "192.0.2.2"}
@@ -247,7 +265,9 @@ def test_an_ending_pod_has_the_time_that_it_needs(overlay: str) -> None:
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
     [container] = pod["containers"]
     sleep = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert pod["terminationGracePeriodSeconds"] >= sleep + float(settings_of(rendered(overlay))[f"{PREFIX}STOP_TIME"])
+    assert pod["terminationGracePeriodSeconds"] >= sleep + float(
+        settings_of(rendered(overlay))[f"{PREFIX}SHUTDOWN_TIMEOUT"]
+    )
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -255,14 +275,18 @@ def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
     """A dry run may take 1 GiB and a worker process 512 MiB, and a container that has no more is ended as a whole."""
     [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
     settings = settings_of(rendered(overlay))
-    each = int(settings[f"{PREFIX}CANDIDATE_SLOTS"]) * GIB + int(settings[f"{PREFIX}JOB_SLOTS"]) * MEMORY
+    each = int(settings[f"{PREFIX}CANDIDATE_CONCURRENCY"]) * GIB + int(settings[f"{PREFIX}JOB_CONCURRENCY"]) * MEMORY
     assert quantity(container["resources"]["limits"]["memory"]) >= int(settings[f"{PREFIX}WORKERS"]) * each + GIB // 4
 
 
 # settings
 
 
-@pytest.mark.parametrize("path", [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()], ids=lambda path: str(path.relative_to(DEPLOY)))
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()],
+    ids=lambda path: str(path.relative_to(DEPLOY)),
+)
 def test_every_setting_that_is_named_exists(path: Path) -> None:
     named = set(re.findall(rf"{PREFIX}[A-Z0-9_]*[A-Z0-9]", path.read_text()))
     assert {name for name in named if name.removeprefix(PREFIX).lower() not in Settings.model_fields} == set()
@@ -273,8 +297,13 @@ def test_the_service_takes_the_settings(overlay: str, monkeypatch: pytest.Monkey
     for name, value in settings_of(rendered(overlay)).items():
         monkeypatch.setenv(name, value)
     settings = Settings()
-    assert settings.port == one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"]
-    assert settings.open is False
+    assert (
+        settings.port
+        == one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"][0][
+            "containerPort"
+        ]
+    )
+    assert settings.allow_anonymous is False
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -296,13 +325,19 @@ def test_files_of_settings_lie_where_something_is_mounted(overlay: str) -> None:
         assert size < quantity(volume["emptyDir"]["sizeLimit"])
     else:
         claim = one(rendered(overlay), "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"])
-        assert size + int(settings[f"{PREFIX}LOG_KEEP_SIZE"]) < quantity(claim["spec"]["resources"]["requests"]["storage"])
-        assert Path(settings[f"{PREFIX}LOG"].removeprefix("sqlite:///")).is_relative_to(next(path for path in mounts if spill.is_relative_to(path)))
+        assert size + int(settings[f"{PREFIX}LOG_RETENTION_BYTES"]) < quantity(
+            claim["spec"]["resources"]["requests"]["storage"]
+        )
+        assert Path(settings[f"{PREFIX}LOG"].removeprefix("sqlite:///")).is_relative_to(
+            next(path for path in mounts if spill.is_relative_to(path))
+        )
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_secrets_that_are_needed_are_described(overlay: str) -> None:
-    described = {secret["metadata"]["name"]: set(secret["stringData"]) for secret in of_kind(tuple(wholes().values()), "Secret")}
+    described = {
+        secret["metadata"]["name"]: set(secret["stringData"]) for secret in of_kind(tuple(wholes().values()), "Secret")
+    }
     pod = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]
     assert {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume} <= set(described)
     for variable in pod["containers"][0].get("env", ()):
@@ -316,7 +351,11 @@ def test_secrets_that_are_needed_are_described(overlay: str) -> None:
 
 
 def test_the_example_of_tokens_is_read(tmp_path: Path) -> None:
-    [secret] = [each for each in of_kind(tuple(wholes().values()), "Secret") if each["metadata"]["name"] == "runner-policy-tokens"]
+    [secret] = [
+        each
+        for each in of_kind(tuple(wholes().values()), "Secret")
+        if each["metadata"]["name"] == "runner-policy-tokens"
+    ]
     (tmp_path / "tokens.yaml").write_text(secret["stringData"]["tokens.yaml"])
     [token] = read_tokens(tmp_path / "tokens.yaml")
     assert token.digest == bytes(32), "the example is nobody's token"
@@ -349,7 +388,9 @@ def test_ports_lead_to_the_container(overlay: str) -> None:
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     offered = {port["name"]: port for port in one(found, "Service")["spec"]["ports"]}
     assert {port["targetPort"] for port in offered.values()} <= set(ports)
-    assert {container[probe]["httpGet"]["port"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")} <= set(ports)
+    assert {
+        container[probe]["httpGet"]["port"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+    } <= set(ports)
     for policy in of_kind(found, "NetworkPolicy"):
         for rule in policy["spec"]["ingress"]:
             assert {port["port"] for port in rule["ports"]} <= set(ports)
@@ -386,9 +427,14 @@ def test_the_certificate_has_the_names_that_are_asked_for() -> None:
     found = rendered("overlays/full")
     names = set(one(found, "Certificate")["spec"]["dnsNames"])
     assert f"runner-policy.{NAMESPACE}.svc" in names  # what the API server asks for
-    assert {endpoint["tlsConfig"]["serverName"] for endpoint in one(found, "ServiceMonitor")["spec"]["endpoints"]} <= names
+    assert {
+        endpoint["tlsConfig"]["serverName"] for endpoint in one(found, "ServiceMonitor")["spec"]["endpoints"]
+    } <= names
     for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
-        assert one(found, kind)["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{one(found, 'Certificate')['metadata']['name']}"
+        assert (
+            one(found, kind)["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+            == f"{NAMESPACE}/{one(found, 'Certificate')['metadata']['name']}"
+        )
 
 
 # admission
@@ -417,29 +463,43 @@ def test_a_webhook_cannot_stop_the_cluster(hook: Document) -> None:
     assert (outside["key"], outside["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
     assert {"kube-system", NAMESPACE} <= set(outside["values"])
     assert "DELETE" not in {operation for rule in hook["rules"] for operation in rule["operations"]}
-    assert hook["clientConfig"]["service"]["path"] == ("/v1/admission/mutate" if ".mutate." in hook["name"] else "/v1/admission")
+    assert hook["clientConfig"]["service"]["path"] == (
+        "/v1/admission/mutate" if ".mutate." in hook["name"] else "/v1/admission"
+    )
     assert ("reinvocationPolicy" in hook) == (".mutate." in hook["name"])
 
 
 def test_the_service_answers_while_the_api_server_still_listens() -> None:
     """Else a review that waits for a model is a call that failed, and what need not wait is not decided either."""
-    waits = float(settings_of(rendered("overlays/full"))[f"{PREFIX}ADMISSION_TIME"])
+    waits = float(settings_of(rendered("overlays/full"))[f"{PREFIX}ADMISSION_TIMEOUT"])
     assert all(waits < hook["timeoutSeconds"] for hook in hooks(admission()))
 
 
 def test_a_condition_means_the_same_in_every_webhook() -> None:
-    conditions = {(condition["name"], condition["expression"]) for hook in hooks(admission()) for condition in hook["matchConditions"]}
+    conditions = {
+        (condition["name"], condition["expression"])
+        for hook in hooks(admission())
+        for condition in hook["matchConditions"]
+    }
     assert len(conditions) == len({name for name, _ in conditions}) == 4
 
 
 def asked_about(kind: str) -> set[tuple[str, str]]:
     [document] = of_kind(admission(), kind)
-    return {(group, resource) for hook in document["webhooks"] for rule in hook["rules"] for group in rule["apiGroups"] for resource in rule["resources"]}
+    return {
+        (group, resource)
+        for hook in document["webhooks"]
+        for rule in hook["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
 
 
 def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
     """But for templates, and what belongs to no namespace: neither starts anything by itself."""
-    readable = {(group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}}
+    readable = {
+        (group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}
+    }
     assert asked_about("ValidatingWebhookConfiguration") == readable
     for hook in of_kind(admission(), "ValidatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
@@ -448,7 +508,9 @@ def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
 
 
 def test_the_api_server_lets_those_be_changed_that_the_service_changes() -> None:
-    assert asked_about("MutatingWebhookConfiguration") == {(group, f"{kind.lower()}s") for group, kind in WITH_ENV if kind != "PodTemplate"}
+    assert asked_about("MutatingWebhookConfiguration") == {
+        (group, f"{kind.lower()}s") for group, kind in WITH_ENV if kind != "PodTemplate"
+    }
     for hook in of_kind(admission(), "MutatingWebhookConfiguration")[0]["webhooks"]:
         for rule in hook["rules"]:
             fixed = {f"{kind.lower()}s" for _, kind in FIXED}
@@ -474,7 +536,12 @@ def sent(document: Document, old: Document | None = None, *, hook: str = "worklo
 
 def template(container: Document, **metadata: Any) -> Document:
     pod = {"metadata": {}, "spec": {"containers": [container]}}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", **metadata}, "spec": {"template": pod}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a", **metadata},
+        "spec": {"template": pod},
+    }
 
 
 VLLM: Final = {"name": "vllm", "image": "vllm/vllm-openai:v0.23.0", "args": ["--model=a/b"]}
@@ -487,21 +554,60 @@ OTHER: Final = {"name": "web", "image": "nginx:1.27", "args": ["-g", "daemon off
         (VLLM, True),
         (OTHER, False),
         ({"name": "a", "image": "own:1", "command": ["vllm", "serve", "a/b"]}, True),
-        ({"name": "a", "image": "own:1", "command": ["sh", "-c"], "args": ["exec python -m vllm.entrypoints.openai.api_server"]}, True),
-        ({"name": "a", "image": "own:1", "command": ["sh", "-c", "exec $RUN"], "env": [{"name": "RUN", "value": "vllm serve a/b"}]}, True),
+        (
+            {
+                "name": "a",
+                "image": "own:1",
+                "command": ["sh", "-c"],
+                "args": ["exec python -m vllm.entrypoints.openai.api_server"],
+            },
+            True,
+        ),
+        (
+            {
+                "name": "a",
+                "image": "own:1",
+                "command": ["sh", "-c", "exec $RUN"],
+                "env": [{"name": "RUN", "value": "vllm serve a/b"}],
+            },
+            True,
+        ),
         ({"name": "a", "image": "own:1", "env": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "1"}]}, True),
-        ({"name": "a", "image": "own:1", "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}, False),
+        (
+            {
+                "name": "a",
+                "image": "own:1",
+                "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}],
+            },
+            False,
+        ),
         ({"name": "a", "image": "llm-d-cuda:v0.3.0", "args": ["--model", "a/b"]}, True),
         ({"name": "a"}, False),
     ],
 )
 def test_what_could_be_vllm_is_sent(container: Document, expected: bool) -> None:  # noqa: FBT001  # a table's value
     assert sent(template(container)) is expected
-    assert sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}}) is expected
-    assert sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER], "initContainers": [container]}}) is expected
+    assert (
+        sent({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": [OTHER, container]}})
+        is expected
+    )
+    assert (
+        sent(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {},
+                "spec": {"containers": [OTHER], "initContainers": [container]},
+            }
+        )
+        is expected
+    )
     job = {"template": {"spec": {"containers": [container]}}}
     assert sent({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": job}) is expected
-    assert sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}}) is expected
+    assert (
+        sent({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": {"jobTemplate": {"spec": job}}})
+        is expected
+    )
 
 
 def test_what_the_service_would_decide_is_sent() -> None:
@@ -510,11 +616,26 @@ def test_what_the_service_would_decide_is_sent() -> None:
     for path in sorted((ROOT / "tests/intake/manifests/fixtures").glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             found += document.get("items", [document]) if isinstance(document, dict) else []
-    for image in ("vllm/vllm-openai", "mirror.example/vllm-openai-rocm", "own/vllm", "own/vllm-cpu", "llm-d", "llm-d-gb200-dev"):
+    for image in (
+        "vllm/vllm-openai",
+        "mirror.example/vllm-openai-rocm",
+        "own/vllm",
+        "own/vllm-cpu",
+        "llm-d",
+        "llm-d-gb200-dev",
+    ):
         found.append(template({"name": "a", "image": f"{image}:1", "args": ["--model=a/b"]}))
-    for command in (["vllm", "serve", "a/b"], ["python3", "-m", "vllm.entrypoints.openai.api_server"], ["sh", "-c", "FOO=1 exec /opt/vllm serve a/b"]):
+    for command in (
+        ["vllm", "serve", "a/b"],
+        ["python3", "-m", "vllm.entrypoints.openai.api_server"],
+        ["sh", "-c", "FOO=1 exec /opt/vllm serve a/b"],
+    ):
         found.append(template({"name": "a", "image": "own:1", "command": command}))
-    engines = [each for each in found if str(each.get("apiVersion")) in {"v1", "apps/v1", "batch/v1"} and read_manifest(each, "", [])]
+    engines = [
+        each
+        for each in found
+        if str(each.get("apiVersion")) in {"v1", "apps/v1", "batch/v1"} and read_manifest(each, "", [])
+    ]
     assert len(engines) == 11
     assert [each for each in engines if not sent({**each, "metadata": each.get("metadata", {})})] == []
 
@@ -539,7 +660,13 @@ def test_what_is_being_deleted_is_let_go() -> None:
 
 @pytest.mark.parametrize(
     ("api_version", "controller", "expected"),
-    [("apps/v1", True, False), ("serving.kserve.io/v1beta1", True, False), ("v1", True, False), ("apps/v1", False, True), ("example.com/v1", True, True)],
+    [
+        ("apps/v1", True, False),
+        ("serving.kserve.io/v1beta1", True, False),
+        ("v1", True, False),
+        ("apps/v1", False, True),
+        ("example.com/v1", True, True),
+    ],
 )
 def test_what_a_reviewed_object_made_is_not_reviewed_again(api_version: str, controller: bool, expected: bool) -> None:  # noqa: FBT001  # a table's values
     owner = {"apiVersion": api_version, "kind": "Owner", "name": "a", "uid": "1", "controller": controller}
@@ -549,7 +676,13 @@ def test_what_a_reviewed_object_made_is_not_reviewed_again(api_version: str, con
 
 def test_owners_are_known_in_every_group_that_is_asked_about() -> None:
     for group, _ in asked_about("ValidatingWebhookConfiguration"):
-        owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": "Owner", "name": "a", "uid": "1", "controller": True}
+        owner = {
+            "apiVersion": f"{group}/v1" if group else "v1",
+            "kind": "Owner",
+            "name": "a",
+            "uid": "1",
+            "controller": True,
+        }
         assert not sent(template(VLLM, ownerReferences=[owner])), group
 
 
@@ -574,12 +707,24 @@ def test_nginx_takes_the_configuration(tmp_path: Path) -> None:
         pytest.skip("nginx and openssl are not both here; deploy/check fetches nginx")
     (tmp_path / "tls").mkdir()
     names = ["-keyout", "tls/tls.key", "-out", "tls/tls.crt", "-subj", "/CN=localhost"]
-    subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names], cwd=tmp_path, check=True, capture_output=True, timeout=60)
-    folders = "".join(f" {kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    folders = "".join(
+        f" {kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
     text = (DEPLOY / "proxy/nginx.conf").read_text()
-    text = text.replace("pid /run/nginx.pid;", f"pid {tmp_path}/nginx.pid;").replace("\nhttp {", f"\nhttp {{{folders}", 1)
+    text = text.replace("pid /run/nginx.pid;", f"pid {tmp_path}/nginx.pid;").replace(
+        "\nhttp {", f"\nhttp {{{folders}", 1
+    )
     (tmp_path / "nginx.conf").write_text(text)
-    done = subprocess.run([nginx, "-t", "-p", f"{tmp_path}/", "-c", "nginx.conf"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [nginx, "-t", "-p", f"{tmp_path}/", "-c", "nginx.conf"], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "[warn]" not in done.stderr.replace('the "user" directive', ""), done.stderr
 
@@ -601,7 +746,10 @@ def test_scripts_can_be_run() -> None:
 
 def test_the_guide_names_files_that_are_there() -> None:
     text = (DEPLOY / "README.md").read_text()
-    for name in set(re.findall(r"\bdeploy/[\w./-]*\w", text)) - {"deploy/kustomize/overlays/mine/kustomization.yaml", "deploy/kustomize/overlays/mine"}:
+    for name in set(re.findall(r"\bdeploy/[\w./-]*\w", text)) - {
+        "deploy/kustomize/overlays/mine/kustomization.yaml",
+        "deploy/kustomize/overlays/mine",
+    }:
         assert (ROOT / name).exists(), name
     for name in re.findall(r"\]\(([\w./-]+)[)#]", text):
         assert (DEPLOY / name).exists(), name

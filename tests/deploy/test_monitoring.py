@@ -40,7 +40,7 @@ METRICS: Final[dict[str, tuple[str, ...]]] = {
     "runner_policy_log_dropped_total": (),
     "runner_policy_log_lost_files_total": (),
     "runner_policy_log_lost_file_records_total": (),
-    "runner_policy_log_unprinted_total": (),
+    "runner_policy_log_stdout_dropped_total": (),
     "runner_policy_log_store_up": (),
     "runner_policy_admission_reviews_total": ("call", "result"),
     "runner_policy_access_denied_total": ("reason",),
@@ -53,7 +53,9 @@ TARGET: Final = {"job", "instance", "namespace"}
 COUNTED: Final = ("_total", "_bucket", "_sum", "_count")
 OVER_TIME: Final = {"rate", "increase", "resets", "changes"}
 
-ALERTS: Final = [rule for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+ALERTS: Final = [
+    rule for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
+]
 CASES: Final = yaml.safe_load((MONITORING / "alerts_test.yaml").read_text())
 DASHBOARD: Final[dict[str, Any]] = json.loads((MONITORING / "dashboard.json").read_text())
 PANELS: Final = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
@@ -64,7 +66,9 @@ def readable() -> dict[str, tuple[str, ...]]:
     found = dict(SCRAPED)
     for name, labels in METRICS.items():
         if name in HISTOGRAMS:
-            found |= {name + suffix: (*labels, *(("le",) if suffix == "_bucket" else ())) for suffix in HISTOGRAMS[name]}
+            found |= {
+                name + suffix: (*labels, *(("le",) if suffix == "_bucket" else ())) for suffix in HISTOGRAMS[name]
+            }
         else:
             found[name] = labels
     return found
@@ -73,7 +77,9 @@ def readable() -> dict[str, tuple[str, ...]]:
 def expressions() -> dict[str, str]:
     """Every expression of alerts and dashboard, by where it stands; Grafana's own intervals are five minutes."""
     found = {f"alert {rule['alert']}": rule["expr"] for rule in ALERTS}
-    found |= {f"panel {panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]}
+    found |= {
+        f"panel {panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]
+    }
     found |= {f"annotation {each['name']}": each["expr"] for each in DASHBOARD["annotations"]["list"] if "expr" in each}
     return {place: text.replace("$__rate_interval", "5m").replace("$__range", "6h") for place, text in found.items()}
 
@@ -92,7 +98,11 @@ def selectors(text: str) -> list[Any]:
 
 def kept(text: str) -> set[str]:
     """The labels that an expression keeps by its outermost `by (…)`."""
-    found = [part.modifier.labels for part in parts(text) if isinstance(part, promql_parser.AggregateExpr) and part.modifier is not None]
+    found = [
+        part.modifier.labels
+        for part in parts(text)
+        if isinstance(part, promql_parser.AggregateExpr) and part.modifier is not None
+    ]
     return set(found[0]) if found else TARGET
 
 
@@ -100,7 +110,9 @@ def kept(text: str) -> set[str]:
 
 
 def test_the_metrics_are_the_services() -> None:
-    served = {f"{name}_total" if family.kind == "counter" else name: family.labels for name, family in FAMILIES.items()} | {DURATION: ()}
+    served = {
+        f"{name}_total" if family.kind == "counter" else name: family.labels for name, family in FAMILIES.items()
+    } | {DURATION: ()}
     assert METRICS.items() <= served.items()
 
 
@@ -127,14 +139,21 @@ def test_counters_are_read_over_time_and_gauges_as_they_are(place: str) -> None:
             assert not over or part.func.name in OVER_TIME
     # an expression over time has its selector in it, so each counter is met as often bare as within one
     found = [str(selector.name) for selector in selectors(expressions()[place])]
-    within = [part.vector_selector.name for part in parts(expressions()[place]) if isinstance(part, promql_parser.MatrixSelector)]
+    within = [
+        part.vector_selector.name
+        for part in parts(expressions()[place])
+        if isinstance(part, promql_parser.MatrixSelector)
+    ]
     for name in found:
         assert not name.endswith(COUNTED) or found.count(name) == within.count(name), name
 
 
 def test_every_metric_is_shown() -> None:
     shown = {
-        selector.name for panel in PANELS for target in panel["targets"] for selector in selectors(expressions()[f"panel {panel['title']} {target['refId']}"])
+        selector.name
+        for panel in PANELS
+        for target in panel["targets"]
+        for selector in selectors(expressions()[f"panel {panel['title']} {target['refId']}"])
     }
     assert {name for name in METRICS if name not in HISTOGRAMS} <= shown
     assert {f"{name}_bucket" for name in HISTOGRAMS} <= shown
@@ -170,26 +189,39 @@ def test_the_runbook_has_the_alert(name: str) -> None:
 
 @pytest.mark.parametrize("name", [rule["alert"] for rule in ALERTS])
 def test_an_alert_has_a_case_where_it_fires_and_one_where_it_does_not(name: str) -> None:
-    fires = {bool(case["exp_alerts"]) for test in CASES["tests"] for case in test["alert_rule_test"] if case["alertname"] == name}
+    fires = {
+        bool(case["exp_alerts"])
+        for test in CASES["tests"]
+        for case in test["alert_rule_test"]
+        if case["alertname"] == name
+    }
     assert fires == {True, False}
 
 
 def test_every_case_is_of_an_alert() -> None:
-    assert {case["alertname"] for test in CASES["tests"] for case in test["alert_rule_test"]} == {rule["alert"] for rule in ALERTS}
+    assert {case["alertname"] for test in CASES["tests"] for case in test["alert_rule_test"]} == {
+        rule["alert"] for rule in ALERTS
+    }
 
 
-@pytest.mark.parametrize("arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")], ids=" ".join
+)
 def test_promtool_agrees(arguments: tuple[str, ...]) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not here; deploy/check fetches it")
-    done = subprocess.run([promtool, *arguments], cwd=MONITORING, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [promtool, *arguments], cwd=MONITORING, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_operators_rules_are_the_alerts() -> None:
     """Made anew: deploy/monitoring/prometheusrule > deploy/kustomize/components/monitoring/prometheusrule.yaml."""
-    made = subprocess.run([str(MONITORING / "prometheusrule")], capture_output=True, text=True, timeout=10, check=True).stdout
+    made = subprocess.run(
+        [str(MONITORING / "prometheusrule")], capture_output=True, text=True, timeout=10, check=True
+    ).stdout
     assert made == (ROOT / "deploy/kustomize/components/monitoring/prometheusrule.yaml").read_text()
     assert yaml.safe_load(made)["spec"] == yaml.safe_load((MONITORING / "alerts.yaml").read_text())
 
@@ -210,7 +242,11 @@ def lost(written: Any, read: Any, place: str = "") -> list[str]:
             for fault in (lost(value, read[name], f"{place}/{name}") if name in read else [f"{place}/{name}"])
         ]
     if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
-        return [fault for number, pair in enumerate(zip(written, read, strict=True)) for fault in lost(*pair, f"{place}/{number}")]
+        return [
+            fault
+            for number, pair in enumerate(zip(written, read, strict=True))
+            for fault in lost(*pair, f"{place}/{number}")
+        ]
     return [] if written == read else [place]
 
 
@@ -233,14 +269,18 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
 def test_every_panel_follows_the_variables() -> None:
     for place, text in expressions().items():
         if not place.startswith("alert"):
-            assert text.count("{") - text.count("{{") == text.count('job=~"$job"') == text.count('instance=~"$instance"'), place
+            assert (
+                text.count("{") - text.count("{{") == text.count('job=~"$job"') == text.count('instance=~"$instance"')
+            ), place
 
 
 def test_panels_have_places_of_their_own() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         grid = panel["gridPos"]
-        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        cells = {
+            (x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])
+        }
         assert grid["x"] + grid["w"] <= 24
         assert not cells & taken, panel["title"]
         taken |= cells
@@ -253,10 +293,24 @@ def test_legends_say_labels_that_are_kept() -> None:
         for target in panel["targets"]:
             said = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]))
             text = expressions()[f"panel {panel['title']} {target['refId']}"]
-            labels = {label for part in parts(text) if isinstance(part, promql_parser.AggregateExpr) and part.modifier for label in part.modifier.labels}
+            labels = {
+                label
+                for part in parts(text)
+                if isinstance(part, promql_parser.AggregateExpr) and part.modifier
+                for label in part.modifier.labels
+            }
             assert said <= labels, panel["title"]
 
 
 def test_the_rows_are_the_questions_of_an_operator() -> None:
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Overview", "Decisions", "Latency", "Errors", "Rules and reloads", "Decision log", "Admission", "Access"]
+    assert rows == [
+        "Overview",
+        "Decisions",
+        "Latency",
+        "Errors",
+        "Rules and reloads",
+        "Decision log",
+        "Admission",
+        "Access",
+    ]

@@ -38,7 +38,9 @@ def unpinned_images(dockerfile: str) -> list[str]:
     stages: set[str] = set()
     found = []
     for line in dockerfile.splitlines():
-        match = re.match(r"(?:FROM(?: --\S+)*|COPY(?: --(?!from)\S+)* --from=)\s*(\S+)(?: AS (\S+))?", line, re.IGNORECASE)
+        match = re.match(
+            r"(?:FROM(?: --\S+)*|COPY(?: --(?!from)\S+)* --from=)\s*(\S+)(?: AS (\S+))?", line, re.IGNORECASE
+        )
         if match is None:
             continue
         image, stage = match.groups()
@@ -121,7 +123,11 @@ def test_an_action_without_a_commit_is_found(line: str, expected: list[str]) -> 
 
 def test_dependabot_looks_after_all_pins() -> None:
     updates = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text())["updates"]
-    looked_after = {(update["package-ecosystem"], folder) for update in updates for folder in update.get("directories", [update.get("directory")])}
+    looked_after = {
+        (update["package-ecosystem"], folder)
+        for update in updates
+        for folder in update.get("directories", [update.get("directory")])
+    }
     assert looked_after == {
         ("docker", "/"),
         ("docker-compose", "/deploy"),
@@ -136,7 +142,11 @@ def test_dependabot_looks_after_all_pins() -> None:
 
 def test_the_build_takes_only_what_dockerignore_lets_in() -> None:
     first, *rest = (ROOT / ".dockerignore").read_text().split()
-    copied = [source for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE) for source in sources.split()]
+    copied = [
+        source
+        for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE)
+        for source in sources.split()
+    ]
     assert first == "*"
     assert sorted(f"!{source}" for source in copied) == sorted(line for line in rest if line.startswith("!"))
 
@@ -166,14 +176,20 @@ def sbom(tmp_path_factory: pytest.TempPathFactory) -> Document:
 
 def locked() -> dict[Requirement, set[str]]:
     """The requirements of run.lock with their hashes."""
-    entries = re.findall(r"^(\S.*?) \\\n((?:    --hash=.*\n?)+)", (ROOT / "requirements/run.lock").read_text(), re.MULTILINE)
+    entries = re.findall(
+        r"^(\S.*?) \\\n((?:    --hash=.*\n?)+)", (ROOT / "requirements/run.lock").read_text(), re.MULTILINE
+    )
     return {Requirement(line): set(re.findall(r"sha256:([0-9a-f]{64})", hashes)) for line, hashes in entries}
 
 
 def test_the_bill_of_materials_is_of_this_service(sbom: Document) -> None:
     component = sbom["metadata"]["component"]
     assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
-    assert (component["name"], component["type"], component["version"]) == ("runner-policy", "application", version("runner-policy"))
+    assert (component["name"], component["type"], component["version"]) == (
+        "runner-policy",
+        "application",
+        version("runner-policy"),
+    )
 
 
 def test_the_bill_of_materials_has_every_locked_package_with_version_and_hashes(sbom: Document) -> None:
@@ -187,7 +203,9 @@ def test_the_bill_of_materials_has_every_locked_package_with_version_and_hashes(
             continue
         references = component["externalReferences"]
         assert requirement.specifier.contains(component["version"], prereleases=True)
-        assert {digest["content"] for reference in references for digest in reference.get("hashes", ())} == hashes, requirement
+        assert {digest["content"] for reference in references for digest in reference.get("hashes", ())} == hashes, (
+            requirement
+        )
     assert listed == {}
 
 
@@ -200,7 +218,9 @@ def test_the_bill_of_materials_says_what_needs_what(sbom: Document) -> None:
     depends = {entry["ref"]: entry.get("dependsOn", []) for entry in sbom["dependencies"]}
     assert depends.keys() == references
     assert {each for needed in depends.values() for each in needed} <= references
-    assert any(each.startswith("starlette") for each in depends[next(ref for ref in references if ref.startswith("fastapi="))])
+    assert any(
+        each.startswith("starlette") for each in depends[next(ref for ref in references if ref.startswith("fastapi="))]
+    )
 
 
 def test_an_environment_with_other_packages_has_no_bill_of_materials(tmp_path: Path) -> None:
@@ -247,7 +267,9 @@ def osv(status: int, answers: dict[str, Document]) -> Iterator[str]:
 
 def audit(*arguments: str, **environment: str) -> tuple[int, str]:
     run = [sys.executable, ".ci/audit.py", *arguments]
-    done = subprocess.run(run, cwd=ROOT, env={**os.environ, **environment}, check=False, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        run, cwd=ROOT, env={**os.environ, **environment}, check=False, capture_output=True, text=True, timeout=600
+    )
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout
 
@@ -255,7 +277,10 @@ def audit(*arguments: str, **environment: str) -> tuple[int, str]:
 def test_packages_without_a_known_vulnerability_pass_the_audit() -> None:
     with osv(200, {}) as url:
         code, output = audit("--osv-url", url)
-    assert (code, re.sub(r"\d+ packages", "N packages", output)) == (0, f"{url}: N packages, no known vulnerabilities\n")
+    assert (code, re.sub(r"\d+ packages", "N packages", output)) == (
+        0,
+        f"{url}: N packages, no known vulnerabilities\n",
+    )
 
 
 def test_a_known_vulnerability_fails_the_audit() -> None:
@@ -263,7 +288,9 @@ def test_a_known_vulnerability_fails_the_audit() -> None:
         "package": {"name": "starlette", "ecosystem": "PyPI"},
         "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "99.0"}]}],
     }
-    with osv(200, {"starlette": {"vulns": [{"id": "PYSEC-0000-1", "summary": "a summary", "affected": [affected]}]}}) as url:
+    with osv(
+        200, {"starlette": {"vulns": [{"id": "PYSEC-0000-1", "summary": "a summary", "affected": [affected]}]}}
+    ) as url:
         code, output = audit("--osv-url", url)
     assert code == 1
     assert re.search(r"^starlette [\d.]+: PYSEC-0000-1, fixed in 99\.0$", output, re.MULTILINE)
@@ -287,9 +314,13 @@ def test_a_source_that_is_not_there_is_not_a_clean_audit() -> None:
     ("known", "unknown", "expected"),
     [((), ("a", "b"), 3), (("a",), ("b",), 2), (("a", "b"), (), 0)],
 )
-def test_an_index_that_does_not_know_packages_is_not_a_clean_audit(tmp_path: Path, known: tuple[str, ...], unknown: tuple[str, ...], expected: int) -> None:
+def test_an_index_that_does_not_know_packages_is_not_a_clean_audit(
+    tmp_path: Path, known: tuple[str, ...], unknown: tuple[str, ...], expected: int
+) -> None:
     """pip-audit skips packages that the index does not know, and ends with 0; a stand-in for it prints what it prints."""
     packages = [{"name": name, "version": "1", "vulns": []} for name in known]
-    skipped = [{"name": name, "skip_reason": "Dependency not found on PyPI and could not be audited"} for name in unknown]
+    skipped = [
+        {"name": name, "skip_reason": "Dependency not found on PyPI and could not be audited"} for name in unknown
+    ]
     (tmp_path / "pip_audit.py").write_text(f"print({json.dumps({'dependencies': packages + skipped, 'fixes': []})!r})")
     assert audit(PYTHONPATH=str(tmp_path))[0] == expected

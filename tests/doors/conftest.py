@@ -35,8 +35,21 @@ PATIENCE = 180.0
 
 def changed() -> list[str]:
     """This process's variables that change what the commands do."""
-    changing = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERMINAL_WIDTH", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-    return [name for name in os.environ if name.startswith(("RUNNER_POLICY_", "HF_", "HUGGING_FACE_", "TRANSFORMERS_")) or name in changing]
+    changing = (
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "COLUMNS",
+        "TERMINAL_WIDTH",
+        "PY_COLORS",
+        "GITHUB_ACTIONS",
+        "TTY_COMPATIBLE",
+        "TTY_INTERACTIVE",
+    )
+    return [
+        name
+        for name in os.environ
+        if name.startswith(("RUNNER_POLICY_", "HF_", "HUGGING_FACE_", "TRANSFORMERS_")) or name in changing
+    ]
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -59,7 +72,9 @@ class Server:
 
     def client(self) -> httpx.Client:
         """A client with connections of its own."""
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False, verify=False)  # loopback needs no certificates, and reading them takes time
+        return httpx.Client(
+            base_url=self.url, timeout=PATIENCE, trust_env=False, verify=False
+        )  # loopback needs no certificates, and reading them takes time
 
     def connection(self) -> socket.socket:
         """A bare connection."""
@@ -85,7 +100,10 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]
     command = [str(BIN / "runner-policy"), "serve", *arguments]
     kept = "" if "RUNNER_POLICY_LOG_REQUIRED" in variables else "off"
     variables = {"RUNNER_POLICY_PORT": "0", "RUNNER_POLICY_LOG": kept, "XDG_STATE_HOME": str(folder), **variables}
-    with log.open("wb") as file, subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process:
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process,
+    ):
         try:
             yield Server(process, listening(process, log), log)
         finally:
@@ -102,7 +120,12 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
         if found:
             port = int(found[1])
             try:
-                if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE, trust_env=False, verify=False).status_code == 200:
+                if (
+                    httpx.get(
+                        f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE, trust_env=False, verify=False
+                    ).status_code
+                    == 200
+                ):
                     return port
             except httpx.TransportError:
                 pass
@@ -113,7 +136,9 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The service as `runner-policy serve` starts it, with the shipped rules; candidate rules have the time that a busy machine takes."""
-    with serving(tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIME="60", RUNNER_POLICY_LOG="") as started:
+    with serving(
+        tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIMEOUT="60", RUNNER_POLICY_LOG=""
+    ) as started:
         yield started
 
 
@@ -150,10 +175,20 @@ def decide(client: httpx.Client) -> Callable[..., Any]:
 def run() -> Callable[..., Done]:
     """Runs a command, by itself our own; with `stdin` as its input, in a pipe."""
 
-    def command(*arguments: str, program: str = "runner-policy", stdin: str | bytes = b"", cwd: Path = ROOT, **variables: str) -> Done:
+    def command(
+        *arguments: str, program: str = "runner-policy", stdin: str | bytes = b"", cwd: Path = ROOT, **variables: str
+    ) -> Done:
         path = str(BIN / program) if (BIN / program).exists() else program
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run([path, *arguments], input=data, capture_output=True, cwd=cwd, env=environment(**variables), timeout=PATIENCE, check=False)
+        done = subprocess.run(
+            [path, *arguments],
+            input=data,
+            capture_output=True,
+            cwd=cwd,
+            env=environment(**variables),
+            timeout=PATIENCE,
+            check=False,
+        )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return command
@@ -165,7 +200,9 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     monkeypatch.chdir(ROOT)
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
-        found = CliRunner().invoke(app, arguments, input=stdin, env={**dict.fromkeys(changed()), "COLUMNS": "200", **variables})
+        found = CliRunner().invoke(
+            app, arguments, input=stdin, env={**dict.fromkeys(changed()), "COLUMNS": "200", **variables}
+        )
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception
         return Done(found.exit_code, found.stdout, found.stderr)
@@ -181,7 +218,9 @@ def on_terminal() -> Callable[..., tuple[int, str]]:
         ours, theirs = pty.openpty()
         variables = {"COLUMNS": "160", **variables}
         path = str(BIN / "runner-policy")
-        with subprocess.Popen([path, *arguments], cwd=ROOT, env=environment(**variables), stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        with subprocess.Popen(
+            [path, *arguments], cwd=ROOT, env=environment(**variables), stdin=theirs, stdout=theirs, stderr=theirs
+        ) as process:
             os.close(theirs)
             output = b"".join(iter(partial(_read, ours), b""))
             os.close(ours)

@@ -41,7 +41,11 @@ def answered(client: httpx.Client, document: Document, path: str = VALIDATE) -> 
     found = client.post(path, json=document)
     assert (found.status_code, found.headers["content-type"]) == (200, "application/json"), found.text
     whole: Document = found.json()
-    assert (whole["apiVersion"], whole["kind"], whole["response"]["uid"]) == ("admission.k8s.io/v1", "AdmissionReview", document["request"]["uid"])
+    assert (whole["apiVersion"], whole["kind"], whole["response"]["uid"]) == (
+        "admission.k8s.io/v1",
+        "AdmissionReview",
+        document["request"]["uid"],
+    )
     response: Document = whole["response"]
     if "patch" in response:
         response["patch"] = json.loads(base64.b64decode(response["patch"], validate=True))
@@ -50,7 +54,11 @@ def answered(client: httpx.Client, document: Document, path: str = VALIDATE) -> 
 
 def counted(client: httpx.Client) -> dict[str, float]:
     """The reviews that were counted, by call and result."""
-    lines = (line.rpartition(" ") for line in client.get("/metrics").text.splitlines() if line.startswith("runner_policy_admission_reviews_total{"))
+    lines = (
+        line.rpartition(" ")
+        for line in client.get("/metrics").text.splitlines()
+        if line.startswith("runner_policy_admission_reviews_total{")
+    )
     return {labels.partition("{")[2].rstrip("}"): float(number) for labels, _, number in lines if float(number)}
 
 
@@ -70,7 +78,12 @@ SAID: list[tuple[str, bool, list[str]]] = [
 
 
 @pytest.mark.parametrize(("name", "allowed", "warnings"), SAID)
-def test_the_validating_call_warns_and_denies_nothing_unless_it_is_told_to(client: httpx.Client, name: str, allowed: bool, warnings: list[str]) -> None:  # noqa: FBT001
+def test_the_validating_call_warns_and_denies_nothing_unless_it_is_told_to(
+    client: httpx.Client,
+    name: str,
+    allowed: bool,  # noqa: FBT001
+    warnings: list[str],
+) -> None:
     response = answered(client, REVIEWS[name])
     assert (response["allowed"], response.get("warnings", []), "patch" in response) == (allowed, warnings, False)
 
@@ -79,28 +92,46 @@ def test_the_validating_call_warns_and_denies_nothing_unless_it_is_told_to(clien
 @pytest.mark.parametrize("path", [VALIDATE, MUTATE])
 def test_every_recorded_review_is_answered(client: httpx.Client, path: str, name: str) -> None:
     response = answered(client, REVIEWS[name], path)
-    assert (response["allowed"], response.keys() <= {"uid", "allowed", "warnings", "patch", "patchType", "auditAnnotations"}) == (True, True)
+    assert (
+        response["allowed"],
+        response.keys() <= {"uid", "allowed", "warnings", "patch", "patchType", "auditAnnotations"},
+    ) == (True, True)
 
 
 def test_the_patched_object_is_decided_as_wanted_and_not_patched_again(client: httpx.Client) -> None:
     document = review("pod-of-replicaset")
     before = document["request"]["object"]["spec"]["containers"][0]["env"]
     response = answered(client, document, MUTATE)
-    assert (response["patchType"], response["patch"][-1]) == ("JSONPatch", {"op": "add", "path": "/spec/containers/0/env/-", "value": TO_V1})
+    assert (response["patchType"], response["patch"][-1]) == (
+        "JSONPatch",
+        {"op": "add", "path": "/spec/containers/0/env/-", "value": TO_V1},
+    )
     document["request"]["object"]["spec"]["containers"][0]["env"] = [*before, TO_V1]
     assert answered(client, document, MUTATE).keys() == {"uid", "allowed"}
     assert "warnings" not in answered(client, document)
     annotations = document["request"]["object"]["metadata"]["annotations"]
     models = json.loads(annotations["runner-policy/model-configs"])
-    (item,) = client.post("/v1/decisions", json={"manifest": document["request"]["object"], "model_configs": models}).json()["items"]
+    (item,) = client.post(
+        "/v1/decisions", json={"manifest": document["request"]["object"], "model_configs": models}
+    ).json()["items"]
     assert (item["decision"]["runner"], item["decision"]["starts"], item["decision"]["set_env"]) == ("v1", True, {})
 
 
-def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(serve: Callable[..., AbstractContextManager[Server]]) -> None:
-    variables = {"RUNNER_POLICY_ADMISSION_DENY": "true", "RUNNER_POLICY_ADMISSION_SET_ENV": "always", "RUNNER_POLICY_ADMISSION_FAIL": "closed"}
+def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    variables = {
+        "RUNNER_POLICY_ADMISSION_DENY": "true",
+        "RUNNER_POLICY_ADMISSION_SET_ENV": "always",
+        "RUNNER_POLICY_ADMISSION_FAILURE_POLICY": "closed",
+    }
     with serve(**variables) as server, server.client() as client:
         refused = answered(client, REVIEWS["deployment-update"])
-        assert (refused["allowed"], refused["status"]["code"], refused["status"]["message"].startswith(DBO)) == (False, 403, True)
+        assert (refused["allowed"], refused["status"]["code"], refused["status"]["message"].startswith(DBO)) == (
+            False,
+            403,
+            True,
+        )
         unknown = answered(client, REVIEWS["deployment-dry-run"])
         assert (unknown["allowed"], "not decided: the config.json of" in unknown["status"]["message"]) == (False, True)
         assert answered(client, REVIEWS["deployment-create"], MUTATE)["patch"][-1]["value"] == TO_V1
@@ -108,20 +139,26 @@ def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(serve:
         assert answered(client, REVIEWS["pod-of-replicaset"], MUTATE).keys() == {"uid", "allowed"}
 
 
-def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
     with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
         answered(client, review("pod-of-replicaset", dryRun=True))
         answered(client, review("pod-of-replicaset", dryRun=True), MUTATE)
         assert logged(client) == []
         assert counted(client) == {'call="mutate",result="patched"': 1, 'call="validate",result="warned"': 1}
-        answered(client, REVIEWS["pod-of-replicaset"], MUTATE)  # is decided once for the record, and once more to see whether the patch helps
+        answered(
+            client, REVIEWS["pod-of-replicaset"], MUTATE
+        )  # is decided once for the record, and once more to see whether the patch helps
         answered(client, REVIEWS["pod-of-replicaset"])
         answered(client, REVIEWS["kafka-topic"])
         assert logged(client) == [("v1/admission/mutate", "v1"), ("v1/admission", "v1")]
         assert counted(client)['call="validate",result="ignored"'] == 1
 
 
-def test_the_audit_log_is_told_the_decision_that_is_logged(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_the_audit_log_is_told_the_decision_that_is_logged(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
     with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
         told = answered(client, REVIEWS["deployment-create"])["auditAnnotations"]
         (item,) = client.get("/v1/log").json()["items"]
@@ -132,21 +169,31 @@ def test_the_audit_log_is_told_the_decision_that_is_logged(serve: Callable[..., 
         }
 
 
-def test_an_api_server_needs_a_token_unless_it_is_said_that_it_does_not(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+def test_an_api_server_needs_a_token_unless_it_is_said_that_it_does_not(
+    serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+) -> None:
     tokens = tmp_path / "tokens.yaml"
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     tokens.write_text(f"tokens:\n  - name: api-server\n    sha256: {digest}\n    scopes: [decide]\n")
     with serve("--tokens", str(tokens)) as server, server.client() as client:
         for path in (VALIDATE, MUTATE):
             assert client.post(path, json=REVIEWS["kafka-topic"]).status_code == 401
-            assert client.post(path, json=REVIEWS["kafka-topic"], headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
-    with serve("--tokens", str(tokens), RUNNER_POLICY_ADMISSION_OPEN="true") as server, server.client() as client:
+            assert (
+                client.post(path, json=REVIEWS["kafka-topic"], headers={"authorization": f"Bearer {TOKEN}"}).status_code
+                == 200
+            )
+    with (
+        serve("--tokens", str(tokens), RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS="true") as server,
+        server.client() as client,
+    ):
         assert [client.post(path, json=REVIEWS["kafka-topic"]).status_code for path in (VALIDATE, MUTATE)] == [200, 200]
         assert client.post("/v1/decisions", json={"facts": {}}).status_code == 401
 
 
 @pytest.mark.parametrize("path", [VALIDATE, MUTATE])
-def test_a_review_may_be_larger_than_other_bodies(serve: Callable[..., AbstractContextManager[Server]], path: str) -> None:
+def test_a_review_may_be_larger_than_other_bodies(
+    serve: Callable[..., AbstractContextManager[Server]], path: str
+) -> None:
     large = review("kafka-topic")
     large["request"]["object"]["metadata"]["annotations"] = {"note": "x" * (1 << 17)}
     with serve(RUNNER_POLICY_MAX_BODY="65536", RUNNER_POLICY_MAX_REVIEW="262144") as server, server.client() as client:
@@ -157,8 +204,17 @@ def test_a_review_may_be_larger_than_other_bodies(serve: Callable[..., AbstractC
 
 
 @pytest.mark.parametrize("path", [VALIDATE, MUTATE])
-def test_what_is_no_review_is_a_problem_so_that_the_api_server_takes_the_call_as_failed(client: httpx.Client, path: str) -> None:
-    found = client.post(path, json={"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {"uid": 7}})
+def test_what_is_no_review_is_a_problem_so_that_the_api_server_takes_the_call_as_failed(
+    client: httpx.Client, path: str
+) -> None:
+    found = client.post(
+        path, json={"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {"uid": 7}}
+    )
     assert (found.status_code, found.headers["content-type"]) == (422, "application/problem+json")
-    assert [fault["pointer"] for fault in found.json()["errors"]] == ["/apiVersion", "/request/operation", "/request/uid", "/request/kind"]
+    assert [fault["pointer"] for fault in found.json()["errors"]] == [
+        "/apiVersion",
+        "/request/operation",
+        "/request/uid",
+        "/request/kind",
+    ]
     assert client.post(path, content=b"{").status_code == 400

@@ -44,7 +44,9 @@ PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "202
     ],
     ids=["kept", "decision", "line"],
 )
-def test_no_answer_is_given_on_another_day(answer: Callable[[Answers], bytes], policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_is_given_on_another_day(
+    answer: Callable[[Answers], bytes], policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("service.state.answers.time", lambda: datetime(2026, 1, 1, tzinfo=UTC).timestamp())
     answers = Answers(policy, PUBLISHED, Settings(), HubModels(None), Recorder(Metrics()))
 
@@ -74,7 +76,9 @@ def test_an_error_that_is_no_client_s_business_is_no_problem() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/decisions/batch"])
-def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = create_app(Settings(log=SecretStr("off"), run=tmp_path))
 
     def fail(*_: object) -> None:
@@ -89,10 +93,19 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(path: str, 
                 await client.post(path, json={"items": [{}]})
 
     asyncio.run(ask())
-    counted = {sample[1]: sample[2] for sample in app.served.metrics.snapshot().samples if sample[0] == "runner_policy_requests"}
+    counted = {
+        sample[1]: sample[2]
+        for sample in app.served.metrics.snapshot().samples
+        if sample[0] == "runner_policy_requests"
+    }
     assert counted == {(path, "500"): 1, ("/v1/decisions", "200"): 0}
 
 
 def test_every_kind_of_problem_is_in_the_table_for_readers(root: Path) -> None:
-    rows = [f"| `{kind}` | {status} | {title} |" for kind, (status, title) in sorted(KINDS.items(), key=lambda item: item[1][0])]
-    assert "\n".join(["| kind | status | title |", "|---|---|---|", *rows, ""]) in (root / "docs/decision.md").read_text("utf-8")
+    rows = [
+        f"| `{kind}` | {status} | {title} |"
+        for kind, (status, title) in sorted(KINDS.items(), key=lambda item: item[1][0])
+    ]
+    assert "\n".join(["| kind | status | title |", "|---|---|---|", *rows, ""]) in (
+        root / "docs/decision.md"
+    ).read_text("utf-8")

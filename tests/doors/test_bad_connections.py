@@ -50,7 +50,9 @@ def read(connection: socket.socket) -> tuple[int, Any]:
 def told(answer: tuple[int, Any]) -> tuple[int, Any]:
     """A response in a word: its runner, or the kind of problem."""
     status, document = answer
-    return status, document.get("runner", document.get("type", "").rpartition(":")[2]) if isinstance(document, dict) else document
+    return status, document.get("runner", document.get("type", "").rpartition(":")[2]) if isinstance(
+        document, dict
+    ) else document
 
 
 def ended(connection: socket.socket) -> bool:
@@ -85,9 +87,21 @@ def connection(server: Server) -> Iterator[socket.socket]:
         head(*CHUNKED) + b"".join(b"1\r\n%c\r\n" % byte for byte in BODY) + b"0\r\n\r\n",
         head(*CHUNKED) + b"%x;name=value\r\n%b\r\n0\r\nX-Trailer: x\r\n\r\n" % (len(BODY), BODY),
     ],
-    ids=["plain", "odd headers", "empty header", "190 headers", "long header", "expect", "one chunk", "a chunk a byte", "trailers"],
+    ids=[
+        "plain",
+        "odd headers",
+        "empty header",
+        "190 headers",
+        "long header",
+        "expect",
+        "one chunk",
+        "a chunk a byte",
+        "trailers",
+    ],
 )
-def test_an_unusual_request_is_answered_and_so_is_the_next_on_its_connection(connection: socket.socket, request_: bytes) -> None:
+def test_an_unusual_request_is_answered_and_so_is_the_next_on_its_connection(
+    connection: socket.socket, request_: bytes
+) -> None:
     for sent in (request_, post()):
         connection.sendall(sent)
         assert told(read(connection)) == (200, "v2")
@@ -112,11 +126,19 @@ def test_several_requests_at_once_are_answered_in_their_order(connection: socket
 
 
 def test_good_and_bad_bodies_that_are_there_at_once_get_each_its_own_answer(server: Server) -> None:
-    usual = [b'{"request_id": "%d", "facts": {"lora_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "%d"}}}' % (number, number % 2) for number in range(20)]
+    usual = [
+        b'{"request_id": "%d", "facts": {"lora_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "%d"}}}'
+        % (number, number % 2)
+        for number in range(20)
+    ]
     unknown = [b'{"request_id": "%d", "facts": {"odd_%d": 1}}' % (number, number) for number in range(20)]
     malformed = [b"{" + b" " * number for number in range(20)]
     yaml = [post(b"request_id: y%d\nfacts: {}" % number, b"Content-Type: application/yaml") for number in range(20)]
-    asked = [request for each in zip(map(post, usual), map(post, malformed), yaml, map(post, unknown), strict=True) for request in each]
+    asked = [
+        request
+        for each in zip(map(post, usual), map(post, malformed), yaml, map(post, unknown), strict=True)
+        for request in each
+    ]
 
     def answer(connection: socket.socket) -> tuple[int, Any]:
         status, document = read(connection)
@@ -154,7 +176,9 @@ def test_a_client_that_asks_for_it_is_told_to_continue_before_it_sends(connectio
 
 
 @pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run"])
-def test_a_body_that_is_announced_as_too_large_is_refused_before_it_is_sent(connection: socket.socket, path: bytes) -> None:
+def test_a_body_that_is_announced_as_too_large_is_refused_before_it_is_sent(
+    connection: socket.socket, path: bytes
+) -> None:
     connection.sendall(head(b"Expect: 100-continue", b"Content-Length: %d" % (50 << 20), path=path))
     assert told(read(connection)) == (413, "too-large")
 
@@ -173,7 +197,9 @@ def test_a_body_in_chunks_is_refused_where_it_becomes_too_large(connection: sock
         ((), b"1.0", 200),
     ],
 )
-def test_a_request_has_one_host(connection: socket.socket, lines: tuple[bytes, ...], version: bytes, status: int) -> None:
+def test_a_request_has_one_host(
+    connection: socket.socket, lines: tuple[bytes, ...], version: bytes, status: int
+) -> None:
     connection.sendall(b"\r\n".join([b"GET /livez HTTP/%b" % version, *lines, b"", b""]))
     assert b" %d " % status in connection.recv(100)
 
@@ -189,10 +215,21 @@ TRAILED = b"44\r\n" + BODY + b"\r\n0\r\n"
 @pytest.mark.parametrize("slowly", [False, True])
 @pytest.mark.parametrize(
     "trailer",
-    [b"content-type: application/yaml", b"accept: text/plain", b"if-match: x", b"content-encoding: gzip", b"host: evil.example", b"origin: http://evil"],
+    [
+        b"content-type: application/yaml",
+        b"accept: text/plain",
+        b"if-match: x",
+        b"content-encoding: gzip",
+        b"host: evil.example",
+        b"origin: http://evil",
+    ],
 )
 def test_what_comes_behind_a_body_is_no_header(connection: socket.socket, trailer: bytes, *, slowly: bool) -> None:
-    for part in (head(*CHUNKED), TRAILED, trailer + b"\r\n\r\n") if slowly else (head(*CHUNKED) + TRAILED + trailer + b"\r\n\r\n",):
+    for part in (
+        (head(*CHUNKED), TRAILED, trailer + b"\r\n\r\n")
+        if slowly
+        else (head(*CHUNKED) + TRAILED + trailer + b"\r\n\r\n",)
+    ):
         connection.sendall(part)
     assert told(read(connection)) == (200, "v2")
     connection.sendall(post())
@@ -207,15 +244,31 @@ def test_what_comes_behind_a_body_is_no_header(connection: socket.socket, traile
         (post(b"{}"), (422, "invalid-request")),
         (post(BODY, b"Content-Encoding: gzip"), (415, "unsupported-encoding")),
         (post(b" " * (LIMIT + 1)), (413, "too-large")),
-        (head(*CHUNKED) + b"%x\r\n%b\r\n" % (LIMIT + 1, b" " * (LIMIT + 1)) + b"5\r\nabcde\r\n0\r\n\r\n", (413, "too-large")),
+        (
+            head(*CHUNKED) + b"%x\r\n%b\r\n" % (LIMIT + 1, b" " * (LIMIT + 1)) + b"5\r\nabcde\r\n0\r\n\r\n",
+            (413, "too-large"),
+        ),
         (post(b"[" * 100_000), (400, "malformed")),
         (post(BODY, path=b"/nowhere"), (404, "not-found")),
         (post(BODY, path=b"/v1/policy"), (405, "method-not-allowed")),
         (head(b"Content-Length: 0"), (400, "malformed")),
     ],
-    ids=["malformed", "empty", "misfit", "encoded", "too large", "too large in chunks", "deep", "nowhere", "other method", "no body"],
+    ids=[
+        "malformed",
+        "empty",
+        "misfit",
+        "encoded",
+        "too large",
+        "too large in chunks",
+        "deep",
+        "nowhere",
+        "other method",
+        "no body",
+    ],
 )
-def test_after_a_problem_the_same_connection_is_answered(connection: socket.socket, request_: bytes, answer: tuple[int, str]) -> None:
+def test_after_a_problem_the_same_connection_is_answered(
+    connection: socket.socket, request_: bytes, answer: tuple[int, str]
+) -> None:
     connection.sendall(request_)
     assert told(read(connection)) == answer
     connection.sendall(post())
@@ -250,7 +303,9 @@ def test_what_is_no_http_is_a_400_and_the_end_of_the_connection(connection: sock
 
 
 @pytest.mark.parametrize("path", [b"/v1/decisions", b"/v1/decisions/batch", b"/v1/dry-run", b"/v1/policy"])
-@pytest.mark.parametrize("lines", [(b"Content-Length: 1000",), CHUNKED, (b"Content-Length: 1000", b"Content-Type: application/x-ndjson")])
+@pytest.mark.parametrize(
+    "lines", [(b"Content-Length: 1000",), CHUNKED, (b"Content-Length: 1000", b"Content-Type: application/x-ndjson")]
+)
 @pytest.mark.parametrize("rude", [False, True], ids=["closed", "reset"])
 def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go(
     server: Server, connection: socket.socket, path: bytes, lines: tuple[bytes, ...], *, rude: bool
@@ -264,8 +319,14 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_let_go(
 
 
 @pytest.mark.parametrize("rude", [False, True], ids=["closed", "reset"])
-def test_a_client_that_does_not_wait_for_its_answer_is_let_go(server: Server, connection: socket.socket, *, rude: bool) -> None:
-    for request in (post(), post(b"{"), post(b'{"request": {"facts": {}}, "remove": ["kv-connector-fallback"]}', path=b"/v1/dry-run")):
+def test_a_client_that_does_not_wait_for_its_answer_is_let_go(
+    server: Server, connection: socket.socket, *, rude: bool
+) -> None:
+    for request in (
+        post(),
+        post(b"{"),
+        post(b'{"request": {"facts": {}}, "remove": ["kv-connector-fallback"]}', path=b"/v1/dry-run"),
+    ):
         with server.connection() as leaving:
             leaving.sendall(request)
             if rude:
@@ -287,7 +348,12 @@ def test_idle_clients_keep_nobody_waiting(server: Server, connection: socket.soc
 
 
 def test_a_web_socket_is_not_spoken_here(connection: socket.socket) -> None:
-    lines = (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+    lines = (
+        b"Connection: Upgrade",
+        b"Upgrade: websocket",
+        b"Sec-WebSocket-Version: 13",
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    )
     connection.sendall(head(*lines, method=b"GET"))
     assert told(read(connection)) == (405, "method-not-allowed")
 

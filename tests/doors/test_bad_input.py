@@ -34,7 +34,10 @@ def still(server: Server, client: httpx.Client) -> Iterator[None]:
     """Afterwards the next request is answered, on the same connections and on a new one."""
     yield
     with server.client() as other:
-        assert [asked.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] for asked in (client, other)] == ["v2", "v2"]
+        assert [asked.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] for asked in (client, other)] == [
+            "v2",
+            "v2",
+        ]
 
 
 def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
@@ -94,7 +97,9 @@ LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `cont
     ids=lambda value: repr(value[:60]),
 )
 @pytest.mark.parametrize("path", CALLS)
-def test_a_body_that_cannot_be_read_is_a_400_that_says_what_and_where(client: httpx.Client, path: str, good: bytes, bad: bytes, says: str) -> None:
+def test_a_body_that_cannot_be_read_is_a_400_that_says_what_and_where(
+    client: httpx.Client, path: str, good: bytes, bad: bytes, says: str
+) -> None:
     assert told(client.post(path, content=good + bad)) == (400, MALFORMED, [("", says.replace("{}", str(len(good))))])
 
 
@@ -145,7 +150,9 @@ def test_a_body_that_cannot_be_read_is_a_400_that_says_what_and_where(client: ht
     ids=lambda value: repr(value[:60]),
 )
 @pytest.mark.parametrize("path", CALLS)
-def test_what_is_no_json_is_a_400_that_says_near_which_byte(client: httpx.Client, path: str, good: bytes, bad: bytes) -> None:
+def test_what_is_no_json_is_a_400_that_says_near_which_byte(
+    client: httpx.Client, path: str, good: bytes, bad: bytes
+) -> None:
     status, kind, ((pointer, message),) = told(client.post(path, content=good + bad))
     place = re.search(r"^not JSON: .+ \(byte (\d+)\).*; YAML is read with `content-type: application/yaml`$", message)
     assert (status, kind, pointer) == (400, MALFORMED, "")
@@ -184,13 +191,48 @@ def test_100_000_levels_are_a_400(client: httpx.Client, path: str, body: bytes) 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize(
-    "around", ["%b", '{"facts": %b}', '{"facts": {"model_config": {"is_moe": %b}}}', '{"facts": {"model_config": {"logits_processors": %b}}}']
+    "around",
+    [
+        "%b",
+        '{"facts": %b}',
+        '{"facts": {"model_config": {"is_moe": %b}}}',
+        '{"facts": {"model_config": {"logits_processors": %b}}}',
+    ],
 )
-def test_no_depth_between_few_and_too_many_levels_makes_an_error_of_ours(client: httpx.Client, path: str, around: str, accept: str) -> None:
-    depths = (1, 10, 63, 64, 65, 100, 200, 330, 340, 400, 500, 700, 900, 950, *range(960, 1010, 3), 1100, 2000, 5000, 10_000)
-    before, after = {"/v1/decisions": ("", ""), "/v1/decisions/batch": ('{"items": [', "]}"), "/v1/dry-run": ('{"rules": [], "request": ', "}")}[path]
+def test_no_depth_between_few_and_too_many_levels_makes_an_error_of_ours(
+    client: httpx.Client, path: str, around: str, accept: str
+) -> None:
+    depths = (
+        1,
+        10,
+        63,
+        64,
+        65,
+        100,
+        200,
+        330,
+        340,
+        400,
+        500,
+        700,
+        900,
+        950,
+        *range(960, 1010, 3),
+        1100,
+        2000,
+        5000,
+        10_000,
+    )
+    before, after = {
+        "/v1/decisions": ("", ""),
+        "/v1/decisions/batch": ('{"items": [', "]}"),
+        "/v1/dry-run": ('{"rules": [], "request": ', "}"),
+    }[path]
     document = f"{before}{around}{after}".encode()
-    found = {depth: client.post(path, content=document % nested(depth, "[", "]"), headers={"accept": accept}).status_code for depth in depths}
+    found = {
+        depth: client.post(path, content=document % nested(depth, "[", "]"), headers={"accept": accept}).status_code
+        for depth in depths
+    }
     assert set(found.values()) <= {200, 400, 422}, found
 
 
@@ -274,7 +316,10 @@ def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: http
         True: f"`null` is not legal here; legal: {fact.legal}; leave it out for the default",
         False: f"`{{}}` is not legal for `{fact.name}`; legal: {fact.legal}",
     }
-    places = [f"{f'/items/{number}' if way == 'batch' else ''}/facts/{fact.name.replace('.', '/')}" for number in range(len(VALUES))]
+    places = [
+        f"{f'/items/{number}' if way == 'batch' else ''}/facts/{fact.name.replace('.', '/')}"
+        for number in range(len(VALUES))
+    ]
     expected = [
         [] if legal(fact, value) else [(place, message[value is None].replace("`{}`", f"`{shown}`", 1))]
         for place, (shown, value) in zip(places, VALUES, strict=True)
@@ -304,7 +349,12 @@ def test_texts_and_lists_have_bounds(client: httpx.Client, name: str, value: Any
         assert response.status_code == 200
     else:
         status, kind, ((pointer, message),) = told(response)
-        assert (status, kind, pointer, message.endswith(f"legal: {says}")) == (422, INVALID, f"/facts/{name.replace('.', '/')}", True)
+        assert (status, kind, pointer, message.endswith(f"legal: {says}")) == (
+            422,
+            INVALID,
+            f"/facts/{name.replace('.', '/')}",
+            True,
+        )
 
 
 OBJECTS = "`env`, `platform`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, `speculative_config`, `cache_config`"
@@ -315,15 +365,30 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
     ("document", "pointer", "starts", "ends"),
     [
         ({"fact": {}}, "/fact", "unknown member `fact`; legal: `facts`", "; did you mean `facts`?"),
-        ({"facts": {}, "vllm_verison": "0.23.0"}, "/vllm_verison", f"unknown member `vllm_verison`; {MEMBERS}", "; did you mean `vllm_version`?"),
+        (
+            {"facts": {}, "vllm_verison": "0.23.0"},
+            "/vllm_verison",
+            f"unknown member `vllm_verison`; {MEMBERS}",
+            "; did you mean `vllm_version`?",
+        ),
         ({"facts": {}, "requestId": "x"}, "/requestId", "unknown member `requestId`", "; did you mean `request_id`?"),
-        ({"facts": {}, "deployment": {}}, "/deployment", "a request has one of `facts`, `deployment`, `manifest`", "and this one has `facts` already"),
+        (
+            {"facts": {}, "deployment": {}},
+            "/deployment",
+            "a request has one of `facts`, `deployment`, `manifest`",
+            "and this one has `facts` already",
+        ),
         ({"facts": {}, "": 1}, "/", f"unknown member ``; {MEMBERS}", MEMBERS),
         ({"facts": {}, "a/b~c": 1}, "/a~1b~0c", "unknown member `a/b~c`", MEMBERS),
         ({"facts": {}, "🦊": 1}, "/🦊", "unknown member `🦊`", MEMBERS),
         ({"facts": {}, "x" * 300: 1}, f"/{'x' * 300}", f"unknown member `{'x' * 80}…`", MEMBERS),
         ({"facts": {}, "__proto__": 1}, "/__proto__", "unknown member `__proto__`", MEMBERS),
-        ({"facts": {"model_confg": {}}}, "/facts/model_confg", f"unknown member `model_confg`; legal: {OBJECTS}", "; did you mean `model_config`?"),
+        (
+            {"facts": {"model_confg": {}}},
+            "/facts/model_confg",
+            f"unknown member `model_confg`; legal: {OBJECTS}",
+            "; did you mean `model_config`?",
+        ),
         ({"facts": {"model": {}}}, "/facts/model", "unknown member `model`", "`"),
         (
             {"facts": {"parallel_config": {"tensor_paralel_size": 2}}},
@@ -331,10 +396,30 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
             "unknown member `tensor_paralel_size`; legal: `tensor_parallel_size`, ",
             "; did you mean `tensor_parallel_size`?",
         ),
-        ({"facts": {"env": {"VLLM_USE_V2_RUNNER": "1"}}}, "/facts/env/VLLM_USE_V2_RUNNER", "unknown member `VLLM_USE_V2_RUNNER`", "MODEL_RUNNER`?"),
-        ({"facts": {"platform": {"is_rocm ": True}}}, "/facts/platform/is_rocm ", "unknown member `is_rocm `", "; did you mean `is_rocm`?"),
-        ({"facts": {"compilation_config": {"pass_config": {"sp": 1}}}}, "/facts/compilation_config/pass_config/sp", "unknown member `sp`", "`enable_sp`"),
-        ({"facts": {"platform": []}}, "/facts/platform", "`[]` is no object; its members are `has_triton`, `is_rocm`", "`"),
+        (
+            {"facts": {"env": {"VLLM_USE_V2_RUNNER": "1"}}},
+            "/facts/env/VLLM_USE_V2_RUNNER",
+            "unknown member `VLLM_USE_V2_RUNNER`",
+            "MODEL_RUNNER`?",
+        ),
+        (
+            {"facts": {"platform": {"is_rocm ": True}}},
+            "/facts/platform/is_rocm ",
+            "unknown member `is_rocm `",
+            "; did you mean `is_rocm`?",
+        ),
+        (
+            {"facts": {"compilation_config": {"pass_config": {"sp": 1}}}},
+            "/facts/compilation_config/pass_config/sp",
+            "unknown member `sp`",
+            "`enable_sp`",
+        ),
+        (
+            {"facts": {"platform": []}},
+            "/facts/platform",
+            "`[]` is no object; its members are `has_triton`, `is_rocm`",
+            "`",
+        ),
         ({"facts": {"parallel_config": "tp=2"}}, "/facts/parallel_config", "`tp=2` is no object", "`"),
         ({"facts": []}, "/facts", "`[]` is no object; write the facts as", "`"),
         ({"facts": None}, "/facts", "`null` is no object; write the facts as", "`"),
@@ -343,22 +428,62 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
         ({"facts": {}, "explain": None}, "/explain", "`null` is neither `true` nor `false`", "`false`"),
         ({"facts": {}, "request_id": 7}, "/request_id", "`7` is no text of at most 256 characters", "characters"),
         ({"facts": {}, "request_id": ["x"]}, "/request_id", '`["x"]` is no text', "characters"),
-        ({"facts": {}, "request_id": "x" * 257}, "/request_id", f"`{'x' * 80}…` is no text of at most 256 characters", "characters"),
-        ({"facts": {}, "layers": ["house"]}, "/layers", '`["house"]` is not legal; legal: `["upstream"]`, `["upstream", "house"]`', "`"),
+        (
+            {"facts": {}, "request_id": "x" * 257},
+            "/request_id",
+            f"`{'x' * 80}…` is no text of at most 256 characters",
+            "characters",
+        ),
+        (
+            {"facts": {}, "layers": ["house"]},
+            "/layers",
+            '`["house"]` is not legal; legal: `["upstream"]`, `["upstream", "house"]`',
+            "`",
+        ),
         ({"facts": {}, "layers": "upstream"}, "/layers", "`upstream` is not legal", '`["upstream", "house"]`'),
         ({"facts": {}, "layers": []}, "/layers", "`[]` is not legal", '`["upstream", "house"]`'),
-        ({"facts": {}, "layers": ["upstream"] * 2}, "/layers", '`["upstream", "upstream"]` is not legal', '`["upstream", "house"]`'),
-        ({"facts": {}, "layers": [["upstream"]]}, "/layers", '`[["upstream"]]` is not legal', '`["upstream", "house"]`'),
+        (
+            {"facts": {}, "layers": ["upstream"] * 2},
+            "/layers",
+            '`["upstream", "upstream"]` is not legal',
+            '`["upstream", "house"]`',
+        ),
+        (
+            {"facts": {}, "layers": [["upstream"]]},
+            "/layers",
+            '`[["upstream"]]` is not legal',
+            '`["upstream", "house"]`',
+        ),
         ({"facts": {}, "layers": {"upstream": True}}, "/layers", "`{…}` is not legal", '`["upstream", "house"]`'),
-        ({"facts": {}, "beyond_verified": "newest"}, "/beyond_verified", "`newest` is not legal; legal: `nearest`", "leave it out"),
-        ({"facts": {}, "beyond_verified": True}, "/beyond_verified", "`true` is not legal; legal: `nearest`", "leave it out"),
-        ({"facts": {}, "vllm_version": 0.23}, "/vllm_version", "`0.23` is no text; write the version in quotes", '`"0.23.0"`'),
+        (
+            {"facts": {}, "beyond_verified": "newest"},
+            "/beyond_verified",
+            "`newest` is not legal; legal: `nearest`",
+            "leave it out",
+        ),
+        (
+            {"facts": {}, "beyond_verified": True},
+            "/beyond_verified",
+            "`true` is not legal; legal: `nearest`",
+            "leave it out",
+        ),
+        (
+            {"facts": {}, "vllm_version": 0.23},
+            "/vllm_version",
+            "`0.23` is no text; write the version in quotes",
+            '`"0.23.0"`',
+        ),
         ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "`[0, 23]` is no text", '`"0.23.0"`'),
         ({"facts": {}, "vllm_version": ""}, "/vllm_version", "`` is no version; write it as", "`v0.23.0`"),
         ({"facts": {}, "vllm_version": "latest"}, "/vllm_version", "`latest` is no version; write it as", "`v0.23.0`"),
         ({"facts": {}, "vllm_version": "0.23.x"}, "/vllm_version", "`0.23.x` is no version; write it as", "`v0.23.0`"),
         ({"facts": {}, "vllm_version": ">=0.23"}, "/vllm_version", "`>=0.23` is no version; write it as", "`v0.23.0`"),
-        ({"facts": {}, "vllm_version": "0." * 5000 + "1"}, "/vllm_version", f"`{'0.' * 40}…` is no version", "`v0.23.0`"),
+        (
+            {"facts": {}, "vllm_version": "0." * 5000 + "1"},
+            "/vllm_version",
+            f"`{'0.' * 40}…` is no version",
+            "`v0.23.0`",
+        ),
         (None, "", "`null` is no request; write an object such as", "`"),
         (True, "", "`true` is no request; write an object such as", "`"),
         (7, "", "`7` is no request; write an object such as", "`"),
@@ -366,7 +491,12 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
         ("x", "", "`x` is no request; write an object such as", "`"),
         ([], "", "`[]` is no request; write an object such as", "`"),
         ([{"facts": {}}], "", "`[{…}]` is no request; write an object such as", "`"),
-        ({}, "", 'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults', "defaults"),
+        (
+            {},
+            "",
+            'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults',
+            "defaults",
+        ),
     ],
     ids=lambda value: json.dumps(value)[:60],
 )
@@ -382,8 +512,12 @@ def test_what_does_not_fit_is_a_422_that_says_what_where_and_what_is_legal(
 UNKNOWN = 'is no release that the rules know; known are 0.20.0 to 0.33.0; name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
 
 
-@pytest.mark.parametrize("version", ["0.19.1", "0.1", "0.34.0", "1.0", "0.99.0rc1", "1!0.23.0", "999999999999999999999999999999.0"])
-def test_an_unknown_release_is_a_problem_of_its_own_that_names_the_known_ones(client: httpx.Client, version: str) -> None:
+@pytest.mark.parametrize(
+    "version", ["0.19.1", "0.1", "0.34.0", "1.0", "0.99.0rc1", "1!0.23.0", "999999999999999999999999999999.0"]
+)
+def test_an_unknown_release_is_a_problem_of_its_own_that_names_the_known_ones(
+    client: httpx.Client, version: str
+) -> None:
     assert told(client.post("/v1/decisions", json={"facts": {}, "vllm_version": version})) == (
         422,
         "unknown-release",
@@ -392,14 +526,20 @@ def test_an_unknown_release_is_a_problem_of_its_own_that_names_the_known_ones(cl
 
 
 def test_another_epoch_is_near_to_no_release(client: httpx.Client) -> None:
-    response = client.post("/v1/decisions", json={"facts": {}, "vllm_version": "1!0.23.0", "beyond_verified": "nearest"})
+    response = client.post(
+        "/v1/decisions", json={"facts": {}, "vllm_version": "1!0.23.0", "beyond_verified": "nearest"}
+    )
     assert told(response)[:2] == (422, "unknown-release")
 
 
 def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: httpx.Client) -> None:
     document = {
         "fact": 1,
-        "facts": {"model_config": {"is_moe": 1, "runner_type": "pool"}, "lora": {}, "parallel_config": {"tensor_parallel_size": 0}},
+        "facts": {
+            "model_config": {"is_moe": 1, "runner_type": "pool"},
+            "lora": {},
+            "parallel_config": {"tensor_parallel_size": 0},
+        },
         "vllm_version": 23,
         "layers": [],
         "explain": "yes",
@@ -426,8 +566,19 @@ def test_all_faults_come_at_once_in_the_order_of_the_document_s_parts(client: ht
 
 
 @pytest.mark.parametrize("path", CALLS)
-@pytest.mark.parametrize("around", ["%s", '{"facts": %s}', '{"facts": {"parallel_config": %s}}', '{"facts": {"model_config": %s}}', '{"rules": [], "x": %s}'])
-def test_a_body_full_of_unknown_members_gets_no_larger_answer_than_itself(client: httpx.Client, path: str, around: str) -> None:
+@pytest.mark.parametrize(
+    "around",
+    [
+        "%s",
+        '{"facts": %s}',
+        '{"facts": {"parallel_config": %s}}',
+        '{"facts": {"model_config": %s}}',
+        '{"rules": [], "x": %s}',
+    ],
+)
+def test_a_body_full_of_unknown_members_gets_no_larger_answer_than_itself(
+    client: httpx.Client, path: str, around: str
+) -> None:
     body = around % json.dumps({f"modelconfig{number}": number for number in range(30_000)})
     response = client.post(path, content=body)
     assert (response.status_code in {200, 422}, len(response.content) < len(body)) == (True, True)
@@ -460,7 +611,10 @@ def collisions(target: str, count: int = 4) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("target", ["id", "sid", "$s", "a", "_0", "g0", "c0", "is_moe", "model_config.is_moe", "env.VLLM_USE_V2_MODEL_RUNNER"])
+@pytest.mark.parametrize(
+    "target",
+    ["id", "sid", "$s", "a", "_0", "g0", "c0", "is_moe", "model_config.is_moe", "env.VLLM_USE_V2_MODEL_RUNNER"],
+)
 def test_a_name_that_the_engine_would_take_for_a_known_one_changes_nothing(client: httpx.Client, target: str) -> None:
     names = [name for name in collisions(target) if name not in FACTS]
     assert {fnv1a(name) for name in names} == {fnv1a(target)}
@@ -487,7 +641,12 @@ FIFTY = 50 << 20
 def test_50_mb_of_announced_length_are_a_413(client: httpx.Client, path: str, filling: bytes) -> None:
     status, kind, ((pointer, message),) = told(client.post(path, content=filling * FIFTY))
     limit = 16 << 20 if path.endswith("batch") else 1 << 20
-    assert (status, kind, pointer, message.startswith(f"{FIFTY} bytes are more than the {limit} that are read")) == (413, "too-large", "", True)
+    assert (status, kind, pointer, message.startswith(f"{FIFTY} bytes are more than the {limit} that are read")) == (
+        413,
+        "too-large",
+        "",
+        True,
+    )
 
 
 @pytest.mark.parametrize("path", CALLS)
@@ -499,20 +658,31 @@ def test_50_mb_in_chunks_are_a_413(client: httpx.Client, path: str) -> None:
 
 def test_a_body_of_exactly_the_limit_is_read_and_one_byte_more_is_not(client: httpx.Client) -> None:
     body = json.dumps({"facts": QWEN}).encode()
-    sizes = {size: client.post("/v1/decisions", content=body.ljust(size)).status_code for size in ((1 << 20) - 1, 1 << 20, (1 << 20) + 1)}
+    sizes = {
+        size: client.post("/v1/decisions", content=body.ljust(size)).status_code
+        for size in ((1 << 20) - 1, 1 << 20, (1 << 20) + 1)
+    }
     assert sizes == {(1 << 20) - 1: 200, 1 << 20: 200, (1 << 20) + 1: 413}
 
 
 @pytest.mark.parametrize("path", CALLS)
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate", "br", "zstd", "gzip, identity", "x-nonsense"])
 def test_a_compressed_body_is_a_415_that_says_what_to_send(client: httpx.Client, path: str, encoding: str) -> None:
-    response = client.post(path, content=gzip.compress(b'{"facts": {}}', mtime=0), headers={"content-encoding": encoding})
-    assert told(response) == (415, "unsupported-encoding", [("", f"the body is `{encoding}`-encoded; send it as it is")])
+    response = client.post(
+        path, content=gzip.compress(b'{"facts": {}}', mtime=0), headers={"content-encoding": encoding}
+    )
+    assert told(response) == (
+        415,
+        "unsupported-encoding",
+        [("", f"the body is `{encoding}`-encoded; send it as it is")],
+    )
 
 
 def test_a_compressed_stream_is_a_415(client: httpx.Client) -> None:
     headers = {"content-type": "application/x-ndjson", "content-encoding": "gzip"}
-    assert told(client.post("/v1/decisions/batch", content=gzip.compress(b'{"facts": {}}\n', mtime=0), headers=headers))[:2] == (415, "unsupported-encoding")
+    assert told(
+        client.post("/v1/decisions/batch", content=gzip.compress(b'{"facts": {}}\n', mtime=0), headers=headers)
+    )[:2] == (415, "unsupported-encoding")
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
@@ -541,22 +711,40 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
         ("@facts\n", "line 1, column 1: not YAML"),
         ("%YAML 9.9\n---\nfacts: {}\n", "line 1, column 1: not YAML"),
         ("facts: {}\nfacts: {}\n", "line 2, column 1: the key `facts` stands twice in one map; keep one"),
-        ("facts:\n  model_config: {is_moe: true, is_moe: false}\n", "line 2, column 32: the key `is_moe` stands twice in one map; keep one"),
+        (
+            "facts:\n  model_config: {is_moe: true, is_moe: false}\n",
+            "line 2, column 32: the key `is_moe` stands twice in one map; keep one",
+        ),
         ("a: &x [*x]\n", "line 1, column 8: the alias `*x` stands within what it stands for"),
         (BOMB, "line 5, column 12: more than 20000 values"),
         (LADDER, "line 2, column 44: nested more than 64 deep"),
         ("facts: *x\n", "line 1, column 8: the alias `*x` has no anchor before it"),
         ("facts: {<<: 1}\n", "line 1, column 14: `<<` takes a map, or a list of maps"),
-        ("facts: !!python/object/apply:os.system [ls]\n", "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read"),
+        (
+            "facts: !!python/object/apply:os.system [ls]\n",
+            "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read",
+        ),
         ("facts: !mine {}\n", "line 1, column 8: the tag `!mine` is not read; leave it out"),
-        ("facts: {}\nrequest_id: !!str 7\n", "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out"),
+        (
+            "facts: {}\nrequest_id: !!str 7\n",
+            "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out",
+        ),
         ("facts: !!set {a}\n", "line 1, column 8: the tag `tag:yaml.org,2002:set` is not read; leave it out"),
         ("1: x\n", "line 1, column 1: the key `1` is no text; put it in quotes"),
         ("null: x\n", "line 1, column 1: the key `null` is no text; put it in quotes"),
         ("? [a]\n: x\n", "line 1, column 3: the key `[]` is no text; put it in quotes"),
-        ("facts: {parallel_config: {tensor_parallel_size: .nan}}", "line 1, column 49: `.nan` is no finite number; put it in quotes"),
-        ("facts: {parallel_config: {tensor_parallel_size: -.inf}}", "line 1, column 49: `-.inf` is no finite number; put it in quotes"),
-        ("facts: {parallel_config: {tensor_parallel_size: 1.0e+999}}", "line 1, column 49: `1.0e+999` is no finite number; put it in quotes"),
+        (
+            "facts: {parallel_config: {tensor_parallel_size: .nan}}",
+            "line 1, column 49: `.nan` is no finite number; put it in quotes",
+        ),
+        (
+            "facts: {parallel_config: {tensor_parallel_size: -.inf}}",
+            "line 1, column 49: `-.inf` is no finite number; put it in quotes",
+        ),
+        (
+            "facts: {parallel_config: {tensor_parallel_size: 1.0e+999}}",
+            "line 1, column 49: `1.0e+999` is no finite number; put it in quotes",
+        ),
         (f"facts: {{parallel_config: {{tensor_parallel_size: {'9' * 5000}}}}}", "line 1, column 49: `9999"),
         ("request_id: \x01\n", "line 1, column 13: not YAML"),
         ("facts: {}\nrequest_id: \x00\n", "line 2, column 13: not YAML"),
@@ -591,24 +779,38 @@ def test_yaml_that_is_no_utf_8_is_a_400_that_says_where(client: httpx.Client, bo
     assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (400, MALFORMED, [("", says)])
 
 
-@pytest.mark.parametrize(("size", "says"), [(300 << 10, "more than the 262144 bytes that are read of a YAML body; send JSON"), (10 << 20, None)])
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [(300 << 10, "more than the 262144 bytes that are read of a YAML body; send JSON"), (10 << 20, None)],
+)
 @pytest.mark.parametrize("filling", ["#", "- x\n", "a"])
 def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: int, says: str | None) -> None:
     body = (filling * (size // len(filling) + 1))[:size].encode()
-    expected = says or f"{len(body)} bytes are more than the {1 << 20} that are read; send less, or a stream of lines to /v1/decisions/batch"
+    expected = (
+        says
+        or f"{len(body)} bytes are more than the {1 << 20} that are read; send less, or a stream of lines to /v1/decisions/batch"
+    )
     assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (413, "too-large", [("", expected)])
 
 
 @pytest.mark.parametrize(
     ("body", "faults"),
     [
-        ("facts: {}\nvllm_version: 0.23\n", [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')]),
+        (
+            "facts: {}\nvllm_version: 0.23\n",
+            [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')],
+        ),
         ("facts:\n", [("/facts", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
         ("- facts: {}\n", [("", '`[{…}]` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
-        ("just words\n", [("", '`just words` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
+        (
+            "just words\n",
+            [("", '`just words` is no request; write an object such as `{"facts": {"model_config": {}}}`')],
+        ),
     ],
 )
-def test_yaml_that_does_not_fit_is_a_422_like_json(client: httpx.Client, body: str, faults: list[tuple[str, str]]) -> None:
+def test_yaml_that_does_not_fit_is_a_422_like_json(
+    client: httpx.Client, body: str, faults: list[tuple[str, str]]
+) -> None:
     assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (422, INVALID, faults)
 
 
@@ -618,7 +820,13 @@ FORM = {"content-type": "multipart/form-data; boundary=XX"}
 
 
 def part(name: str, body: bytes, *more: str) -> bytes:
-    return b'--XX\r\nContent-Disposition: form-data; name="' + "".join((name, '"', *more)).encode() + b"\r\n\r\n" + body + b"\r\n"
+    return (
+        b'--XX\r\nContent-Disposition: form-data; name="'
+        + "".join((name, '"', *more)).encode()
+        + b"\r\n\r\n"
+        + body
+        + b"\r\n"
+    )
 
 
 END = b"--XX--\r\n"
@@ -637,17 +845,34 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
         (
             DEPLOYMENT + part("rule", b"x") + part("x", b"", FILE) + END,
             [
-                ("/rule", "unknown part `rule`; legal: `deployment`, `rules`, `remove`, `changes`; did you mean `rules`?"),
+                (
+                    "/rule",
+                    "unknown part `rule`; legal: `deployment`, `rules`, `remove`, `changes`; did you mean `rules`?",
+                ),
                 ("/x", "unknown part `x`; legal: `deployment`, `rules`, `remove`, `changes`"),
             ],
         ),
         (DEPLOYMENT + part("rules", b"\xff", FILE) + END, [("/rules", "`x.yaml` is not UTF-8")]),
         (DEPLOYMENT + part("remove", b"no-such") + END, [("/remove/0", "no rule is called `no-such`")]),
-        (part("deployment", b'{"fact": 1, "facts": {}}') + END, [("/fact", f"unknown member `fact`; {MEMBERS}; did you mean `facts`?")]),
+        (
+            part("deployment", b'{"fact": 1, "facts": {}}') + END,
+            [("/fact", f"unknown member `fact`; {MEMBERS}; did you mean `facts`?")],
+        ),
     ],
-    ids=["empty", "no part", "no deployment", "two deployments", "unknown parts", "no text", "no such rule", "unknown member"],
+    ids=[
+        "empty",
+        "no part",
+        "no deployment",
+        "two deployments",
+        "unknown parts",
+        "no text",
+        "no such rule",
+        "unknown member",
+    ],
 )
-def test_a_form_that_does_not_fit_is_a_422_that_names_the_part(client: httpx.Client, body: bytes, faults: list[tuple[str, str]]) -> None:
+def test_a_form_that_does_not_fit_is_a_422_that_names_the_part(
+    client: httpx.Client, body: bytes, faults: list[tuple[str, str]]
+) -> None:
     assert told(client.post("/v1/dry-run", content=body, headers=FORM)) == (422, INVALID, faults)
 
 
@@ -695,7 +920,9 @@ def test_a_broken_form_is_a_400(client: httpx.Client, content_type: str, body: b
     assert (status, kind, pointer, message.startswith("not a form: ")) == (400, MALFORMED, "", True)
 
 
-@pytest.mark.parametrize(("name", "says"), [("x.json", "not JSON"), ("x.yaml", "line 2, column 1: not YAML"), ("", "not JSON")])
+@pytest.mark.parametrize(
+    ("name", "says"), [("x.json", "not JSON"), ("x.yaml", "line 2, column 1: not YAML"), ("", "not JSON")]
+)
 def test_a_deployment_in_a_form_that_cannot_be_read_is_a_400(client: httpx.Client, name: str, says: str) -> None:
     body = part("deployment", b"{", f'; filename="{name}"' if name else "") + END
     status, kind, ((_, message),) = told(client.post("/v1/dry-run", content=body, headers=FORM))

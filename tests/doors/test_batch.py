@@ -17,7 +17,11 @@ OPT: dict[str, Any] = {"model_config": {"architectures": ["OPTForCausalLM"]}}
 
 def ask(client: httpx.Client, items: list[Any]) -> list[Any]:
     response = client.post("/v1/decisions/batch", json={"items": items})
-    assert (response.status_code, response.headers["content-type"], list(response.json())) == (200, "application/json", ["items"])
+    assert (response.status_code, response.headers["content-type"], list(response.json())) == (
+        200,
+        "application/json",
+        ["items"],
+    )
     answers: list[Any] = response.json()["items"]
     return answers
 
@@ -25,7 +29,9 @@ def ask(client: httpx.Client, items: list[Any]) -> list[Any]:
 def test_a_batch_is_answered_in_the_order_of_its_items(client: httpx.Client) -> None:
     items = [{"facts": facts, "request_id": str(number)} for number, facts in enumerate([QWEN, OPT, LLAMA] * 50)]
     answers = ask(client, items)
-    assert [(answer["request_id"], answer["runner"]) for answer in answers] == [(str(number), runner) for number, runner in enumerate(["v2", "v1", "v2"] * 50)]
+    assert [(answer["request_id"], answer["runner"]) for answer in answers] == [
+        (str(number), runner) for number, runner in enumerate(["v2", "v1", "v2"] * 50)
+    ]
 
 
 def test_an_item_is_answered_like_the_same_request_by_itself(client: httpx.Client) -> None:
@@ -40,14 +46,28 @@ def test_each_item_has_an_id_of_its_own(client: httpx.Client) -> None:
 
 
 def test_an_item_s_fault_spoils_only_that_item(client: httpx.Client) -> None:
-    answers = ask(client, [{"facts": QWEN}, {"facts": OPT}, {"facts": LLAMA}, {"facts": {"model_config": {"is_moe": "no"}}}, {"facts": QWEN}])
+    answers = ask(
+        client,
+        [
+            {"facts": QWEN},
+            {"facts": OPT},
+            {"facts": LLAMA},
+            {"facts": {"model_config": {"is_moe": "no"}}},
+            {"facts": QWEN},
+        ],
+    )
     assert [answer.get("runner") for answer in answers] == ["v2", "v1", "v2", None, "v2"]
     assert answers[3] == {
         "type": "urn:runner-policy:problem:invalid-request",
-        "title": "The request does not fit",
+        "title": "Invalid request",
         "status": 422,
         "detail": "/items/3/facts/model_config/is_moe: `no` is not legal for `model_config.is_moe`; legal: `true`, `false`",
-        "errors": [{"pointer": "/items/3/facts/model_config/is_moe", "message": "`no` is not legal for `model_config.is_moe`; legal: `true`, `false`"}],
+        "errors": [
+            {
+                "pointer": "/items/3/facts/model_config/is_moe",
+                "message": "`no` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+            }
+        ],
     }
 
 
@@ -65,10 +85,19 @@ def test_an_item_s_fault_spoils_only_that_item(client: httpx.Client) -> None:
         ({"facts": {"model_config": {"is_moe": 1, "is_quantized": 2}}, "explain": 3}, "invalid-request", None),
     ],
 )
-def test_a_faulty_item_is_a_problem_with_pointers_into_the_batch(client: httpx.Client, item: Any, kind: str, pointers: list[str] | None) -> None:
+def test_a_faulty_item_is_a_problem_with_pointers_into_the_batch(
+    client: httpx.Client, item: Any, kind: str, pointers: list[str] | None
+) -> None:
     answers = ask(client, [{"facts": QWEN}, item, {"facts": QWEN}])
-    expected = pointers or ["/items/1/explain", "/items/1/facts/model_config/is_moe", "/items/1/facts/model_config/is_quantized"]
-    assert (answers[1]["type"], [fault["pointer"] for fault in answers[1]["errors"]]) == (f"urn:runner-policy:problem:{kind}", expected)
+    expected = pointers or [
+        "/items/1/explain",
+        "/items/1/facts/model_config/is_moe",
+        "/items/1/facts/model_config/is_quantized",
+    ]
+    assert (answers[1]["type"], [fault["pointer"] for fault in answers[1]["errors"]]) == (
+        f"urn:runner-policy:problem:{kind}",
+        expected,
+    )
     assert [answers[0]["runner"], answers[2]["runner"]] == ["v2", "v2"]
 
 
@@ -78,7 +107,9 @@ def test_an_empty_batch_has_an_empty_answer(client: httpx.Client) -> None:
 
 def test_a_batch_may_be_yaml(client: httpx.Client) -> None:
     body = "items:\n  - facts: {model_config: {architectures: [Qwen3ForCausalLM]}}\n  - facts: {}\n    vllm_version: 0.99\n"
-    answers = client.post("/v1/decisions/batch", content=body, headers={"content-type": "application/yaml"}).json()["items"]
+    answers = client.post("/v1/decisions/batch", content=body, headers={"content-type": "application/yaml"}).json()[
+        "items"
+    ]
     assert [answer.get("runner", answer.get("status")) for answer in answers] == ["v2", 422]
 
 
@@ -91,10 +122,15 @@ def test_a_batch_may_be_yaml(client: httpx.Client) -> None:
         (b'{"items": {}}', [("/items", "`{}` is no list of requests")]),
         (b'{"items": null}', [("/items", "`null` is no list of requests")]),
         (b'{"items": [], "item": []}', [("/item", "unknown member `item`; legal: `items`")]),
-        (b'{"a/b~c": 1, "items": 2}', [("/a~1b~0c", "unknown member `a/b~c`; legal: `items`"), ("/items", "`2` is no list of requests")]),
+        (
+            b'{"a/b~c": 1, "items": 2}',
+            [("/a~1b~0c", "unknown member `a/b~c`; legal: `items`"), ("/items", "`2` is no list of requests")],
+        ),
     ],
 )
-def test_what_is_no_batch_is_a_problem_that_says_where(client: httpx.Client, document: bytes, faults: list[tuple[str, str]]) -> None:
+def test_what_is_no_batch_is_a_problem_that_says_where(
+    client: httpx.Client, document: bytes, faults: list[tuple[str, str]]
+) -> None:
     response = client.post("/v1/decisions/batch", content=document)
     problem = response.json()
     assert (response.status_code, problem["type"]) == (422, "urn:runner-policy:problem:invalid-request")
@@ -105,7 +141,12 @@ def test_more_items_than_are_taken_are_refused_with_the_way_out(client: httpx.Cl
     response = client.post("/v1/decisions/batch", content=json.dumps({"items": [{}] * 10_001}))
     assert (response.status_code, response.json()["errors"]) == (
         422,
-        [{"pointer": "/items", "message": "10001 items are more than the 10000 that are taken; send them as a stream of lines"}],
+        [
+            {
+                "pointer": "/items",
+                "message": "10001 items are more than the 10000 that are taken; send them as a stream of lines",
+            }
+        ],
     )
 
 

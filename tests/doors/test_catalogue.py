@@ -42,7 +42,17 @@ KNOWN = [
     "0.33.0",
 ]
 KINDS = {"presence", "tri-state", "boolean", "integer", "choice", "text", "list of text", "list"}
-SHOWING = ["/v1/policy", "/v1/rules", "/v1/rules/kv-connector-fallback", "/v1/releases", "/v1/facts", "/livez", "/readyz", "/openapi.json", "/docs"]
+SHOWING = [
+    "/v1/policy",
+    "/v1/rules",
+    "/v1/rules/kv-connector-fallback",
+    "/v1/releases",
+    "/v1/facts",
+    "/livez",
+    "/readyz",
+    "/openapi.json",
+    "/docs",
+]
 DECIDING = ["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]
 
 
@@ -80,7 +90,9 @@ def test_the_policy_says_what_is_loaded_from_where_and_since_when(client: httpx.
         "last_reload_error": None,
     }
     assert {name: (layer["rules"], sum(layer["effects"].values())) for name, layer in layers.items()} == {
-        name: (count, count) for name in ("upstream", "house") for count in [sum(1 for rule in catalogue.rules if rule.layer == name)]
+        name: (count, count)
+        for name in ("upstream", "house")
+        for count in [sum(1 for rule in catalogue.rules if rule.layer == name)]
     }
     assert datetime.fromisoformat(loaded_at).tzinfo == UTC
 
@@ -106,15 +118,25 @@ def test_a_client_that_knows_another_revision_gets_the_policy(client: httpx.Clie
 
 def test_every_answer_names_the_same_revision(client: httpx.Client) -> None:
     decision = client.post("/v1/decisions", json={"facts": {}}).json()
-    assert {decision["policy"]["revision"], get(client, "/v1/rules")["revision"], get(client, "/readyz")["revision"]} == {get(client, "/v1/policy")["revision"]}
+    assert {
+        decision["policy"]["revision"],
+        get(client, "/v1/rules")["revision"],
+        get(client, "/readyz")["revision"],
+    } == {get(client, "/v1/policy")["revision"]}
 
 
 # the rules
 
 
-def test_the_catalogue_has_every_rule_in_order_of_precedence_and_every_condition(client: httpx.Client, catalogue: Catalogue) -> None:
+def test_the_catalogue_has_every_rule_in_order_of_precedence_and_every_condition(
+    client: httpx.Client, catalogue: Catalogue
+) -> None:
     document = get(client, "/v1/rules")
-    assert (list(document), [rule["id"] for rule in document["rules"]], [named["id"] for named in document["conditions"]]) == (
+    assert (
+        list(document),
+        [rule["id"] for rule in document["rules"]],
+        [named["id"] for named in document["conditions"]],
+    ) == (
         ["revision", "rules", "conditions"],
         [rule.id for rule in catalogue.in_order()],
         list(catalogue.conditions),
@@ -122,7 +144,9 @@ def test_the_catalogue_has_every_rule_in_order_of_precedence_and_every_condition
 
 
 @pytest.mark.parametrize("version", ["0.24.0", "v0.24.0", "0.24", "0.24.0rc1", "0.24.7"])
-def test_the_rules_of_one_release_are_those_in_force_each_with_its_one_range(client: httpx.Client, catalogue: Catalogue, version: str) -> None:
+def test_the_rules_of_one_release_are_those_in_force_each_with_its_one_range(
+    client: httpx.Client, catalogue: Catalogue, version: str
+) -> None:
     rules = get(client, "/v1/rules", vllm_version=version)["rules"]
     assert [rule["id"] for rule in rules] == [item.rule.id for item in catalogue.rules_of("0.24.0")]
     assert {len(rule["releases"]) for rule in rules} == {1}
@@ -137,14 +161,17 @@ def test_a_rule_is_shown_as_its_file_has_it_with_its_layer_and_place(client: htt
         "effect": "fallback-v1",
         "owner": "inference-platform",
         "review_by": "2027-06-30",
-        "waits_for": "https://github.com/vllm-project/vllm/issues/42846",
+        "blocked_by": "https://github.com/vllm-project/vllm/issues/42846",
         "why": (
             "Under V2 the KV cache has another layout, which broke connectors that were started with V1 on the other side. "
             "Upstream kept them on V1 for some days and never released that; this organisation does until 0.25, where V2 becomes "
             "the default of dense models. Broad on purpose: any `kv_transfer_config` counts, even one that names no connector."
         ),
         "remedy": "drop `--kv-transfer-config` and `--kv-offloading-size`, or set the variable to 1, for V2",
-        "references": ["https://github.com/vllm-project/vllm/pull/42955", "https://github.com/vllm-project/vllm/issues/42846"],
+        "references": [
+            "https://github.com/vllm-project/vllm/pull/42955",
+            "https://github.com/vllm-project/vllm/issues/42846",
+        ],
         "releases": [
             {
                 "vllm": ">=0.22,<0.25",
@@ -155,8 +182,12 @@ def test_a_rule_is_shown_as_its_file_has_it_with_its_layer_and_place(client: htt
     }
 
 
-@pytest.mark.parametrize(("parameters", "ranges"), [({}, [">=0.22,<0.24", ">=0.24,<0.25"]), ({"vllm_version": "0.24.0"}, [">=0.24,<0.25"])])
-def test_a_rule_is_shown_with_its_history_or_as_one_release_has_it(client: httpx.Client, parameters: dict[str, str], ranges: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("parameters", "ranges"), [({}, [">=0.22,<0.24", ">=0.24,<0.25"]), ({"vllm_version": "0.24.0"}, [">=0.24,<0.25"])]
+)
+def test_a_rule_is_shown_with_its_history_or_as_one_release_has_it(
+    client: httpx.Client, parameters: dict[str, str], ranges: list[str]
+) -> None:
     found = get(client, "/v1/rules/parallel-drafting", **parameters)["releases"]
     assert [part["vllm"] for part in found][: len(ranges)] == ranges
     assert len(found) == 1 or not parameters
@@ -166,13 +197,22 @@ def test_a_rule_is_shown_with_its_history_or_as_one_release_has_it(client: httpx
     ("path", "message"),
     [
         ("/v1/rules/kv-conector", "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?"),
-        ("/v1/rules/kv-conector?vllm_version=0.24.0", "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?"),
+        (
+            "/v1/rules/kv-conector?vllm_version=0.24.0",
+            "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?",
+        ),
         ("/v1/rules/zzzzzzzz", "no rule is called `zzzzzzzz`"),
         ("/v1/rules/%F0%9F%A6%8A", "no rule is called `🦊`"),
         ("/v1/rules/%00%0a", r"no rule is called `\x00\n`"),
         ("/v1/rules/" + "x" * 200, f"no rule is called `{'x' * 80}…`"),
-        ("/v1/rules/kv-connector-fallback?vllm_version=0.25.0", "the rule `kv-connector-fallback` is not in force in 0.25.0"),
-        ("/v1/rules/kv-connector-fallback?vllm_version=v0.25.7", "the rule `kv-connector-fallback` is not in force in 0.25.1"),
+        (
+            "/v1/rules/kv-connector-fallback?vllm_version=0.25.0",
+            "the rule `kv-connector-fallback` is not in force in 0.25.0",
+        ),
+        (
+            "/v1/rules/kv-connector-fallback?vllm_version=v0.25.7",
+            "the rule `kv-connector-fallback` is not in force in 0.25.1",
+        ),
     ],
 )
 def test_a_rule_that_is_not_there_is_a_404_with_a_near_match(client: httpx.Client, path: str, message: str) -> None:
@@ -191,7 +231,9 @@ def test_a_rule_that_is_not_there_is_a_404_with_a_near_match(client: httpx.Clien
         ("9" * 300, "invalid-request", f"`{'9' * 80}…` is no version; write it as `0.23.0` or `v0.23.0`"),
     ],
 )
-def test_a_version_in_a_query_that_decides_nothing_is_a_422(client: httpx.Client, path: str, version: str, kind: str, message: str) -> None:
+def test_a_version_in_a_query_that_decides_nothing_is_a_422(
+    client: httpx.Client, path: str, version: str, kind: str, message: str
+) -> None:
     status, found, said = refusal(client.get(path, params={"vllm_version": version}))
     assert (status, found, said.startswith(f"vllm_version: {message}")) == (422, kind, True)
 
@@ -208,16 +250,29 @@ def test_the_releases_are_those_that_were_checked_and_one_is_the_default(client:
 
 def test_the_facts_are_the_vocabulary(client: httpx.Client) -> None:
     def shown(fact: Fact) -> dict[str, Any]:
-        return {"name": fact.name, "type": str(fact.kind), "legal": fact.legal, "choices": list(fact.choices), "meaning": fact.meaning}
+        return {
+            "name": fact.name,
+            "type": str(fact.kind),
+            "legal": fact.legal,
+            "choices": list(fact.choices),
+            "meaning": fact.meaning,
+        }
 
     facts = get(client, "/v1/facts")["facts"]
-    assert [{name: value for name, value in fact.items() if name not in {"nullable", "default", "read_by"}} for fact in facts] == list(map(shown, VOCABULARY))
+    assert [
+        {name: value for name, value in fact.items() if name not in {"nullable", "default", "read_by"}}
+        for fact in facts
+    ] == list(map(shown, VOCABULARY))
 
 
 def test_every_fact_says_its_type_its_default_and_the_releases_that_read_it(client: httpx.Client) -> None:
     members = ["name", "type", "legal", "choices", "nullable", "default", "meaning", "read_by"]
     for fact in get(client, "/v1/facts")["facts"]:
-        assert (list(fact), fact["type"] in KINDS, fact["read_by"]) == (members, True, [version for version in KNOWN if version in fact["read_by"]])
+        assert (list(fact), fact["type"] in KINDS, fact["read_by"]) == (
+            members,
+            True,
+            [version for version in KNOWN if version in fact["read_by"]],
+        )
 
 
 def test_a_fact_s_readers_are_the_releases_with_a_rule_about_it(client: httpx.Client) -> None:
@@ -246,7 +301,11 @@ def test_every_default_of_the_facts_is_legal_in_a_request(client: httpx.Client) 
 
 def test_a_live_process_says_so(client: httpx.Client) -> None:
     response = client.get("/livez")
-    assert (response.status_code, response.headers["content-type"], response.text) == (200, "text/plain; charset=utf-8", "ok\n")
+    assert (response.status_code, response.headers["content-type"], response.text) == (
+        200,
+        "text/plain; charset=utf-8",
+        "ok\n",
+    )
 
 
 def test_a_ready_process_names_the_revision_that_decides(client: httpx.Client) -> None:
@@ -254,14 +313,21 @@ def test_a_ready_process_names_the_revision_that_decides(client: httpx.Client) -
 
 
 def test_curl_tells_a_ready_service_by_its_exit_code(server: Server, run: Callable[..., Done], tmp_path: Path) -> None:
-    ready, nothing = (run("-sSf", "-o", "answer", f"{server.url}{path}", program="curl", cwd=tmp_path) for path in ("/readyz", "/ready"))
+    ready, nothing = (
+        run("-sSf", "-o", "answer", f"{server.url}{path}", program="curl", cwd=tmp_path)
+        for path in ("/readyz", "/ready")
+    )
     assert (ready.code, nothing.code) == (0, 22)
 
 
 def test_the_documentation_is_a_page_that_needs_no_other_host(client: httpx.Client) -> None:
     page = client.get("/docs")
     links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert (page.status_code, page.headers["content-type"], "/openapi.json" in page.text) == (200, "text/html; charset=utf-8", True)
+    assert (page.status_code, page.headers["content-type"], "/openapi.json" in page.text) == (
+        200,
+        "text/html; charset=utf-8",
+        True,
+    )
     assert links
     assert {link: client.get(link).status_code for link in links} == dict.fromkeys(links, 200)
     assert "://" not in page.text.replace("http://www.w3.org", "")
@@ -286,7 +352,11 @@ def test_the_documentation_is_a_page_that_needs_no_other_host(client: httpx.Clie
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_unknown_path_is_a_404_with_a_near_match(client: httpx.Client, method: str, path: str, message: str) -> None:
-    assert refusal(client.request(method, path, content=b"x" if method == "POST" else None)) == (404, "not-found", message)
+    assert refusal(client.request(method, path, content=b"x" if method == "POST" else None)) == (
+        404,
+        "not-found",
+        message,
+    )
 
 
 @pytest.mark.parametrize(
@@ -296,7 +366,9 @@ def test_an_unknown_path_is_a_404_with_a_near_match(client: httpx.Client, method
         *((path, "POST", ("GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")) for path in DECIDING),
     ],
 )
-def test_another_method_is_a_405_that_names_the_legal_one(client: httpx.Client, path: str, legal: str, methods: tuple[str, ...]) -> None:
+def test_another_method_is_a_405_that_names_the_legal_one(
+    client: httpx.Client, path: str, legal: str, methods: tuple[str, ...]
+) -> None:
     responses = {method: client.request(method, path) for method in methods}
     assert {method: (*refusal(response), response.headers["allow"]) for method, response in responses.items()} == {
         method: (405, "method-not-allowed", f"{method} is not taken here; legal: {legal}", legal) for method in methods

@@ -54,7 +54,9 @@ def file(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_a_file_is_read_as_json_or_yaml_whatever_its_name(call: Callable[..., Done], tmp_path: Path, name: str, text: str) -> None:
+def test_a_file_is_read_as_json_or_yaml_whatever_its_name(
+    call: Callable[..., Done], tmp_path: Path, name: str, text: str
+) -> None:
     (tmp_path / name).write_text(text)
     done = call("decide", str(tmp_path / name))
     answer = json.loads(done.out)
@@ -79,16 +81,24 @@ def test_a_file_is_read_as_json_or_yaml_whatever_its_name(call: Callable[..., Do
         ["serve", "--port", "0", "--tokens", "PIPE"],
     ],
 )
-def test_devices_and_pipes_that_nobody_writes_are_refused(run: Callable[..., Done], tmp_path: Path, arguments: list[str]) -> None:
+def test_devices_and_pipes_that_nobody_writes_are_refused(
+    run: Callable[..., Done], tmp_path: Path, arguments: list[str]
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     stdin = json.dumps({"deployment": {"args": ["serve", "m"]}}) if "--model-config" in arguments else REQUEST
     done = run(*(str(pipe) if each == "PIPE" else each for each in arguments), stdin=stdin, RUNNER_POLICY_LOG="off")
     what = "a named pipe" if "PIPE" in arguments else "a device"
-    assert (done.code, f"expected a file, got {what}" in done.err or "is no regular file" in done.err, "Traceback" in done.err) == (2, True, False)
+    assert (
+        done.code,
+        f"expected a file, got {what}" in done.err or "is no regular file" in done.err,
+        "Traceback" in done.err,
+    ) == (2, True, False)
 
 
-@pytest.mark.parametrize("command", ["{} decide - < /dev/zero", "{} decide <(cat /dev/zero)", "{} decide <(head -c 33554433 /dev/zero)"])
+@pytest.mark.parametrize(
+    "command", ["{} decide - < /dev/zero", "{} decide <(cat /dev/zero)", "{} decide <(head -c 33554433 /dev/zero)"]
+)
 def test_what_comes_without_end_is_read_as_far_as_the_bound(run: Callable[..., Done], command: str) -> None:
     done = run("-c", command.format(BIN / "runner-policy"), program="bash")
     assert (done.code, "more than the 33,554,432 bytes that are read" in done.err) == (2, True)
@@ -109,7 +119,9 @@ def test_a_dash_reads_standard_input(call: Callable[..., Done], text: str) -> No
     assert (done.code, done.err, json.loads(done.out)["runner"]) == (0, "", "v1")
 
 
-def test_the_answer_in_a_pipe_is_the_service_s_answer_on_one_line(run: Callable[..., Done], decide: Callable[..., Any]) -> None:
+def test_the_answer_in_a_pipe_is_the_service_s_answer_on_one_line(
+    run: Callable[..., Done], decide: Callable[..., Any]
+) -> None:
     done = run("decide", "-", stdin=REQUEST)
     assert done.out.count("\n") == 1
     assert {**json.loads(done.out), "decision_id": None} == {**decide(json.loads(REQUEST)), "decision_id": None}
@@ -141,10 +153,16 @@ def test_a_starting_refusal_is_still_a_decision(call: Callable[..., Done]) -> No
 # on a terminal
 
 
-def test_on_a_terminal_a_decision_is_a_table_in_colours(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+def test_on_a_terminal_a_decision_is_a_table_in_colours(
+    on_terminal: Callable[..., tuple[int, str]], file: Path
+) -> None:
     code, out = on_terminal("decide", str(file))
     assert (code, ESCAPE in out) == (0, True)
-    assert [line.rstrip() for line in plain(out).splitlines() if not set(line) <= {"─", " "} and "to be reviewed" not in line] == [
+    assert [
+        line.rstrip()
+        for line in plain(out).splitlines()
+        if not set(line) <= {"─", " "} and "to be reviewed" not in line
+    ] == [
         "V1  fallback  starts  vLLM 0.23.0 (verified)",
         "V1: a KV connector (NixlConnector) keeps this deployment on V1",
         "    rule                    layer   effect        reason                                                       facts",
@@ -169,7 +187,10 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(on_terminal: Callable[..
             ],
         ),
         (
-            {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_mo": 1}}, "vllm_version": "0.24.0rc1"},
+            {
+                "facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_mo": 1}},
+                "vllm_version": "0.24.0rc1",
+            },
             [
                 "V2  default  starts  vLLM 0.24.0rc1 (decided as 0.24.0)",
                 "warning: vLLM 0.24.0rc1 was not checked against these rules; decided as 0.24.0",
@@ -193,8 +214,12 @@ def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[
 
 
 def test_there_are_no_colours_where_nobody_wants_them(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
-    coloured, bare = (on_terminal("decide", str(file), "--explain", **variables) for variables in ({}, {"NO_COLOR": "1"}))
-    colours = [[code for code in re.findall(r"\x1b\[[0-9;]*m", out) if code not in EMPHASIS] for _, out in (coloured, bare)]
+    coloured, bare = (
+        on_terminal("decide", str(file), "--explain", **variables) for variables in ({}, {"NO_COLOR": "1"})
+    )
+    colours = [
+        [code for code in re.findall(r"\x1b\[[0-9;]*m", out) if code not in EMPHASIS] for _, out in (coloured, bare)
+    ]
     assert (coloured[0], bare[0], colours[0] != [], colours[1]) == (0, 0, True, [])
     assert plain(coloured[1]) == plain(bare[1])
 
@@ -202,12 +227,17 @@ def test_there_are_no_colours_where_nobody_wants_them(on_terminal: Callable[...,
 EMPHASIS = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m"}
 
 
-def test_explained_on_a_terminal_each_rule_says_why_it_did_not_fire(on_terminal: Callable[..., tuple[int, str]], file: Path) -> None:
+def test_explained_on_a_terminal_each_rule_says_why_it_did_not_fire(
+    on_terminal: Callable[..., tuple[int, str]], file: Path
+) -> None:
     code, out = on_terminal("decide", str(file), "--explain", NO_COLOR="1")
     lines = [re.sub(r"\s{2,}", "  ", line).strip() for line in plain(out).splitlines()]
     assert code == 0
     assert "kv-connector-fallback  fallback-v1  yes" in lines
-    assert any(re.fullmatch(r"\d+ facts were not stated; another value of \d+ of them would change the answer", line) for line in lines)
+    assert any(
+        re.fullmatch(r"\d+ facts were not stated; another value of \d+ of them would change the answer", line)
+        for line in lines
+    )
     assert any(line.startswith("env.VLLM_USE_V2_MODEL_RUNNER  null  1: V2, starts") for line in lines)
 
 
@@ -219,7 +249,7 @@ title: KV connectors stay on V1
 effect: fallback-v1
 owner: inference-platform
 review_by: 2099-12-31
-waits_for: https://github.com/vllm-project/vllm/issues/42846
+blocked_by: https://github.com/vllm-project/vllm/issues/42846
 why: Tried.
 references: [https://github.com/vllm-project/vllm/issues/42846]
 releases:
@@ -242,10 +272,16 @@ def test_a_dry_run_without_a_candidate_explains_the_decision(call: Callable[...,
     assert (done.code, done.err, "trace" in json.loads(done.out)) == (0, "", True)
 
 
-def test_a_dry_run_with_a_candidate_says_what_it_would_change(call: Callable[..., Done], file: Path, candidate: Path) -> None:
+def test_a_dry_run_with_a_candidate_says_what_it_would_change(
+    call: Callable[..., Done], file: Path, candidate: Path
+) -> None:
     done = call("dry-run", str(file), "--candidate", str(candidate))
     answer = json.loads(done.out)
-    assert (done.code, done.err, [(change["member"], change["from"], change["to"], change["rules"]) for change in answer["changes"][:3]]) == (
+    assert (
+        done.code,
+        done.err,
+        [(change["member"], change["from"], change["to"], change["rules"]) for change in answer["changes"][:3]],
+    ) == (
         0,
         "",
         [
@@ -256,11 +292,17 @@ def test_a_dry_run_with_a_candidate_says_what_it_would_change(call: Callable[...
     )
 
 
-def test_several_candidates_and_removals_are_tried_together(call: Callable[..., Done], file: Path, tmp_path: Path) -> None:
+def test_several_candidates_and_removals_are_tried_together(
+    call: Callable[..., Done], file: Path, tmp_path: Path
+) -> None:
     files = []
     for name in ("one-more", "two-more"):
         files += ["--candidate", str(tmp_path / name)]
-        (tmp_path / name).write_text(CANDIDATE.replace("id: kv-connector-fallback", f"id: {name}").replace("{in: [LMCacheConnectorV1]}", "present"))
+        (tmp_path / name).write_text(
+            CANDIDATE.replace("id: kv-connector-fallback", f"id: {name}").replace(
+                "{in: [LMCacheConnectorV1]}", "present"
+            )
+        )
     done = call("dry-run", str(file), *files, "--remove", "kv-connector-fallback")
     assert [reason["rule"] for reason in json.loads(done.out)["candidate"]["reasons"]] == ["one-more", "two-more"]
 
@@ -270,7 +312,9 @@ def test_the_request_of_a_dry_run_may_come_from_standard_input(call: Callable[..
     assert (done.code, json.loads(done.out)["candidate"]["runner"]) == (0, "v2")
 
 
-def test_on_a_terminal_a_dry_run_shows_first_what_changes(on_terminal: Callable[..., tuple[int, str]], file: Path, candidate: Path) -> None:
+def test_on_a_terminal_a_dry_run_shows_first_what_changes(
+    on_terminal: Callable[..., tuple[int, str]], file: Path, candidate: Path
+) -> None:
     code, out = on_terminal("dry-run", str(file), "--candidate", str(candidate), NO_COLOR="1")
     lines = [re.sub(r"\s{2,}", "  ", line).strip() for line in plain(out).splitlines()]
     assert (code, lines[0], lines[2]) == (0, "member  from  to  rules", "runner  v1  v2  kv-connector-fallback")
@@ -278,7 +322,9 @@ def test_on_a_terminal_a_dry_run_shows_first_what_changes(on_terminal: Callable[
 
 # exit codes and streams
 
-BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
+)
 TOO_DEEP = "[" * 100_000
 
 
@@ -294,13 +340,28 @@ TOO_DEEP = "[" * 100_000
         (b"\xff", "{file}: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (TOO_DEEP, "{file}: nested too deeply to be read; 64 levels are taken"),
         (TOO_DEEP + "]" * 100_000, "{file}: nested too deeply to be read; 64 levels are taken"),
-        ('{"facts": {"model_config": {"is_moe": ' + "[" * 800 + "]" * 800 + "}}}", "{file}: nested too deeply to be read; 64 levels are taken"),
-        ('{"facts": {"model_config": {"logits_processors": ' + "[" * 960 + "]" * 960 + "}}}", "{file}: nested too deeply to be read; 64 levels are taken"),
+        (
+            '{"facts": {"model_config": {"is_moe": ' + "[" * 800 + "]" * 800 + "}}}",
+            "{file}: nested too deeply to be read; 64 levels are taken",
+        ),
+        (
+            '{"facts": {"model_config": {"logits_processors": ' + "[" * 960 + "]" * 960 + "}}}",
+            "{file}: nested too deeply to be read; 64 levels are taken",
+        ),
         (BOMB, "{file}:7:20: more than 2000000 values"),
         ("null", '/: `null` is no request; write an object such as `{"facts": {"model_config": {}}}`'),
-        ("{}", '/: none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults'),
-        ('{"facts": {"model_config": {"is_moe": 1}}}', "/facts/model_config/is_moe: `1` is not legal for `model_config.is_moe`; legal: `true`, `false`"),
-        ("facts: {}\nvllm_version: 0.23\n", '/vllm_version: `0.23` is no text; write the version in quotes, such as `"0.23.0"`'),
+        (
+            "{}",
+            '/: none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults',
+        ),
+        (
+            '{"facts": {"model_config": {"is_moe": 1}}}',
+            "/facts/model_config/is_moe: `1` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+        ),
+        (
+            "facts: {}\nvllm_version: 0.23\n",
+            '/vllm_version: `0.23` is no text; write the version in quotes, such as `"0.23.0"`',
+        ),
         (
             '{"facts": {}, "explain": 1, "request_id": 2}',
             "/request_id: `2` is no text of at most 256 characters\n/explain: `1` is neither `true` nor `false`",
@@ -328,7 +389,10 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["decide", "-", "--default-release", "0.99"], "--default-release: `0.99` is no release that the rules know"),
         (["decide", "-", "--default-release", "latest"], "--default-release: `latest` is no version"),
         (["dry-run", "-", "--candidate", "no-such-file"], "no-such-file: cannot be read"),
-        (["dry-run", "-", "--remove", "kv-conector-fallback"], "/remove/0: no rule is called `kv-conector-fallback`; did you mean `kv-connector-fallback`?"),
+        (
+            ["dry-run", "-", "--remove", "kv-conector-fallback"],
+            "/remove/0: no rule is called `kv-conector-fallback`; did you mean `kv-connector-fallback`?",
+        ),
         (["rules", "check", "--format", "xml"], "'text'"),
         (["rules", "test", "--format", "xml"], "'text'"),
         (["rules", "show", "kv-conector"], "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?"),
@@ -338,7 +402,10 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["rules", "proof"], "No such command 'proof'"),
         (["rules", "diff"], "Missing argument 'BASE'"),
         (["verify"], "Missing argument 'VERSION…'"),
-        (["verify", "0.33.0", "--draft"], "--draft: name one final release that is newer than all that are known; known are 0.20.0 to"),
+        (
+            ["verify", "0.33.0", "--draft"],
+            "--draft: name one final release that is newer than all that are known; known are 0.20.0 to",
+        ),
         (["verify", "0.34", "--draft"], "--draft: name one final release that is newer than all that are known"),
         (["verify", "newest", "--draft"], "--draft: name one final release that is newer than all that are known"),
         (["verify", "0.99.0"], "0.99.0: no release that the rules know; known are 0.20.0 to"),
@@ -347,15 +414,28 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_is_a_2_and_said_on_standard_error(call: Callable[..., Done], arguments: list[str], says: str) -> None:
+def test_wrong_usage_is_a_2_and_said_on_standard_error(
+    call: Callable[..., Done], arguments: list[str], says: str
+) -> None:
     done = call(*arguments, stdin='{"facts": {}}', COLUMNS="200")
     assert (done.code, done.out, says in done.err, "Traceback" in done.err) == (2, "", True, False), done.err
 
 
 @pytest.mark.parametrize(
-    "arguments", [["decide", "-"], ["dry-run", "-"], ["rules", "check"], ["rules", "test"], ["rules", "show"], ["rules", "show", "moe"]], ids=" ".join
+    "arguments",
+    [
+        ["decide", "-"],
+        ["dry-run", "-"],
+        ["rules", "check"],
+        ["rules", "test"],
+        ["rules", "show"],
+        ["rules", "show", "moe"],
+    ],
+    ids=" ".join,
 )
-def test_invalid_rules_are_a_3_with_every_fault_on_standard_error(call: Callable[..., Done], tmp_path: Path, arguments: list[str]) -> None:
+def test_invalid_rules_are_a_3_with_every_fault_on_standard_error(
+    call: Callable[..., Done], tmp_path: Path, arguments: list[str]
+) -> None:
     (tmp_path / "house").mkdir()
     (tmp_path / "house/a.yaml").write_text("id: [\n")
     (tmp_path / "b.yaml").write_text("id: b\n")
@@ -379,7 +459,10 @@ def test_the_rules_folder_is_a_flag_or_a_variable_and_the_flag_wins(call: Callab
 
 def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[..., Done], tmp_path: Path) -> None:
     done = run("decide", "-", stdin=REQUEST, cwd=tmp_path)
-    assert (done.code, json.loads(done.out)["summary"]) == (0, "V1: a KV connector (NixlConnector) keeps this deployment on V1")
+    assert (done.code, json.loads(done.out)["summary"]) == (
+        0,
+        "V1: a KV connector (NixlConnector) keeps this deployment on V1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -387,17 +470,24 @@ def test_outside_the_project_the_rules_that_came_along_decide(run: Callable[...,
     [
         ("", "rules[0]:1:1: empty; there is no document"),
         ("id: x\n", "house/x.yaml:1:1: the house rule has no `effect`; add it"),
-        (CANDIDATE.replace("kv_connector:", "kv_conector:"), "house/kv-connector-fallback.yaml:13:7: unknown fact `kv_transfer_config.kv_conector`"),
+        (
+            CANDIDATE.replace("kv_connector:", "kv_conector:"),
+            "house/kv-connector-fallback.yaml:13:7: unknown fact `kv_transfer_config.kv_conector`",
+        ),
     ],
     ids=["empty", "nothing but an id", "unknown fact"],
 )
-def test_a_bad_candidate_is_a_3_with_its_faults_on_standard_error(call: Callable[..., Done], tmp_path: Path, text: str, says: str) -> None:
+def test_a_bad_candidate_is_a_3_with_its_faults_on_standard_error(
+    call: Callable[..., Done], tmp_path: Path, text: str, says: str
+) -> None:
     (tmp_path / "candidate.yaml").write_text(text)
     done = call("dry-run", "-", "--candidate", str(tmp_path / "candidate.yaml"), stdin=REQUEST)
     assert (done.code, done.out, says in done.err) == (3, "", True), done.err
 
 
-def test_a_hostile_candidate_is_stopped_with_a_3(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_hostile_candidate_is_stopped_with_a_3(
+    call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("policy.cli.app.CANDIDATE_SECONDS", 1.0)
     many = ", ".join(f"Connector{number}" for number in range(12_000))
     (tmp_path / "candidate.yaml").write_text(CANDIDATE.replace("{in: [LMCacheConnectorV1]}", f"{{not_in: [{many}]}}"))
@@ -419,12 +509,17 @@ def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
     document = tmp_path / "facts.json"
     document.write_text('{"facts": {}}')
     monkeypatch.setattr("policy.engine.rete.Engine.fired", fired)
-    monkeypatch.setattr("sys.argv", ["runner-policy", *command.split(), *([str(document)] if command == "decide" else [])])
+    monkeypatch.setattr(
+        "sys.argv", ["runner-policy", *command.split(), *([str(document)] if command == "decide" else [])]
+    )
     with pytest.raises(SystemExit) as ended:
         main()
     shown = capsys.readouterr()
     assert (ended.value.code, shown.out) == (3, "")
-    assert shown.err.splitlines()[-1] == "the rule engine failed: the engine stopped before the last rule; no decision was made"
+    assert (
+        shown.err.splitlines()[-1]
+        == "the rule engine failed: the engine stopped before the last rule; no decision was made"
+    )
     assert "Traceback" not in shown.err
 
 
@@ -440,7 +535,10 @@ COMMANDS = {
     ("rules", "check"): "Validate every file and report all faults as file:line:column: message.",
     ("rules", "test"): "Run the cases beside the rules.",
     ("rules", "show"): "Show one rule's history as a table over the releases, or list all rules.",
-    ("rules", "prove"): "Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.",
+    (
+        "rules",
+        "prove",
+    ): "Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.",
     (
         "rules",
         "diff",
@@ -464,12 +562,34 @@ ASKED = {"--runner", "--outcome", "--starts", "--no-starts", "--vllm-version", "
 
 
 def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
-    named = {command: set(re.findall(r"(?<![\w-])--[a-z-]+", call(*command, "--help", COLUMNS="200").out)) - {"--help"} for command in COMMANDS}
+    named = {
+        command: set(re.findall(r"(?<![\w-])--[a-z-]+", call(*command, "--help", COLUMNS="200").out)) - {"--help"}
+        for command in COMMANDS
+    }
     assert named == {
         (): set(),
         ("serve",): {
-            *("--host", "--port", "--workers", "--rules", "--rules-git", "--reload", "--no-reload", "--default-release", "--hub", "--no-hub"),
-            *("--log", "--tokens", "--open", "--no-open", "--tls-cert", "--tls-key", "--tls-client-ca"),
+            *(
+                "--host",
+                "--port",
+                "--workers",
+                "--rules",
+                "--rules-git",
+                "--reload",
+                "--no-reload",
+                "--default-release",
+                "--hub",
+                "--no-hub",
+            ),
+            *(
+                "--log",
+                "--tokens",
+                "--allow-anonymous",
+                "--no-allow-anonymous",
+                "--tls-cert",
+                "--tls-key",
+                "--tls-client-ca",
+            ),
         },
         ("log",): set(),
         ("log", "tail"): {"--log", "--lines", "--follow", "--json"},
@@ -477,8 +597,27 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("log", "export"): {"--log", "--format", "--since", "--until", *ASKED},
         ("token",): set(),
         ("token", "new"): {"--scope", "--until"},
-        ("decide",): {"--rules", "--default-release", "--vllm-version", "--platform", "--model-config", "--hub", "--no-hub", "--explain", "--json"},
-        ("dry-run",): {"--rules", "--default-release", "--model-config", "--hub", "--no-hub", "--candidate", "--remove", "--json"},
+        ("decide",): {
+            "--rules",
+            "--default-release",
+            "--vllm-version",
+            "--platform",
+            "--model-config",
+            "--hub",
+            "--no-hub",
+            "--explain",
+            "--json",
+        },
+        ("dry-run",): {
+            "--rules",
+            "--default-release",
+            "--model-config",
+            "--hub",
+            "--no-hub",
+            "--candidate",
+            "--remove",
+            "--json",
+        },
         ("rules",): set(),
         ("rules", "check"): {"--rules", "--format"},
         ("rules", "test"): {"--rules", "--format", "--mutate"},

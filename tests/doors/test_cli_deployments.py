@@ -32,13 +32,30 @@ def container(*args: str, image: str = "vllm/vllm-openai:v0.24.0", model: str = 
 
 def deployment(name: str, *containers: dict[str, Any]) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "prod"}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": {"containers": list(containers)}}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {"template": {"spec": {"containers": list(containers)}}},
+    }
 
 
 NGINX = deployment("web", {"name": "nginx", "image": "nginx:1.29"})
-LIST = {"apiVersion": "v1", "kind": "List", "items": [NGINX, deployment("qwen", container()), deployment("pair", container("-tp", "2"), container())]}
+LIST = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [NGINX, deployment("qwen", container()), deployment("pair", container("-tp", "2"), container())],
+}
 GOOD = yaml.safe_dump(LIST)
-BAD = yaml.safe_dump({**LIST, "items": [*LIST["items"], deployment("odd", container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"))]})
+BAD = yaml.safe_dump(
+    {
+        **LIST,
+        "items": [
+            *LIST["items"],
+            deployment("odd", container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0")),
+        ],
+    }
+)
 PATH = "spec.template.spec.containers"
 
 
@@ -86,22 +103,35 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
     wrapped = 'a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
-    assert needed == {"path": f"items[3].{PATH}[0]", "problem": [f"/items/3/spec/template/spec/containers/0: {NEEDED.format('a/b')}; {wrapped}"]}
-    assert unknown["problem"][0].startswith("/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: `0.5.0` is no release")
+    assert needed == {
+        "path": f"items[3].{PATH}[0]",
+        "problem": [f"/items/3/spec/template/spec/containers/0: {NEEDED.format('a/b')}; {wrapped}"],
+    }
+    assert unknown["problem"][0].startswith(
+        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: `0.5.0` is no release"
+    )
 
 
 @pytest.mark.parametrize("way", ["kubectl's list", "documents", "a request"])
 def test_a_manifest_comes_as_a_list_as_documents_or_in_a_request(call: Call, named: str, way: str) -> None:
     request = {"manifest": LIST, "model_configs": {NAME: CONFIG}}
-    text = {"kubectl's list": GOOD, "documents": yaml.safe_dump_all(LIST["items"]), "a request": json.dumps(request)}[way]
+    text = {"kubectl's list": GOOD, "documents": yaml.safe_dump_all(LIST["items"]), "a request": json.dumps(request)}[
+        way
+    ]
     done = call("decide", "-", "--model-config", named, stdin=text)
     assert (done.code, len(done.out.splitlines())) == (0, 3)
 
 
-def test_on_a_terminal_a_list_is_a_line_a_container(on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str) -> None:
+def test_on_a_terminal_a_list_is_a_line_a_container(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str
+) -> None:
     (tmp_path / "list.yaml").write_text(BAD)
     code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--model-config", named)
-    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n").splitlines() if "prod/" in line]
+    lines = [
+        line.rstrip()
+        for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("\r", "\n").splitlines()
+        if "prod/" in line
+    ]
     good = "V2       default   yes      0.24.0   V2: nothing keeps this deployment from V2, the default"
     assert (code, "\x1b[" in out) == (1, True)
     assert lines[:3] == [f"prod/Deployment/{name}/vllm   {good}" for name in ("qwen", "pair", "pair")]
@@ -109,14 +139,18 @@ def test_on_a_terminal_a_list_is_a_line_a_container(on_terminal: Callable[..., t
     assert max(map(len, lines)) <= 160
 
 
-def test_json_on_a_terminal_is_as_in_a_pipe(on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str) -> None:
+def test_json_on_a_terminal_is_as_in_a_pipe(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path, named: str
+) -> None:
     (tmp_path / "list.yaml").write_text(GOOD)
     code, out = on_terminal("decide", str(tmp_path / "list.yaml"), "--json", "--model-config", named)
     lines = [json.loads(line[line.index('{"path"') :]) for line in out.splitlines() if '{"path"' in line]
     assert (code, [line["decision"]["runner"] for line in lines]) == (0, ["v2"] * 3)
 
 
-def test_a_large_list_on_a_terminal_says_that_it_is_read(on_terminal: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
+def test_a_large_list_on_a_terminal_says_that_it_is_read(
+    on_terminal: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
     (tmp_path / "list.yaml").write_text("# " + "x" * (1 << 19) + "\n" + yaml.safe_dump(NGINX))
     code, out = on_terminal("decide", str(tmp_path / "list.yaml"))
     assert (code, "reading" in out, "no vLLM container in there" in out) == (0, True, True)
@@ -131,7 +165,10 @@ def test_a_manifest_without_vllm_says_so(call: Call, text: str) -> None:
 
 def test_explain_explains_each_container(call: Call, named: str) -> None:
     done = call("decide", "-", "--explain", "--model-config", named, stdin=GOOD)
-    assert [("trace" in line["decision"], "assumptions" in line["decision"]) for line in map(json.loads, done.out.splitlines())] == [(True, True)] * 3
+    assert [
+        ("trace" in line["decision"], "assumptions" in line["decision"])
+        for line in map(json.loads, done.out.splitlines())
+    ] == [(True, True)] * 3
 
 
 @pytest.mark.parametrize(
@@ -140,7 +177,10 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
         ("apiVersion: apps/v1\nkind: Deploymet\n", "/kind: `Deploymet` is not known; legal: `Pod`, "),
         ("a: *b\n", "-:1:4: the alias `*b` has no anchor before it"),
         ("a: &a [*a]\n", "-:1:8: the alias `*a` stands within what it stands for"),
-        ("a: !!python/object/apply:os.system [true]\n", "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read; leave it out"),
+        (
+            "a: !!python/object/apply:os.system [true]\n",
+            "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read; leave it out",
+        ),
         ('{"deployment": ', "-: not JSON: "),
         ("- 1\n- 2\n", "/: `[1, 2]` is no request; write an object such as "),
         ("1\n", "/: `1` is no request; write an object such as "),
@@ -165,7 +205,10 @@ def test_what_cannot_be_read_is_wrong_usage(call: Call, text: str, told: str, fl
         (json.dumps({"facts": {}}), "0.25.0"),
         (yaml.safe_dump(deployment("a", container(image="vllm/vllm-openai:v0.24.0"))), "0.24.0"),
         (yaml.safe_dump(deployment("a", container(image="vllm/vllm-openai:latest"))), "0.25.0"),
-        (json.dumps({"manifest": deployment("a", {**container(image="mine:1"), "command": ["vllm", "serve"]})}), "0.25.0"),
+        (
+            json.dumps({"manifest": deployment("a", {**container(image="mine:1"), "command": ["vllm", "serve"]})}),
+            "0.25.0",
+        ),
         (json.dumps({"facts": {}, "vllm_version": None}), "0.25.0"),
     ],
 )
@@ -210,7 +253,13 @@ def test_a_flag_that_does_not_fit_is_wrong_usage(call: Call, flags: list[str], t
 
 
 @pytest.mark.parametrize(
-    "text", ['{"deployment": {"args": ["serve", "a"], "environment": "cuda"}}', '{"deployment": {"environment": false}}', '{"deployment": 1}', '{"facts": {}}']
+    "text",
+    [
+        '{"deployment": {"args": ["serve", "a"], "environment": "cuda"}}',
+        '{"deployment": {"environment": false}}',
+        '{"deployment": 1}',
+        '{"facts": {}}',
+    ],
 )
 def test_a_platform_beside_what_does_not_fit_is_no_traceback(call: Call, text: str) -> None:
     done = call("decide", "-", "--platform", "rocm", stdin=text)
@@ -227,9 +276,19 @@ def test_a_model_s_configuration_is_a_file_or_a_folder_that_a_flag_names(call: C
 
 
 def test_several_models_are_named_one_by_one(call: Call, named: str, tmp_path: Path) -> None:
-    (tmp_path / "draft.json").write_text(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}))
+    (tmp_path / "draft.json").write_text(
+        json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"})
+    )
     draft = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
-    done = call("decide", "-", "--model-config", named, "--model-config", f"a/draft={tmp_path / 'draft.json'}", stdin=of("-sc", draft))
+    done = call(
+        "decide",
+        "-",
+        "--model-config",
+        named,
+        "--model-config",
+        f"a/draft={tmp_path / 'draft.json'}",
+        stdin=of("-sc", draft),
+    )
     assert (done.code, fact(done, "speculative_config.method")) == (0, "eagle3")
 
 
@@ -262,12 +321,22 @@ def test_the_hub_is_asked_where_a_flag_or_variable_says_so(run: Call, tmp_path: 
     with hub_server() as hub:
         hub.give(Reply())
         variables = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
-        off = [run("decide", "-", *flags, stdin=of(), **variables, **switch) for flags, switch in (([], {}), (["--no-hub"], {"RUNNER_POLICY_HUB": "1"}))]
+        off = [
+            run("decide", "-", *flags, stdin=of(), **variables, **switch)
+            for flags, switch in (([], {}), (["--no-hub"], {"RUNNER_POLICY_HUB": "1"}))
+        ]
         assert ([done.code for done in off], hub.asked) == ([2, 2], [])
-        on = [run("decide", "-", *flags, stdin=of(), **variables, **switch) for flags, switch in ((["--hub"], {}), ([], {"RUNNER_POLICY_HUB": "1"}))]
-        assert [(done.code, done.err, fact(done, "model_config.architectures")) for done in on] == [(0, "", CONFIG["architectures"])] * 2
+        on = [
+            run("decide", "-", *flags, stdin=of(), **variables, **switch)
+            for flags, switch in ((["--hub"], {}), ([], {"RUNNER_POLICY_HUB": "1"}))
+        ]
+        assert [(done.code, done.err, fact(done, "model_config.architectures")) for done in on] == [
+            (0, "", CONFIG["architectures"])
+        ] * 2
         missing = run("decide", "-", "--hub", stdin=of(model="a/b"), **variables)
-        told = f"/model_configs/a~1b: `a/b` on {hub.url} has no `config.json`; check the name, or give its `config.json`\n"
+        told = (
+            f"/model_configs/a~1b: `a/b` on {hub.url} has no `config.json`; check the name, or give its `config.json`\n"
+        )
         assert (missing.code, missing.out, missing.err) == (2, "", told)
         tried = run("dry-run", "-", "--hub", *REMOVED, stdin=of("--kv-transfer-config", NIXL), **variables)
         assert (tried.code, json.loads(tried.out)["candidate"]["runner"]) == (0, "v2")
@@ -288,12 +357,18 @@ def test_a_dry_run_explains_a_deployment(call: Call, named: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["file", "folder"])
-def test_a_candidate_is_tried_with_the_models_that_were_found_here(call: Call, root: Path, tmp_path: Path, named: str, folder: Path, place: str) -> None:
+def test_a_candidate_is_tried_with_the_models_that_were_found_here(
+    call: Call, root: Path, tmp_path: Path, named: str, folder: Path, place: str
+) -> None:
     text = (root / "rules" / "house" / "kv-connector-fallback.yaml").read_text()
     candidate = tmp_path / "kv-connector-fallback.yaml"
     candidate.write_text(text)
-    place, changed = {"file": (named, {"runner", "outcome", "set_env"}), "folder": (f"{NAME}={folder}", {"outcome"})}[place]
-    done = call("dry-run", "-", "--candidate", str(candidate), "--model-config", place, stdin=of("--kv-transfer-config", NIXL))
+    place, changed = {"file": (named, {"runner", "outcome", "set_env"}), "folder": (f"{NAME}={folder}", {"outcome"})}[
+        place
+    ]
+    done = call(
+        "dry-run", "-", "--candidate", str(candidate), "--model-config", place, stdin=of("--kv-transfer-config", NIXL)
+    )
     answer = json.loads(done.out)
     assert (done.code, answer["changes"], answer["candidate"]["facts"]) == (0, [], answer["current"]["facts"])
     done = call("dry-run", "-", *REMOVED, "--model-config", place, stdin=of("--kv-transfer-config", NIXL))
@@ -302,4 +377,8 @@ def test_a_candidate_is_tried_with_the_models_that_were_found_here(call: Call, r
 
 def test_a_manifest_is_decided_and_not_tried(call: Call, named: str) -> None:
     done = call("dry-run", "-", "--model-config", named, stdin=GOOD)
-    assert (done.code, done.out, done.err) == (2, "", "-: a manifest has any number of deployments; `decide --explain` explains each\n")
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        "-: a manifest has any number of deployments; `decide --explain` explains each\n",
+    )

@@ -47,7 +47,10 @@ def narrow(folder: Path) -> None:
 
 
 def changes(done: Done) -> list[tuple[list[str], str, str | None, str | None, dict[str, Any]]]:
-    return [(item["releases"], item["rule"], item["from"]["runner"], item["to"]["runner"], item["facts"]) for item in json.loads(done.out)["changes"]]
+    return [
+        (item["releases"], item["rule"], item["from"]["runner"], item["to"]["runner"], item["facts"])
+        for item in json.loads(done.out)["changes"]
+    ]
 
 
 def test_what_is_not_edited_is_proved_to_change_nothing(call: Callable[..., Done], folder: Path) -> None:
@@ -84,7 +87,9 @@ def test_text_names_releases_rule_runner_reasons_and_deployment(call: Callable[.
         "    - kv-connector-fallback (fallback-v1), + v2-by-default (default-v2)",
         f"    {json.dumps(SMALLEST)}",
     ]
-    assert re.fullmatch(r"\d+ classes of deployments are affected, by kv-connector-fallback, in 4 of 18 releases", lines[-1])
+    assert re.fullmatch(
+        r"\d+ classes of deployments are affected, by kv-connector-fallback, in 4 of 18 releases", lines[-1]
+    )
 
 
 def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folder: Path) -> None:
@@ -100,8 +105,14 @@ def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folde
 def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Path) -> None:
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "github").out.splitlines()
-    assert lines[1] == f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 becomes V2 for {json.dumps(SMALLEST)}"
-    assert call("rules", "diff", str(folder), "--rules", str(folder), "--format", "github").out == "::notice::no deployment is affected: proved\n"
+    assert (
+        lines[1]
+        == f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 becomes V2 for {json.dumps(SMALLEST)}"
+    )
+    assert (
+        call("rules", "diff", str(folder), "--rules", str(folder), "--format", "github").out
+        == "::notice::no deployment is affected: proved\n"
+    )
 
 
 def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done], folder: Path, root: Path) -> None:
@@ -112,8 +123,16 @@ def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done
 
 
 FLEET = [
-    {"request_id": "kv", "vllm_version": "0.22.0", "facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "Mooncake"}}},
-    {"request_id": "nixl", "vllm_version": "0.22.0", "facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector"}}},
+    {
+        "request_id": "kv",
+        "vllm_version": "0.22.0",
+        "facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "Mooncake"}},
+    },
+    {
+        "request_id": "nixl",
+        "vllm_version": "0.22.0",
+        "facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "NixlConnector"}},
+    },
     {"facts": {"model_config": QWEN, "kv_transfer_config": {"kv_connector": "Mooncake"}}, "vllm_version": "0.33.0"},
     {"facts": {"no_such": 1}},
 ]
@@ -123,7 +142,11 @@ POD = {
     "metadata": {"name": "p"},
     "spec": {
         "containers": [
-            {"name": "c", "image": "vllm/vllm-openai:v0.22.0", "args": ["--model", "m", "--kv-transfer-config", '{"kv_connector": "x", "kv_role": "kv_both"}']}
+            {
+                "name": "c",
+                "image": "vllm/vllm-openai:v0.22.0",
+                "args": ["--model", "m", "--kv-transfer-config", '{"kv_connector": "x", "kv_role": "kv_both"}'],
+            }
         ]
     },
 }
@@ -138,21 +161,37 @@ def test_a_fleet_is_counted(call: Callable[..., Done], folder: Path, tmp_path: P
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json", "--fleet", str(file))
     assert json.loads(done.out)["fleet"] == COUNTED
     text = call("rules", "diff", "HEAD", "--rules", str(folder), "--fleet", str(file)).out.splitlines()
-    assert text[-2:] == ["of 4 deployments 1 change, 1 of them their runner, 0 whether they start; 1 could not be decided", "the first of them: kv"]
+    assert text[-2:] == [
+        "of 4 deployments 1 change, 1 of them their runner, 0 whether they start; 1 could not be decided",
+        "the first of them: kv",
+    ]
 
 
-def test_a_fleet_of_manifests_is_counted_container_by_container(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+def test_a_fleet_of_manifests_is_counted_container_by_container(
+    call: Callable[..., Done], folder: Path, tmp_path: Path
+) -> None:
     narrow(folder)
     file = tmp_path / "fleet.json"
     file.write_text(json.dumps({"manifest": POD, "model_configs": {"m": {**QWEN, "model_type": "qwen3"}}}))
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "json", "--fleet", str(file))
-    assert json.loads(done.out)["fleet"] == {**COUNTED, "deployments": 1, "undecided": 0, "first": [f"{file}:1 spec.containers[0]"]}
+    assert json.loads(done.out)["fleet"] == {
+        **COUNTED,
+        "deployments": 1,
+        "undecided": 0,
+        "first": [f"{file}:1 spec.containers[0]"],
+    }
 
 
-def test_a_manifest_that_only_one_side_can_read_is_not_decided(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+def test_a_manifest_that_only_one_side_can_read_is_not_decided(
+    call: Callable[..., Done], folder: Path, tmp_path: Path
+) -> None:
     """A release that the edit takes away leaves its deployments undecided, and the others of the manifest are counted."""
     file = tmp_path / "fleet.json"
-    pods = {"kind": "List", "apiVersion": "v1", "items": [POD, json.loads(json.dumps(POD).replace("v0.22.0", "v0.33.0"))]}
+    pods = {
+        "kind": "List",
+        "apiVersion": "v1",
+        "items": [POD, json.loads(json.dumps(POD).replace("v0.22.0", "v0.33.0"))],
+    }
     file.write_text(json.dumps({"manifest": pods, "model_configs": {"m": {**QWEN, "model_type": "qwen3"}}}))
     short = tmp_path / "short"
     shutil.copytree(folder, short)
@@ -162,13 +201,20 @@ def test_a_manifest_that_only_one_side_can_read_is_not_decided(call: Callable[..
     (short / "upstream").mkdir()
     (short / "upstream" / "v2.yaml").write_text(rule_text("v2", "default-v2"))
     for way in ([str(folder), str(short)], [str(short), str(folder)]):
-        counted = json.loads(call("rules", "diff", *way, "--rules", str(folder), "--format", "json", "--fleet", str(file)).out)["fleet"]
+        counted = json.loads(
+            call("rules", "diff", *way, "--rules", str(folder), "--format", "json", "--fleet", str(file)).out
+        )["fleet"]
         assert (counted["deployments"], counted["undecided"]) == (2, 0), counted
 
 
-def test_a_solver_and_an_engine_that_disagree_prove_nothing(call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_and_an_engine_that_disagree_prove_nothing(
+    call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     narrow(folder)
-    monkeypatch.setattr("policy.proof.replay.Replay.__call__", lambda self, facts: (ProofOutcome(None, None, False, ()),) * 2)  # noqa: ARG005
+    monkeypatch.setattr(
+        "policy.proof.replay.Replay.__call__",
+        lambda self, facts: (ProofOutcome(None, None, False, ()),) * 2,  # noqa: ARG005
+    )
     done = call("rules", "diff", "HEAD", "--rules", str(folder))
     assert (done.code, done.out) == (1, "")
     assert "the solver and the engine disagree; report it with these facts: {" in done.err
@@ -207,7 +253,12 @@ def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Calla
     commit(folder.parent.parent)
     for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "`none` is no effect of the house layer")):
         done = call("rules", "diff", revision, "--rules", str(folder))
-        assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (3, True, True, True)
+        assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (
+            3,
+            True,
+            True,
+            True,
+        )
 
 
 def test_a_revision_that_is_not_whole_is_told_with_its_place(call: Callable[..., Done], folder: Path) -> None:
@@ -223,7 +274,9 @@ def test_a_revision_that_is_not_whole_is_told_with_its_place(call: Callable[...,
 
 
 @pytest.mark.parametrize(("name", "code"), [("x" * 5000, 3), ("loop", 2)])
-def test_a_path_that_cannot_be_looked_at_is_told(call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int) -> None:
+def test_a_path_that_cannot_be_looked_at_is_told(
+    call: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+) -> None:
     monkeypatch.chdir(folder)
     Path("loop").symlink_to("loop")
     done = call("rules", "diff", name, "--rules", name)
@@ -240,7 +293,11 @@ default: '0.23.0'
 def small(tmp_path: Path) -> Callable[[Any], str]:
     def write(when: Any) -> str:
         (tmp_path / "upstream").mkdir()
-        texts = {"releases": PROVED, "upstream/v2": rule_text("v2", "default-v2"), "upstream/moe": rule_text("moe", "not-default", when, vllm=">=0.23")}
+        texts = {
+            "releases": PROVED,
+            "upstream/v2": rule_text("v2", "default-v2"),
+            "upstream/moe": rule_text("moe", "not-default", when, vllm=">=0.23"),
+        }
         for name, text in texts.items():
             (tmp_path / f"{name}.yaml").write_text(text)
         return str(tmp_path)
@@ -271,17 +328,33 @@ def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[Any], str])
             "rule": "moe",
             "rules": ["moe"],
             "facts": {"model_config": {"is_moe": True}},
-            "from": {"runner": "v2", "outcome": "default", "starts": True, "reasons": [{"rule": "v2", "effect": "default-v2"}]},
-            "to": {"runner": "v1", "outcome": "not-default", "starts": True, "reasons": [{"rule": "moe", "effect": "not-default"}]},
+            "from": {
+                "runner": "v2",
+                "outcome": "default",
+                "starts": True,
+                "reasons": [{"rule": "v2", "effect": "default-v2"}],
+            },
+            "to": {
+                "runner": "v1",
+                "outcome": "not-default",
+                "starts": True,
+                "reasons": [{"rule": "moe", "effect": "not-default"}],
+            },
         }
     ]
 
 
 @pytest.mark.parametrize("form", ["text", "github"])
-def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(call: Callable[..., Done], small: Callable[[Any], str], form: str) -> None:
+def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(
+    call: Callable[..., Done], small: Callable[[Any], str], form: str
+) -> None:
     place = small({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
     done = call("rules", "prove", place, "--format", form)
     said = "in 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range"
     where = f"{place}/upstream/moe.yaml"
     assert done.code == 1
-    assert (f"{where}:1:1: {said}" in done.err) if form == "text" else (done.out == f"::error file={where},line=1,col=1::{said}\n")
+    assert (
+        (f"{where}:1:1: {said}" in done.err)
+        if form == "text"
+        else (done.out == f"::error file={where},line=1,col=1::{said}\n")
+    )

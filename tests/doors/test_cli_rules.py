@@ -55,7 +55,10 @@ def squeezed(text: str) -> list[str]:
     [
         ("text", r"\d+ rules, 18 releases, sha256:[0-9a-f]{64}: all well\n"),
         ("json", r'\{"faults": \[\], "warnings": \[\]\}\n'),
-        ("junit", r"<\?xml .*\?>\n<testsuite name=\"rules check\" tests=\"1\" failures=\"0\"><testcase classname=\"rules\" name=\"check\" /></testsuite>\n"),
+        (
+            "junit",
+            r"<\?xml .*\?>\n<testsuite name=\"rules check\" tests=\"1\" failures=\"0\"><testcase classname=\"rules\" name=\"check\" /></testsuite>\n",
+        ),
         ("github", r""),
     ],
 )
@@ -66,7 +69,11 @@ def test_the_shipped_rules_check_out(call: Callable[..., Done], form: str, out: 
 
 def test_the_folder_to_check_is_an_argument_a_flag_or_a_variable(call: Callable[..., Done], folder: Path) -> None:
     edit(folder / RULE, "effect: fallback-v1", "effect: none")
-    ways = [call("rules", "check", str(folder)), call("rules", "check", "--rules", str(folder)), call("rules", "check", RUNNER_POLICY_RULES=str(folder))]
+    ways = [
+        call("rules", "check", str(folder)),
+        call("rules", "check", "--rules", str(folder)),
+        call("rules", "check", RUNNER_POLICY_RULES=str(folder)),
+    ]
     assert [done.code for done in ways] == [3, 3, 3]
     assert ways[0].err == ways[1].err == ways[2].err
 
@@ -100,35 +107,56 @@ def checked(call: Callable[..., Done], folder: Path, faults: list[tuple[str, int
     return check
 
 
-def test_every_fault_is_a_line_with_file_line_and_column(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+def test_every_fault_is_a_line_with_file_line_and_column(
+    checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]
+) -> None:
     done = checked("text")
-    assert (done.code, done.out, done.err.splitlines()) == (3, "", [f"{path}:{line}:{column}: {message}" for path, line, column, message in faults])
+    assert (done.code, done.out, done.err.splitlines()) == (
+        3,
+        "",
+        [f"{path}:{line}:{column}: {message}" for path, line, column, message in faults],
+    )
 
 
-def test_faults_as_json_have_their_places(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+def test_faults_as_json_have_their_places(
+    checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]
+) -> None:
     done = checked("json")
     assert (done.code, done.err, json.loads(done.out)) == (
         3,
         "",
-        {"faults": [{"path": path, "line": line, "column": column, "message": message} for path, line, column, message in faults], "warnings": []},
+        {
+            "faults": [
+                {"path": path, "line": line, "column": column, "message": message}
+                for path, line, column, message in faults
+            ],
+            "warnings": [],
+        },
     )
 
 
-def test_faults_as_junit_are_failed_cases(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+def test_faults_as_junit_are_failed_cases(
+    checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]
+) -> None:
     done = checked("junit")
     suite = ET.fromstring(done.out.encode())
     assert (done.code, suite.attrib) == (3, {"name": "rules check", "tests": "3", "failures": "3"})
-    assert [(case.get("classname"), case.get("name"), [failure.get("message") for failure in case]) for case in suite] == [
-        (path, f"{line}:{column}", [message]) for path, line, column, message in faults
-    ]
+    assert [
+        (case.get("classname"), case.get("name"), [failure.get("message") for failure in case]) for case in suite
+    ] == [(path, f"{line}:{column}", [message]) for path, line, column, message in faults]
 
 
-def test_faults_for_github_are_annotations(checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]) -> None:
+def test_faults_for_github_are_annotations(
+    checked: Callable[[str], Done], faults: list[tuple[str, int, int, str]]
+) -> None:
     done = checked("github")
     assert (done.code, done.err, done.out.splitlines()) == (
         3,
         "",
-        [f"::error file={path},line={line},col={column}::{message.replace('%', '%25')}" for path, line, column, message in faults],
+        [
+            f"::error file={path},line={line},col={column}::{message.replace('%', '%25')}"
+            for path, line, column, message in faults
+        ],
     )
 
 
@@ -139,7 +167,9 @@ def test_annotations_name_files_as_the_caller_sees_them(run: Callable[..., Done]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_house_rule_past_its_review_is_a_warning_and_no_fault(call: Callable[..., Done], folder: Path, form: str) -> None:
+def test_a_house_rule_past_its_review_is_a_warning_and_no_fault(
+    call: Callable[..., Done], folder: Path, form: str
+) -> None:
     edit(folder / RULE, "review_by: 2027-06-30", "review_by: 2020-01-01")
     done = call("rules", "check", str(folder), "--format", form)
     words = (
@@ -173,36 +203,67 @@ def test_a_condition_that_no_rule_uses_is_a_fault(call: Callable[..., Done], fol
     text = (folder / "upstream/conditions/microbatching.yaml").read_text().replace("id: microbatching", "id: lonely")
     (folder / "upstream/conditions/lonely.yaml").write_text(text)
     done = call("rules", "check", str(folder))
-    assert (done.code, done.err) == (3, f"{folder}/upstream/conditions/lonely.yaml:2:1: no rule uses the condition `lonely`; remove the file\n")
+    assert (done.code, done.err) == (
+        3,
+        f"{folder}/upstream/conditions/lonely.yaml:2:1: no rule uses the condition `lonely`; remove the file\n",
+    )
 
 
-def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(call: Callable[..., Done], folder: Path) -> None:
+def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(
+    call: Callable[..., Done], folder: Path
+) -> None:
     facts = ("model_config.is_moe", "parallel_config.enable_dbo", "model_config.is_hybrid", "platform.is_rocm")
-    pairs = "".join(f"\n        - any: [{{{first}: true}}, {{{second}: true}}]" for first in facts for second in facts if first != second)
+    pairs = "".join(
+        f"\n        - any: [{{{first}: true}}, {{{second}: true}}]"
+        for first in facts
+        for second in facts
+        if first != second
+    )
     edit(folder / RULE, "      kv_transfer_config: present", f"      kv_transfer_config: present\n      all:{pairs}")
-    for command in (["rules", "check", str(folder)], ["rules", "test", str(folder)], ["rules", "show", "--rules", str(folder)]):
+    for command in (
+        ["rules", "check", str(folder)],
+        ["rules", "test", str(folder)],
+        ["rules", "show", "--rules", str(folder)],
+    ):
         done = call(*command)
-        assert (done.code, done.out, done.err) == (3, "", f"{folder}/{RULE}:2:1: the alternatives of the condition {WAYS}\n")
+        assert (done.code, done.out, done.err) == (
+            3,
+            "",
+            f"{folder}/{RULE}:2:1: the alternatives of the condition {WAYS}\n",
+        )
 
 
-@pytest.mark.parametrize("arguments", [["rules", "check"], ["rules", "test"], ["rules", "show"], ["decide", "-"], ["serve", "--port", "0"]], ids=" ".join)
-def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(call: Callable[..., Done], small: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [["rules", "check"], ["rules", "test"], ["rules", "show"], ["decide", "-"], ["serve", "--port", "0"]],
+    ids=" ".join,
+)
+def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(
+    call: Callable[..., Done], small: Path, arguments: list[str]
+) -> None:
     for number in range(5):
         name = f"asking-{number}"
-        asked = "".join(f"\n        - model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60))
+        asked = "".join(
+            f"\n        - model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60)
+        )
         text = (
             SMALL["upstream/lora.yaml"]
             .replace("id: lora", f"id: {name}")
             .replace(">=0.23", ">=0.22")
             .replace(" {lora_config: present}", f"\n      all:{asked}")
         )
-        cases = [f"  - name: fires {fires}\n    vllm: [0.22.0]\n    given: {given}\n    fires: {fires}\n" for given, fires in CASES_OF_ASKING]
+        cases = [
+            f"  - name: fires {fires}\n    vllm: [0.22.0]\n    given: {given}\n    fires: {fires}\n"
+            for given, fires in CASES_OF_ASKING
+        ]
         (small / f"upstream/{name}.yaml").write_text(text)
         (small / f"upstream/{name}_test.yaml").write_text(f"rule: {name}\ncases:\n" + "".join(cases))
     done = call(*arguments, "--rules", str(small))
-    assert (done.code, done.out, done.err.endswith(" different questions are more than the 200 that the rules of one release can ask\n")) == (3, "", True), (
-        done.err
-    )
+    assert (
+        done.code,
+        done.out,
+        done.err.endswith(" different questions are more than the 200 that the rules of one release can ask\n"),
+    ) == (3, "", True), done.err
 
 
 # test
@@ -210,7 +271,9 @@ def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(call: Callable
 
 def test_the_shipped_cases_pass(run: Callable[..., Done]) -> None:
     done = run("rules", "test")
-    assert (done.code, done.err, re.fullmatch(r"\d+ passed, 0 failed\n", done.out) is not None) == (0, "", True), done.out
+    assert (done.code, done.err, re.fullmatch(r"\d+ passed, 0 failed\n", done.out) is not None) == (0, "", True), (
+        done.out
+    )
 
 
 SMALL = {
@@ -260,7 +323,7 @@ cases:
     vllm: [0.23.0]
     given: {lora_config: {}}
     fires: true
-    says: another thing
+    message: another thing
   - name: does not fire, 50%
     vllm: [0.23.0]
     given: {}
@@ -300,7 +363,12 @@ def test_failed_cases_are_a_1_and_a_table_of_what_happened(run: Callable[..., Do
     done = run("rules", "test", small.name, cwd=small.parent)
     lines = squeezed(done.out)
     expected = [f"{small.name}/{LORA}:{line}  {release}  {found}" for line, _, release, found in FAILED]
-    assert (done.code, done.err, lines[-1], [line for line in lines if line in expected]) == (1, "", "5 passed, 3 failed", expected)
+    assert (done.code, done.err, lines[-1], [line for line in lines if line in expected]) == (
+        1,
+        "",
+        "5 passed, 3 failed",
+        expected,
+    )
     assert [line for line in lines if line in {name for _, name, _, _ in FAILED}] == [name for _, name, _, _ in FAILED]
 
 
@@ -311,14 +379,21 @@ def test_failed_cases_as_json_have_their_places(call: Callable[..., Done], small
         1,
         "",
         5,
-        [{"rule": "lora", "case": name, "path": f"{small}/{LORA}", "line": line, "vllm": release, "found": found} for line, name, release, found in FAILED],
+        [
+            {"rule": "lora", "case": name, "path": f"{small}/{LORA}", "line": line, "vllm": release, "found": found}
+            for line, name, release, found in FAILED
+        ],
     )
 
 
 def test_cases_as_junit_have_a_case_for_each_release(call: Callable[..., Done], small: Path) -> None:
     done = call("rules", "test", str(small), "--format", "junit")
     suite = ET.fromstring(done.out.encode())
-    found = [(case.get("name"), [failure.get("message") for failure in case]) for case in suite if case.get("classname") == "lora"]
+    found = [
+        (case.get("name"), [failure.get("message") for failure in case])
+        for case in suite
+        if case.get("classname") == "lora"
+    ]
     failed = {f"{name} [{release}]": [found] for _, name, release, found in FAILED}
     names = ["fires [red]100%[/red]", "says [bold]another[/bold] thing", "does not fire, 50%", "fires in spite"]
     assert (done.code, suite.get("failures"), suite.get("tests"), found) == (
@@ -334,7 +409,10 @@ def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], smal
     assert (done.code, done.err, done.out.splitlines()) == (
         1,
         "",
-        [f"::error file={small}/{LORA},line={line}::{name.replace('%', '%25')} ({release}): {found}" for line, name, release, found in FAILED],
+        [
+            f"::error file={small}/{LORA},line={line}::{name.replace('%', '%25')} ({release}): {found}"
+            for line, name, release, found in FAILED
+        ],
     )
 
 
@@ -350,7 +428,9 @@ def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], smal
     ],
 )
 @pytest.mark.parametrize("command", ["check", "test"])
-def test_cases_that_cannot_be_read_are_a_3(call: Callable[..., Done], small: Path, command: str, old: str, new: str, says: str) -> None:
+def test_cases_that_cannot_be_read_are_a_3(
+    call: Callable[..., Done], small: Path, command: str, old: str, new: str, says: str
+) -> None:
     edit(small / LORA, old, new)
     done = call("rules", command, str(small))
     assert (done.code, done.out, done.err.startswith(f"{small}/{LORA}:{says}")) == (3, "", True), done.err
@@ -374,13 +454,20 @@ def test_a_rule_s_history_is_a_table_over_the_releases(on_terminal: Callable[...
         "speculative_config.method:",
         "is_not: dflash",
     ]
-    assert table[-2:] == ["https://github.com/vllm-project/vllm/pull/43010", "https://github.com/vllm-project/vllm/pull/44816"]
+    assert table[-2:] == [
+        "https://github.com/vllm-project/vllm/pull/43010",
+        "https://github.com/vllm-project/vllm/pull/44816",
+    ]
 
 
 def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple[int, str]]) -> None:
     code, out = on_terminal("rules", "show", "kv-connector-fallback", NO_COLOR="1")
     owner = "owner inference-platform, to be reviewed by 2027-06-30, waits for https://github.com/vllm-project/vllm/issues/42846"
-    assert (code, owner in squeezed(out), "remedy: drop `--kv-transfer-config`" in "\n".join(squeezed(out))) == (0, True, True)
+    assert (code, owner in squeezed(out), "remedy: drop `--kv-transfer-config`" in "\n".join(squeezed(out))) == (
+        0,
+        True,
+        True,
+    )
 
 
 def test_every_rule_has_a_history_to_show(call: Callable[..., Done], catalogue: Catalogue) -> None:
@@ -406,7 +493,9 @@ def test_in_a_pipe_a_rule_is_the_service_s_document(call: Callable[..., Done], r
     )
 
 
-def test_without_an_id_all_rules_are_listed_in_order_of_precedence(call: Callable[..., Done], catalogue: Catalogue) -> None:
+def test_without_an_id_all_rules_are_listed_in_order_of_precedence(
+    call: Callable[..., Done], catalogue: Catalogue
+) -> None:
     done = call("rules", "show")
     assert (done.code, [rule["id"] for rule in json.loads(done.out)]) == (0, [rule.id for rule in catalogue.in_order()])
 
@@ -508,7 +597,10 @@ CHANGES: dict[str, dict[str, str | None]] = {
     "no cases": {"upstream/moe_test": None},
     "cases of no rule": {"upstream/moe": None},
     "an unused condition and no cases": {"upstream/conditions/lonely": LONELY, "upstream/moe_test": None},
-    "an unused condition and a case that fails": {"upstream/conditions/lonely": LONELY, "upstream/moe_test": OF_MOE.replace("starts: true", "starts: false")},
+    "an unused condition and a case that fails": {
+        "upstream/conditions/lonely": LONELY,
+        "upstream/moe_test": OF_MOE.replace("starts: true", "starts: false"),
+    },
     "no releases": {"releases": None},
     "no YAML": {"upstream/moe": "id: [\n"},
     "an unknown fact": {"upstream/moe": MOE.replace("is_moe", "is_mo")},
@@ -516,14 +608,22 @@ CHANGES: dict[str, dict[str, str | None]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_their_faults(call: Callable[..., Done], two_rules: Path, change: str) -> None:
+def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_their_faults(
+    call: Callable[..., Done], two_rules: Path, change: str
+) -> None:
     for name, text in CHANGES[change].items():
         path = two_rules / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text) if text is not None else path.unlink()
-    checked, tested = (json.loads(call("rules", command, str(two_rules), "--format", "json").out or "{}") for command in ("check", "test"))
+    checked, tested = (
+        json.loads(call("rules", command, str(two_rules), "--format", "json").out or "{}")
+        for command in ("check", "test")
+    )
     wrong = [f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}" for fault in checked["faults"]]
-    failed = [f"{each['path']}:{each['line']}:1: the case `{each['case']}` fails at {each['vllm']}: {each['found']}" for each in tested.get("failed", [])]
+    failed = [
+        f"{each['path']}:{each['line']}:1: the case `{each['case']}` fails at {each['vllm']}: {each['found']}"
+        for each in tested.get("failed", [])
+    ]
     assert (change == "nothing") is not bool(wrong + failed)
     assert [f"{two_rules}/{fault}" for fault in acceptance.faults_of(read_folder(two_rules), None)] == wrong + failed
 
@@ -538,14 +638,18 @@ def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
 
 def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[..., Done]) -> None:
     done = call("rules", "test", "--mutate")
-    assert (done.code, done.err, re.fullmatch(r"\d{3} mutants: \d{3} noticed, \d explained, 0 survive\n", done.out) is not None) == (0, "", True)
+    assert (
+        done.code,
+        done.err,
+        re.fullmatch(r"\d{3} mutants: \d{3} noticed, \d explained, 0 survive\n", done.out) is not None,
+    ) == (0, "", True)
 
 
 @pytest.mark.parametrize(
     ("form", "out"),
     [
         ("text", "1 mutants: 1 noticed, 0 explained, 0 survive\n"),
-        ("json", '{"mutants": 1, "survivors": [], "explained": [], "outdated": []}\n'),
+        ("json", '{"mutants": 1, "accepted_mutants": [], "explained": [], "outdated": []}\n'),
         ("github", ""),
     ],
 )
@@ -555,25 +659,35 @@ def test_what_is_noticed_is_well(call: Callable[..., Done], two_rules: Path, for
     assert 'tests="1" failures="0"' in call("rules", "test", str(two_rules), "--mutate", "--format", "junit").out
 
 
-def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(call: Callable[..., Done], two_rules: Path) -> None:
+def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
+    call: Callable[..., Done], two_rules: Path
+) -> None:
     rule, cases = two_rules / "upstream/moe.yaml", two_rules / "upstream/moe_test.yaml"
     edit(rule, "is_moe: true", "is_moe: true, ec_transfer_config: absent")
     cases.write_text(OF_MOE + "survivors:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
     change = "when: without `ec_transfer_config: absent`"
     said = [
-        (f"{rule}", 1, f"`>=0.22`: {change}: no case notices; add one that does, or explain it under `survivors` beside the cases"),
+        (
+            f"{rule}",
+            1,
+            f"`>=0.22`: {change}: no case notices; add one that does, or explain it under `survivors` beside the cases",
+        ),
         (f"{cases}", 6, "`>=0.22`: when: nothing: it is noticed, or is no change of moe; remove it"),
     ]
     done = {form: call("rules", "test", str(two_rules), "--mutate", "--format", form) for form in FORMATS}
     assert {form: answer.code for form, answer in done.items()} == dict.fromkeys(FORMATS, 1)
-    assert done["github"].out.splitlines() == [f"::error file={path},line={line},col=1::{words}" for path, line, words in said]
+    assert done["github"].out.splitlines() == [
+        f"::error file={path},line={line},col=1::{words}" for path, line, words in said
+    ]
     assert done["text"].err.splitlines() == [f"{path}:{line}:1: {words}" for path, line, words in said]
     assert done["text"].out == "2 mutants: 1 noticed, 0 explained, 1 survive\n"
     assert json.loads(done["json"].out)["survivors"] == [{"item": "moe", "vllm": ">=0.22", "change": change}]
     assert 'tests="2" failures="2"' in done["junit"].out
 
 
-def test_a_case_may_claim_whether_vllm_starts_and_nothing_is_changed_while_one_fails(call: Callable[..., Done], two_rules: Path) -> None:
+def test_a_case_may_claim_whether_vllm_starts_and_nothing_is_changed_while_one_fails(
+    call: Callable[..., Done], two_rules: Path
+) -> None:
     edit(two_rules / "upstream/moe_test.yaml", "starts: true", "starts: false")
     done = call("rules", "test", str(two_rules), "--format", "json")
     assert (done.code, json.loads(done.out)["failed"][0]["found"]) == (1, "vLLM starts")

@@ -27,7 +27,9 @@ def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
             (tmp_path / "rules" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "rules" / name).write_text(text)
         source = written(tmp_path / "source", ALIKE)
-        return call("verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--cases", "600", *flags)
+        return call(
+            "verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--cases", "600", *flags
+        )
 
     return command
 
@@ -35,7 +37,10 @@ def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
 def test_what_is_alike_is_said_with_what_was_not_looked_at(verify: Callable[..., Done]) -> None:
     done = verify()
     assert (done.code, done.err) == (0, "")
-    assert done.out == "0.33.0: 600 configurations, all alike\n  not looked at: elsewhere, which another file of vLLM says\n"
+    assert (
+        done.out
+        == "0.33.0: 600 configurations, all alike\n  not looked at: elsewhere, which another file of vLLM says\n"
+    )
 
 
 def test_a_difference_ends_with_1_and_shows_facts_both_answers_and_the_rule(verify: Callable[..., Done]) -> None:
@@ -52,7 +57,13 @@ def test_a_difference_ends_with_1_and_shows_facts_both_answers_and_the_rule(veri
 def test_the_same_as_json(verify: Callable[..., Done]) -> None:
     done = verify("--json", changed=WRONG)
     (found,) = json.loads(done.out)
-    assert (done.code, found["release"], found["cases"], found["elsewhere"], found["different"] > 0) == (1, "0.33.0", 600, ["elsewhere"], True)
+    assert (done.code, found["release"], found["cases"], found["elsewhere"], found["different"] > 0) == (
+        1,
+        "0.33.0",
+        600,
+        ["elsewhere"],
+        True,
+    )
     assert STOCK in [mismatch["facts"] for mismatch in found["mismatches"]]
     assert verify("--seed", "7", "--json").code == 0
 
@@ -60,19 +71,27 @@ def test_the_same_as_json(verify: Callable[..., Done]) -> None:
 def test_a_source_that_is_none_is_told(call: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
     done = call("verify", "0.33.0", "--source", str(tmp_path / "vllm-1.whl"))
-    assert (done.code, done.out, done.err) == (2, "", f"vLLM 0.33.0: the decision was not found in {tmp_path}/vllm-1.whl: BadZipFile: File is not a zip file\n")
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        f"vLLM 0.33.0: the decision was not found in {tmp_path}/vllm-1.whl: BadZipFile: File is not a zip file\n",
+    )
     done = call("verify", "0.33.0", "--source", str(tmp_path))
     assert (done.code, "the source has no vllm/config/vllm.py" in done.err) == (2, True)
 
 
-def test_what_the_user_has_set_for_vllm_is_none_of_the_facts(verify: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_user_has_set_for_vllm_is_none_of_the_facts(
+    verify: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "nonsense")
     monkeypatch.setenv("VLLM_OTHER", "1")
     assert verify().code == 0
 
 
 @pytest.mark.parametrize("release", ["0.33.0", "0.24.1", "0.19.0", "0.34", "0.34.0rc1", "next"])
-def test_only_a_newer_release_is_drafted(verify: Callable[..., Done], call: Callable[..., Done], tmp_path: Path, release: str) -> None:
+def test_only_a_newer_release_is_drafted(
+    verify: Callable[..., Done], call: Callable[..., Done], tmp_path: Path, release: str
+) -> None:
     verify()
     done = call("verify", release, "--draft", "--rules", str(tmp_path / "rules"), "--source", str(tmp_path / "source"))
     said = "--draft: name one final release that is newer than all that are known; known are 0.33.0 to 0.33.0\n"

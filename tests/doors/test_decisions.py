@@ -27,7 +27,10 @@ ALLOWLIST = {
     "feature": None,
     "message": "nothing keeps this deployment from V2, the default",
     "facts": {},
-    "references": ["https://github.com/vllm-project/vllm/pull/39337", "https://github.com/vllm-project/vllm/pull/53183"],
+    "references": [
+        "https://github.com/vllm-project/vllm/pull/39337",
+        "https://github.com/vllm-project/vllm/pull/53183",
+    ],
 }
 
 
@@ -60,9 +63,13 @@ def test_a_dense_qwen_gets_v2_by_default(decide: Callable[..., Any], revision: s
     }
 
 
-def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answer_beside_it(decide: Callable[..., Any], revision: str) -> None:
+def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answer_beside_it(
+    decide: Callable[..., Any], revision: str
+) -> None:
     answer = without_id(decide({"vllm_version": "0.23.0", "facts": {**QWEN, **NIXL, "env": {}}}))
-    answer["warnings"] = [warning for warning in answer["warnings"] if "to be reviewed" not in warning]  # comes with the date
+    answer["warnings"] = [
+        warning for warning in answer["warnings"] if "to be reviewed" not in warning
+    ]  # comes with the date
     assert answer == {
         "request_id": None,
         "runner": "v1",
@@ -81,7 +88,10 @@ def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answ
                 "feature": None,
                 "message": "a KV connector (NixlConnector) keeps this deployment on V1",
                 "facts": {"kv_transfer_config.kv_connector": "NixlConnector"},
-                "references": ["https://github.com/vllm-project/vllm/pull/42955", "https://github.com/vllm-project/vllm/issues/42846"],
+                "references": [
+                    "https://github.com/vllm-project/vllm/pull/42955",
+                    "https://github.com/vllm-project/vllm/issues/42846",
+                ],
             }
         ],
         "upstream": {"runner": "v2", "outcome": "default", "starts": True, "startup_errors": []},
@@ -111,11 +121,20 @@ def test_a_kv_connector_stays_on_v1_with_the_variable_to_set_and_vllm_s_own_answ
 def test_a_body_is_json_whatever_its_type_says(client: httpx.Client, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     response = client.post("/v1/decisions", content=json.dumps({"facts": QWEN}), headers=headers)
-    assert (response.status_code, response.headers["content-type"], response.json()["runner"]) == (200, "application/json", "v2")
+    assert (response.status_code, response.headers["content-type"], response.json()["runner"]) == (
+        200,
+        "application/json",
+        "v2",
+    )
 
 
-@pytest.mark.parametrize("content_type", ["application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "Application/YAML; charset=utf-8"])
-def test_a_yaml_body_is_decided_like_the_same_json(client: httpx.Client, decide: Callable[..., Any], content_type: str) -> None:
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "Application/YAML; charset=utf-8"],
+)
+def test_a_yaml_body_is_decided_like_the_same_json(
+    client: httpx.Client, decide: Callable[..., Any], content_type: str
+) -> None:
     response = client.post("/v1/decisions", content=YAML, headers={"content-type": content_type})
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
     assert without_id(response.json()) == without_id(decide({"facts": QWEN}))
@@ -128,7 +147,9 @@ def test_curl_with_a_json_file_works_as_it_is(server: Server, run: Callable[...,
     assert (done.code, done.err, json.loads(done.out)["runner"]) == (0, "", "v1")
 
 
-def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(server: Server, run: Callable[..., Done], tmp_path: Path) -> None:
+def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(
+    server: Server, run: Callable[..., Done], tmp_path: Path
+) -> None:
     file = tmp_path / "deployment.yaml"
     file.write_text(YAML)
     headers = ("-H", "content-type: application/yaml", "-H", "accept: text/plain")
@@ -171,7 +192,9 @@ def test_curl_with_a_yaml_file_and_plain_text_shows_a_short_table(server: Server
         ("", "application/json"),
     ],
 )
-def test_plain_text_comes_where_it_is_wanted_more_than_json(client: httpx.Client, accept: str, content_type: str) -> None:
+def test_plain_text_comes_where_it_is_wanted_more_than_json(
+    client: httpx.Client, accept: str, content_type: str
+) -> None:
     response = client.post("/v1/decisions", json={"facts": QWEN}, headers={"accept": accept})
     assert (response.status_code, response.headers["content-type"]) == (200, content_type)
 
@@ -204,11 +227,19 @@ def test_any_version_of_a_known_series_is_decided_by_its_newest_patch_not_above_
     decide: Callable[..., Any], asked: str, decided_as: str, *, verified: bool
 ) -> None:
     answer = decide({"facts": QWEN, "vllm_version": asked})
-    assert (answer["vllm_version"], answer["release"]) == (asked, {"decided_as": decided_as, "verified": verified, "defaulted": False})
+    assert (answer["vllm_version"], answer["release"]) == (
+        asked,
+        {"decided_as": decided_as, "verified": verified, "defaulted": False},
+    )
 
 
-@pytest.mark.parametrize(("asked", "decided_as"), [("0.19.1", "0.20.0"), ("0.1", "0.20.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")])
-def test_beyond_what_was_verified_the_nearest_release_decides_where_the_request_says_so(decide: Callable[..., Any], asked: str, decided_as: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "decided_as"),
+    [("0.19.1", "0.20.0"), ("0.1", "0.20.0"), ("0.34.0", "0.33.0"), ("1.0.0rc1", "0.33.0"), ("0.23.0", "0.23.0")],
+)
+def test_beyond_what_was_verified_the_nearest_release_decides_where_the_request_says_so(
+    decide: Callable[..., Any], asked: str, decided_as: str
+) -> None:
     answer = decide({"facts": QWEN, "vllm_version": asked, "beyond_verified": "nearest"})
     assert answer["release"] == {"decided_as": decided_as, "verified": asked == decided_as, "defaulted": False}
 
@@ -220,9 +251,14 @@ def test_an_unverified_release_is_warned_of(decide: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [{}, {"vllm_version": None}])
-def test_without_a_version_the_default_release_decides_and_the_answer_says_so(decide: Callable[..., Any], version: dict[str, None]) -> None:
+def test_without_a_version_the_default_release_decides_and_the_answer_says_so(
+    decide: Callable[..., Any], version: dict[str, None]
+) -> None:
     answer = decide({"facts": QWEN, **version})
-    assert (answer["vllm_version"], answer["release"]) == ("0.23.0", {"decided_as": "0.23.0", "verified": True, "defaulted": True})
+    assert (answer["vllm_version"], answer["release"]) == (
+        "0.23.0",
+        {"decided_as": "0.23.0", "verified": True, "defaulted": True},
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,13 +270,17 @@ def test_without_a_version_the_default_release_decides_and_the_answer_says_so(de
         (None, "v1", ["kv-connector-fallback"]),
     ],
 )
-def test_the_layers_that_are_asked_decide(decide: Callable[..., Any], layers: list[str] | None, runner: str, rules: list[str]) -> None:
+def test_the_layers_that_are_asked_decide(
+    decide: Callable[..., Any], layers: list[str] | None, runner: str, rules: list[str]
+) -> None:
     answer = decide({"facts": {**QWEN, **NIXL}, "layers": layers})
     assert (answer["runner"], [reason["rule"] for reason in answer["reasons"]]) == (runner, rules)
 
 
 def test_explain_adds_the_trace_and_the_assumptions_and_changes_nothing_else(decide: Callable[..., Any]) -> None:
-    plain, explained = (without_id(decide({"facts": {**QWEN, **NIXL}, "explain": explain})) for explain in (False, True))
+    plain, explained = (
+        without_id(decide({"facts": {**QWEN, **NIXL}, "explain": explain})) for explain in (False, True)
+    )
     trace, assumptions = explained.pop("trace"), explained.pop("assumptions")
     assert explained == plain
     assert [item for item in trace if item["fired"]] == [
@@ -300,7 +340,10 @@ def test_the_operator_s_variable_is_read_as_vllm_reads_it(
 
 def test_after_a_malformed_variable_there_is_no_runner_and_vllm_s_own_text(decide: Callable[..., Any]) -> None:
     answer = decide({"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "yes"}}})
-    assert {name: answer[name] for name in ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "set_env")} == {
+    assert {
+        name: answer[name]
+        for name in ("runner", "outcome", "starts", "startup_errors", "unsupported_features", "set_env")
+    } == {
         "runner": None,
         "outcome": None,
         "starts": False,
@@ -344,7 +387,11 @@ def test_a_decision_s_id_is_a_uuid_of_version_7_that_grows(decide: Callable[...,
 
 
 def test_the_shape_of_an_answer_does_not_depend_on_how_its_document_is_spaced(client: httpx.Client) -> None:
-    bodies = [json.dumps({"facts": QWEN}), json.dumps({"facts": QWEN}, indent=4), json.dumps({"facts": QWEN}) + "\n" * 3]
+    bodies = [
+        json.dumps({"facts": QWEN}),
+        json.dumps({"facts": QWEN}, indent=4),
+        json.dumps({"facts": QWEN}) + "\n" * 3,
+    ]
     assert len({json.dumps(without_id(client.post("/v1/decisions", content=body).json())) for body in bodies}) == 1
 
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     import httpx
 
 NAME = "Qwen/Qwen3-8B"
-CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+CONFIG = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 36,
+}
 CONFIGS = {NAME: CONFIG}
 TRANSFER = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
 ARGS = ["serve", NAME, "-tp", "2", "--port", "8000", "--api-key", "sesame", "--kv-transfer-config", TRANSFER]
@@ -34,7 +40,11 @@ def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
     """Status, kind and faults of a problem."""
     document = response.json()
     assert response.headers["content-type"] == "application/problem+json"
-    return response.status_code, document["type"].removeprefix("urn:runner-policy:problem:"), [(f["pointer"], f["message"]) for f in document["errors"]]
+    return (
+        response.status_code,
+        document["type"].removeprefix("urn:runner-policy:problem:"),
+        [(f["pointer"], f["message"]) for f in document["errors"]],
+    )
 
 
 def without_id(answer: Any) -> Any:
@@ -74,11 +84,28 @@ def test_a_deployment_is_decided_as_its_facts_are_and_says_where_each_came_from(
         ARGS,
         f"vllm serve {NAME} -tp 2 --port 8000 --api-key sesame --kv-transfer-config '{TRANSFER}'",
         f"exec vllm serve {NAME} \\\n  -tp=2 --port 8000 --api-key sesame \\\n  --kv_transfer_config '{TRANSFER}'",
-        ["sh", "-c", f"vllm serve {NAME} --tensor-parallel-size 2 --port 8000 --api-key sesame --kv-transfer-config '{TRANSFER}'"],
-        ["--model", NAME, "--tensor-parallel-size", "2", "--port", "8000", "--api-key", "sesame", "--kv-transfer-config", TRANSFER],
+        [
+            "sh",
+            "-c",
+            f"vllm serve {NAME} --tensor-parallel-size 2 --port 8000 --api-key sesame --kv-transfer-config '{TRANSFER}'",
+        ],
+        [
+            "--model",
+            NAME,
+            "--tensor-parallel-size",
+            "2",
+            "--port",
+            "8000",
+            "--api-key",
+            "sesame",
+            "--kv-transfer-config",
+            TRANSFER,
+        ],
     ],
 )
-def test_however_the_command_is_written_the_decision_is_the_same(decide: Callable[..., Any], args: list[str] | str) -> None:
+def test_however_the_command_is_written_the_decision_is_the_same(
+    decide: Callable[..., Any], args: list[str] | str
+) -> None:
     answers = [without_id(decide(of(each))) for each in (ARGS, args)]
     values = [{name: fact["value"] for name, fact in answer.pop("facts").items()} for answer in answers]
     ignored = [answer.pop("ignored_args") for answer in answers]
@@ -86,7 +113,9 @@ def test_however_the_command_is_written_the_decision_is_the_same(decide: Callabl
 
 
 @pytest.mark.parametrize("document", [REQUEST, {**REQUEST, "explain": True}])
-def test_yaml_is_answered_as_the_same_json_is(client: httpx.Client, decide: Callable[..., Any], document: dict[str, Any]) -> None:
+def test_yaml_is_answered_as_the_same_json_is(
+    client: httpx.Client, decide: Callable[..., Any], document: dict[str, Any]
+) -> None:
     response = client.post("/v1/decisions", content=yaml.safe_dump(document), headers=YAML)
     assert (response.status_code, without_id(response.json())) == (200, without_id(decide(document)))
 
@@ -118,12 +147,17 @@ def test_a_table_shows_the_decision(client: httpx.Client) -> None:
     response = client.post("/v1/decisions", json=REQUEST, headers={"accept": "text/plain"})
     assert (response.headers["content-type"], response.text.splitlines()[:2]) == (
         "text/plain; charset=utf-8",
-        ["V1  fallback  starts  vLLM 0.23.0 (verified)", "V1: a KV connector (NixlConnector) keeps this deployment on V1"],
+        [
+            "V1  fallback  starts  vLLM 0.23.0 (verified)",
+            "V1: a KV connector (NixlConnector) keeps this deployment on V1",
+        ],
     )
 
 
 def test_a_flag_that_the_release_does_not_have_is_warned_of(decide: Callable[..., Any]) -> None:
-    assert decide(of(["serve", NAME, "--no-such-flag"]))["warnings"] == ["vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not start"]
+    assert decide(of(["serve", NAME, "--no-such-flag"]))["warnings"] == [
+        "vLLM 0.23.0 has no flag `--no-such-flag` (args[2]) and would not start"
+    ]
 
 
 # dry runs
@@ -189,7 +223,16 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
 @pytest.mark.parametrize(
     ("deployment", "kind", "faults"),
     [
-        ([], KIND_INVALID, [("/deployment", '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
+        (
+            [],
+            KIND_INVALID,
+            [
+                (
+                    "/deployment",
+                    '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`',
+                )
+            ],
+        ),
         (
             {"args": ["serve", "a/b"]},
             KIND_NEEDED,
@@ -198,7 +241,10 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
         (
             {"args": ["serve", "a/b", "-sc", DRAFT], "model_configs": CONFIGS},
             KIND_NEEDED,
-            [(f"/deployment/model_configs/a~1{name}", f"{NEEDED.format(f'a/{name}')}; given: `{NAME}`") for name in ("b", "draft")],
+            [
+                (f"/deployment/model_configs/a~1{name}", f"{NEEDED.format(f'a/{name}')}; given: `{NAME}`")
+                for name in ("b", "draft")
+            ],
         ),
         (
             {"args": ["serve", "a/b"], "model_configs": {"a/b": [1]}},
@@ -206,14 +252,27 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             [("/deployment/model_configs/a~1b", "`[1]` is no config.json; it is an object")],
         ),
         (
-            {"args": ["serve", "a/b"], "model_configs": {"a/b": {"architectures": ["Nonesuch"], "model_type": "nonesuch"}}},
+            {
+                "args": ["serve", "a/b"],
+                "model_configs": {"a/b": {"architectures": ["Nonesuch"], "model_type": "nonesuch"}},
+            },
             KIND_UNSUPPORTED,
-            [("/deployment/model_configs/a~1b", "vLLM 0.23.0 refuses this model: Model architectures ['Nonesuch'] are not supported for now.")],
+            [
+                (
+                    "/deployment/model_configs/a~1b",
+                    "vLLM 0.23.0 refuses this model: Model architectures ['Nonesuch'] are not supported for now.",
+                )
+            ],
         ),
         (
             {"args": ["serve", "a/b"], "model_configs": {"a/b": {"model_type": "nonesuch"}}},
             KIND_UNSUPPORTED,
-            [("/deployment/model_configs/a~1b", "vLLM 0.23.0 refuses this model: No model architectures are specified")],
+            [
+                (
+                    "/deployment/model_configs/a~1b",
+                    "vLLM 0.23.0 refuses this model: No model architectures are specified",
+                )
+            ],
         ),
         (
             {"args": "vllm serve 'Qwen/Qwen3-8B -tp 2", "model_configs": CONFIGS},
@@ -223,15 +282,31 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
         (
             {"args": ["serve", NAME, "-sc", '{"model": '], "model_configs": CONFIGS},
             KIND_INVALID,
-            [("/deployment/args/3", '`--speculative-config`: `{"model": ` is no JSON: not JSON: Input data was truncated')],
+            [
+                (
+                    "/deployment/args/3",
+                    '`--speculative-config`: `{"model": ` is no JSON: not JSON: Input data was truncated',
+                )
+            ],
         ),
         (
             {"args": ["serve", NAME, '--speculative-config={"model": ]'], "model_configs": CONFIGS},
             KIND_INVALID,
-            [("/deployment/args/2", '`--speculative-config`: `{"model": ]` is no JSON: not JSON: JSON is malformed: invalid character (byte 10)')],
+            [
+                (
+                    "/deployment/args/2",
+                    '`--speculative-config`: `{"model": ]` is no JSON: not JSON: JSON is malformed: invalid character (byte 10)',
+                )
+            ],
         ),
         (
-            {"args": ["serve", 1, NAME, None], "env": {"A": 1}, "files": [], "environment": {"platform": "cudo"}, "x": 1},
+            {
+                "args": ["serve", 1, NAME, None],
+                "env": {"A": 1},
+                "files": [],
+                "environment": {"platform": "cudo"},
+                "x": 1,
+            },
             KIND_INVALID,
             [
                 ("/deployment/x", "unknown member `x`; legal: `args`, `env`, `model_configs`, `files`, `environment`"),
@@ -247,7 +322,9 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
         ),
     ],
 )
-def test_what_is_wrong_is_told_by_its_place(client: httpx.Client, path: str, deployment: Any, kind: str, faults: list[tuple[str, str]]) -> None:
+def test_what_is_wrong_is_told_by_its_place(
+    client: httpx.Client, path: str, deployment: Any, kind: str, faults: list[tuple[str, str]]
+) -> None:
     assert told(client.post(path, json={"vllm_version": "0.23.0", "deployment": deployment})) == (422, kind, faults)
 
 
@@ -262,27 +339,45 @@ def test_a_request_says_in_one_way_what_is_to_be_deployed(client: httpx.Client) 
         ("/deployment", "a request has one of `facts`, `deployment`, `manifest`, and this one has `facts` already"),
         ("/manifest", "a request has one of `facts`, `deployment`, `manifest`, and this one has `facts` already"),
     ]
-    assert told(client.post("/v1/decisions", json={**REQUEST, "facts": {}, "manifest": {}})) == (422, KIND_INVALID, faults)
+    assert told(client.post("/v1/decisions", json={**REQUEST, "facts": {}, "manifest": {}})) == (
+        422,
+        KIND_INVALID,
+        faults,
+    )
 
 
-BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
 
 
 @pytest.mark.parametrize(
     ("text", "status", "kind", "message"),
     [
-        ("deployment: &d\n  args: *d\n", 400, "malformed", "line 2, column 9: the alias `*d` stands within what it stands for"),
+        (
+            "deployment: &d\n  args: *d\n",
+            400,
+            "malformed",
+            "line 2, column 9: the alias `*d` stands within what it stands for",
+        ),
         ("deployment:\n  args: [*a]\n", 400, "malformed", "line 2, column 10: the alias `*a` has no anchor before it"),
         (BOMB, 400, "malformed", "line 5, column 8: more than 20000 values"),
         ("deployment: {args: !!python/object/apply:os.system [touch FILE]}\n", 400, "malformed", None),
         ("deployment: {args: !!python/name:os.system ''}\n", 400, "malformed", None),
         ("# " + "x" * (10 << 20), 413, "too-large", None),
-        ("# " + "x" * (300 << 10), 413, "too-large", "more than the 262144 bytes that are read of a YAML body; send JSON"),
+        (
+            "# " + "x" * (300 << 10),
+            413,
+            "too-large",
+            "more than the 262144 bytes that are read of a YAML body; send JSON",
+        ),
     ],
     ids=["cyclic", "no anchor", "bomb", "object", "name", "10 MB", "300 KB"],
 )
 @pytest.mark.parametrize("path", CALLS)
-def test_yaml_that_would_do_harm_is_refused(client: httpx.Client, path: str, text: str, status: int, kind: str, message: str | None) -> None:
+def test_yaml_that_would_do_harm_is_refused(
+    client: httpx.Client, path: str, text: str, status: int, kind: str, message: str | None
+) -> None:
     found = told(client.post(path, content=text, headers=YAML))
     assert found[:2] == (status, kind)
     assert message in {None, found[2][0][1]}
@@ -325,7 +420,11 @@ def test_no_folder_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     name = str(tmp_path)
     pointer = f"/deployment/model_configs/{name.replace('/', '~1')}"
-    assert told(client.post("/v1/decisions", json={"deployment": {"args": ["serve", name]}})) == (422, KIND_NEEDED, [(pointer, NEEDED.format(name))])
+    assert told(client.post("/v1/decisions", json={"deployment": {"args": ["serve", name]}})) == (
+        422,
+        KIND_NEEDED,
+        [(pointer, NEEDED.format(name))],
+    )
 
 
 def test_no_option_file_of_the_server_is_read(client: httpx.Client, tmp_path: Path) -> None:
@@ -337,4 +436,7 @@ def test_no_option_file_of_the_server_is_read(client: httpx.Client, tmp_path: Pa
 
 def test_an_option_file_comes_with_the_request(decide: Callable[..., Any]) -> None:
     answer = decide(of(["serve", NAME, "--config", "serve.yaml"], files={"serve.yaml": "tensor-parallel-size: 2\n"}))
-    assert answer["facts"]["parallel_config.tensor_parallel_size"] == {"value": 2, "from": "files/serve.yaml/tensor-parallel-size"}
+    assert answer["facts"]["parallel_config.tensor_parallel_size"] == {
+        "value": 2,
+        "from": "files/serve.yaml/tensor-parallel-size",
+    }

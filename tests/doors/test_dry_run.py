@@ -26,7 +26,7 @@ title: A rule that is tried
 effect: {effect}
 owner: inference-platform
 review_by: 2099-12-31
-waits_for: https://github.com/vllm-project/vllm/issues/42846
+blocked_by: https://github.com/vllm-project/vllm/issues/42846
 why: To see what it would change.
 references: [https://github.com/vllm-project/vllm/issues/42846]
 releases:
@@ -84,10 +84,18 @@ def test_candidate_rules_are_compared_with_the_loaded_ones(client: httpx.Client)
         [
             {"member": "runner", "from": "v1", "to": "v2", "rules": ["kv-connector-fallback"]},
             {"member": "outcome", "from": "fallback", "to": "default", "rules": ["kv-connector-fallback"]},
-            {"member": "set_env", "from": {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "to": {}, "rules": ["kv-connector-fallback"]},
+            {
+                "member": "set_env",
+                "from": {"VLLM_USE_V2_MODEL_RUNNER": "0"},
+                "to": {},
+                "rules": ["kv-connector-fallback"],
+            },
         ],
     )
-    assert [(answer[side]["runner"], bool(answer[side]["trace"])) for side in ("current", "candidate")] == [("v1", True), ("v2", True)]
+    assert [(answer[side]["runner"], bool(answer[side]["trace"])) for side in ("current", "candidate")] == [
+        ("v1", True),
+        ("v2", True),
+    ]
 
 
 def test_what_is_current_is_what_a_plain_dry_run_answers(client: httpx.Client) -> None:
@@ -114,11 +122,19 @@ def test_a_rule_can_be_taken_away(client: httpx.Client) -> None:
 def test_a_rule_can_be_taken_away_and_come_back_under_another_name(client: httpx.Client) -> None:
     again = rule("kv-fallback", "kv_transfer_config: present", message="as before")
     answer = dry(client, {"request": {"facts": NIXL}, "rules": [again], "remove": ["kv-connector-fallback"]})
-    assert (answer["candidate"]["runner"], [reason["rule"] for reason in answer["candidate"]["reasons"]], changes(answer)) == ("v1", ["kv-fallback"], [])
+    assert (
+        answer["candidate"]["runner"],
+        [reason["rule"] for reason in answer["candidate"]["reasons"]],
+        changes(answer),
+    ) == ("v1", ["kv-fallback"], [])
 
 
 def test_several_rules_are_tried_together_and_each_change_names_those_that_stand(client: httpx.Client) -> None:
-    rules = [rule("first-tried", "model_config: present"), rule("second-tried", "model_config: present"), rule("third-tried", "lora_config: present")]
+    rules = [
+        rule("first-tried", "model_config: present"),
+        rule("second-tried", "model_config: present"),
+        rule("third-tried", "lora_config: present"),
+    ]
     answer = dry(client, {"request": {"facts": QWEN}, "rules": rules})
     assert [(change["member"], change["to"], change["rules"]) for change in changes(answer)] == [
         ("runner", "v1", ["first-tried", "second-tried"]),
@@ -127,15 +143,28 @@ def test_several_rules_are_tried_together_and_each_change_names_those_that_stand
     ]
 
 
-@pytest.mark.parametrize(("effect", "words", "layer"), [("fallback-v1", "message", "house"), ("exclude-v2", "feature", "upstream")])
-def test_a_new_rule_goes_to_the_layer_that_has_its_effect(client: httpx.Client, effect: str, words: str, layer: str) -> None:
+@pytest.mark.parametrize(
+    ("effect", "words", "layer"), [("fallback-v1", "message", "house"), ("exclude-v2", "feature", "upstream")]
+)
+def test_a_new_rule_goes_to_the_layer_that_has_its_effect(
+    client: httpx.Client, effect: str, words: str, layer: str
+) -> None:
     text = rule("newcomer", "model_config: present", effect=effect).replace("    message:", f"    {words}:")
     if layer == "upstream":
-        text = "".join(f"{line}\n" for line in text.splitlines() if line.partition(":")[0] not in {"owner", "review_by", "waits_for"}) + "order: 9000\n"
+        text = (
+            "".join(
+                f"{line}\n"
+                for line in text.splitlines()
+                if line.partition(":")[0] not in {"owner", "review_by", "blocked_by"}
+            )
+            + "order: 9000\n"
+        )
     answer = dry(client, {"request": {"facts": QWEN}, "rules": [text]})
-    assert [(reason["rule"], reason["layer"], reason["effect"]) for reason in answer["candidate"]["reasons"] if reason["rule"] == "newcomer"] == [
-        ("newcomer", layer, effect)
-    ]
+    assert [
+        (reason["rule"], reason["layer"], reason["effect"])
+        for reason in answer["candidate"]["reasons"]
+        if reason["rule"] == "newcomer"
+    ] == [("newcomer", layer, effect)]
 
 
 def test_a_request_that_asks_upstream_alone_is_not_changed_by_house_rules(client: httpx.Client) -> None:
@@ -145,13 +174,22 @@ def test_a_request_that_asks_upstream_alone_is_not_changed_by_house_rules(client
 
 def test_candidates_never_touch_the_loaded_rules(client: httpx.Client) -> None:
     before = client.get("/v1/rules").content
-    dry(client, {"request": {"facts": NIXL}, "rules": [rule("newcomer", "model_config: present")], "remove": ["kv-connector-fallback"]})
+    dry(
+        client,
+        {
+            "request": {"facts": NIXL},
+            "rules": [rule("newcomer", "model_config: present")],
+            "remove": ["kv-connector-fallback"],
+        },
+    )
     assert client.get("/v1/rules").content == before
     assert client.post("/v1/decisions", json={"facts": NIXL}).json()["runner"] == "v1"
 
 
 @pytest.mark.parametrize("empty", [{}, {"rules": []}, {"remove": []}, {"rules": [], "remove": []}])
-def test_without_a_candidate_the_wrapped_request_is_a_plain_dry_run(client: httpx.Client, empty: dict[str, Any]) -> None:
+def test_without_a_candidate_the_wrapped_request_is_a_plain_dry_run(
+    client: httpx.Client, empty: dict[str, Any]
+) -> None:
     assert without_id(dry(client, {"request": {"facts": NIXL}, **empty})) == without_id(dry(client, {"facts": NIXL}))
 
 
@@ -165,7 +203,9 @@ def test_a_candidate_may_come_as_yaml(client: httpx.Client) -> None:
 
 
 def test_plain_text_shows_the_trace_and_the_assumptions(client: httpx.Client) -> None:
-    response = client.post("/v1/dry-run", json={"facts": QWEN, "vllm_version": "0.23.0"}, headers={"accept": "text/plain"})
+    response = client.post(
+        "/v1/dry-run", json={"facts": QWEN, "vllm_version": "0.23.0"}, headers={"accept": "text/plain"}
+    )
     found = response.text.splitlines()
     assert (response.status_code, response.headers["content-type"], found[0]) == (
         200,
@@ -195,7 +235,10 @@ def test_plain_text_shows_what_a_candidate_changes_before_its_decision(client: h
 
 
 def test_plain_text_shows_what_changes_for_vllm_by_itself(client: httpx.Client) -> None:
-    document = {"request": {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": True}}}, "remove": ["moe"]}
+    document = {
+        "request": {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "is_moe": True}}},
+        "remove": ["moe"],
+    }
     found = client.post("/v1/dry-run", json=document, headers={"accept": "text/plain"}).text.splitlines()
     assert [" ".join(line.split()) for line in found[2:6]] == [
         "runner v1 v2 moe",
@@ -246,7 +289,12 @@ def test_curl_sends_a_deployment_as_text(curl: Callable[..., Any]) -> None:
 
 
 def test_curl_lays_a_rule_file_over_the_rules(curl: Callable[..., Any]) -> None:
-    answer = curl("deployment=@deployment.json", "rules=@narrowed.yaml", deployment_json=json.dumps({"facts": IDLE}), narrowed_yaml=NARROWED)
+    answer = curl(
+        "deployment=@deployment.json",
+        "rules=@narrowed.yaml",
+        deployment_json=json.dumps({"facts": IDLE}),
+        narrowed_yaml=NARROWED,
+    )
     assert [(change["member"], change["rules"]) for change in changes(answer)] == [
         ("runner", ["kv-connector-fallback"]),
         ("outcome", ["kv-connector-fallback"]),
@@ -316,28 +364,46 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
         ),
         (
             NARROWED.replace(">=0.22,<0.25", ">=0.40"),
-            [("house/kv-connector-fallback.yaml", 1, 1, "no known release lies in `>=0.40`; known are 0.20.0 to 0.33.0")],
+            [
+                (
+                    "house/kv-connector-fallback.yaml",
+                    1,
+                    1,
+                    "no known release lies in `>=0.40`; known are 0.20.0 to 0.33.0",
+                )
+            ],
         ),
     ],
     ids=["empty", "broken YAML", "no map", "no name", "twice", "anchor", "unknown fact", "two faults", "no release"],
 )
-def test_a_bad_candidate_is_a_problem_with_file_line_and_what_to_write(client: httpx.Client, text: str, faults: list[tuple[str, int, int, str]]) -> None:
+def test_a_bad_candidate_is_a_problem_with_file_line_and_what_to_write(
+    client: httpx.Client, text: str, faults: list[tuple[str, int, int, str]]
+) -> None:
     response = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [text]})
     assert problem(response) == (
         422,
         "rules-invalid",
-        [{"pointer": "", "message": message, "file": file, "line": line, "column": column} for file, line, column, message in faults],
+        [
+            {"pointer": "", "message": message, "file": file, "line": line, "column": column}
+            for file, line, column, message in faults
+        ],
     )
 
 
 def test_the_faults_of_all_candidates_come_at_once(client: httpx.Client) -> None:
     rules = ["", rule("newcomer", "model_config: present"), "id: [\n"]
     status, kind, errors = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
-    assert (status, kind, [(fault["file"], fault["line"]) for fault in errors]) == (422, "rules-invalid", [("rules[0]", 1), ("rules[2]", 2)])
+    assert (status, kind, [(fault["file"], fault["line"]) for fault in errors]) == (
+        422,
+        "rules-invalid",
+        [("rules[0]", 1), ("rules[2]", 2)],
+    )
 
 
 def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Client) -> None:
-    status, kind, errors = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["v2-by-default"]}))
+    status, kind, errors = problem(
+        client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["v2-by-default"]})
+    )
     assert (status, kind, {fault["file"] for fault in errors}) == (422, "rules-invalid", {"releases.yaml"})
 
 
@@ -353,36 +419,65 @@ def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Clie
         ({"request": [], "rules": ["x"]}, [("/request", "`[]` is no request")]),
         ({"request": {"facts": {}}, "rules": None}, [("/rules", "`null` is no list of texts")]),
         ({"request": {"facts": {}}, "rules": "x"}, [("/rules", "`x` is no list of texts")]),
-        ({"request": {"facts": {}}, "rules": [{}], "remove": [1]}, [("/rules", "`[{}]` is no list of texts"), ("/remove", "`[1]` is no list of texts")]),
+        (
+            {"request": {"facts": {}}, "rules": [{}], "remove": [1]},
+            [("/rules", "`[{}]` is no list of texts"), ("/remove", "`[1]` is no list of texts")],
+        ),
         ({"request": {"facts": {}}, "rules": ["x"] * 101}, [("/rules", "101 are more than the 100 that are taken")]),
         ({"request": {"facts": {}}, "remove": ["x"] * 101}, [("/remove", "101 are more than the 100 that are taken")]),
         (
             {"request": {"facts": {}}, "rmove": []},
-            [("/rmove", "unknown member `rmove`; legal: `request`, `rules`, `remove`, `changes`; did you mean `remove`?")],
+            [
+                (
+                    "/rmove",
+                    "unknown member `rmove`; legal: `request`, `rules`, `remove`, `changes`; did you mean `remove`?",
+                )
+            ],
         ),
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_candidate_that_does_not_fit_is_a_problem_that_says_where(client: httpx.Client, document: Any, faults: list[tuple[str, str]]) -> None:
+def test_a_candidate_that_does_not_fit_is_a_problem_that_says_where(
+    client: httpx.Client, document: Any, faults: list[tuple[str, str]]
+) -> None:
     response = client.post("/v1/dry-run", json=document)
-    assert problem(response) == (422, "invalid-request", [{"pointer": pointer, "message": message} for pointer, message in faults])
-
-
-@pytest.mark.parametrize("candidate", [{}, {"remove": ["kv-connector-fallback"]}])
-def test_a_fault_in_the_wrapped_request_is_pointed_to_where_it_stands(client: httpx.Client, candidate: dict[str, Any]) -> None:
-    response = client.post("/v1/dry-run", json={"request": {"facts": {"model_config": {"is_moe": 1}}}, "rules": [], **candidate})
     assert problem(response) == (
         422,
         "invalid-request",
-        [{"pointer": "/request/facts/model_config/is_moe", "message": "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`"}],
+        [{"pointer": pointer, "message": message} for pointer, message in faults],
+    )
+
+
+@pytest.mark.parametrize("candidate", [{}, {"remove": ["kv-connector-fallback"]}])
+def test_a_fault_in_the_wrapped_request_is_pointed_to_where_it_stands(
+    client: httpx.Client, candidate: dict[str, Any]
+) -> None:
+    response = client.post(
+        "/v1/dry-run", json={"request": {"facts": {"model_config": {"is_moe": 1}}}, "rules": [], **candidate}
+    )
+    assert problem(response) == (
+        422,
+        "invalid-request",
+        [
+            {
+                "pointer": "/request/facts/model_config/is_moe",
+                "message": "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+            }
+        ],
     )
 
 
 def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(client: httpx.Client) -> None:
     facts = ("model_config.is_moe", "parallel_config.enable_dbo", "model_config.is_hybrid", "platform.is_rocm")
-    pairs = [f"  - any: [{{{first}: true}}, {{{second}: true}}]" for first in facts for second in facts if first != second]
-    message = "the alternatives of the condition combine in 4096 ways, more than 16; split the rule, or use lists of values"
-    assert problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [rule("wide", "all:", *pairs)]})) == (
+    pairs = [
+        f"  - any: [{{{first}: true}}, {{{second}: true}}]" for first in facts for second in facts if first != second
+    ]
+    message = (
+        "the alternatives of the condition combine in 4096 ways, more than 16; split the rule, or use lists of values"
+    )
+    assert problem(
+        client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [rule("wide", "all:", *pairs)]})
+    ) == (
         422,
         "rules-invalid",
         [{"pointer": "", "message": message, "file": "house/wide.yaml", "line": 1, "column": 1}],
@@ -390,7 +485,10 @@ def test_a_condition_that_the_engine_cannot_hold_is_a_fault_with_its_remedy(clie
 
 
 def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.Client) -> None:
-    asked = [[f"model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60)] for number in range(5)]
+    asked = [
+        [f"model_config.architectures: {{has_none_of: [A{number}B{other}]}}" for other in range(60)]
+        for number in range(5)
+    ]
     rules = [rule(f"asking-{number}", "all:", *(f"  - {part}" for part in parts)) for number, parts in enumerate(asked)]
     status, kind, ((fault),) = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
     assert (status, kind, fault["file"]) == (422, "rules-invalid", "rules")
@@ -400,12 +498,14 @@ def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.C
 # candidates that would do harm
 
 
-def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(serve: Callable[..., AbstractContextManager[Server]]) -> None:
-    with serve(RUNNER_POLICY_CANDIDATE_TIME="1") as server, server.client() as client:
+def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
+    with serve(RUNNER_POLICY_CANDIDATE_TIMEOUT="1") as server, server.client() as client:
         stopped = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": [HOSTILE]})
         assert problem(stopped) == (
             422,
-            "rules-stopped",
+            "candidate-aborted",
             [{"pointer": "", "message": "the candidate rules took more than 1 s; make their conditions simpler"}],
         )
         assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
@@ -414,13 +514,16 @@ def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(serve: Callable[
 def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_are_turned_away(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
-    variables = {"RUNNER_POLICY_CANDIDATE_TIME": "0.3", "RUNNER_POLICY_CANDIDATE_SLOTS": "1"}
+    variables = {"RUNNER_POLICY_CANDIDATE_TIMEOUT": "0.3", "RUNNER_POLICY_CANDIDATE_CONCURRENCY": "1"}
     with serve(**variables) as server, server.client() as client, ThreadPoolExecutor(24) as pool:
         hostile = {"request": {"facts": QWEN}, "rules": [HOSTILE]}
         running = [pool.submit(client.post, "/v1/dry-run", json=hostile) for _ in range(24)]
         while not all(future.done() for future in running):
             assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
-        assert {problem(future.result())[:2] for future in running} == {(422, "rules-stopped"), (429, "too-many")}
+        assert {problem(future.result())[:2] for future in running} == {
+            (422, "candidate-aborted"),
+            (429, "dry-run-busy"),
+        }
         assert client.post("/v1/dry-run", json={"facts": QWEN}).json()["runner"] == "v2"
 
 
@@ -432,7 +535,9 @@ ANY_CONNECTOR = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}, "kv_tr
 
 def test_changes_may_be_asked_of_all_deployments(client: httpx.Client) -> None:
     answer = dry(client, {"request": {"facts": QWEN}, "rules": [NARROWED], "changes": "all"})
-    found = {(tuple(item["releases"]), item["from"]["runner"], item["to"]["runner"]): item for item in answer["changes"]}
+    found = {
+        (tuple(item["releases"]), item["from"]["runner"], item["to"]["runner"]): item for item in answer["changes"]
+    }
     assert list(answer) == ["current", "candidate", "changes"]
     assert (answer["current"]["runner"], answer["candidate"]["runner"]) == ("v2", "v2")
     assert found[("0.22.0", "0.22.1"), "v1", "v2"] == {
@@ -440,14 +545,28 @@ def test_changes_may_be_asked_of_all_deployments(client: httpx.Client) -> None:
         "rule": "kv-connector-fallback",
         "rules": ["kv-connector-fallback"],
         "facts": ANY_CONNECTOR,
-        "from": {"runner": "v1", "outcome": "fallback", "starts": True, "reasons": [{"rule": "kv-connector-fallback", "effect": "fallback-v1"}]},
-        "to": {"runner": "v2", "outcome": "default", "starts": True, "reasons": [{"rule": "v2-by-default", "effect": "default-v2"}]},
+        "from": {
+            "runner": "v1",
+            "outcome": "fallback",
+            "starts": True,
+            "reasons": [{"rule": "kv-connector-fallback", "effect": "fallback-v1"}],
+        },
+        "to": {
+            "runner": "v2",
+            "outcome": "default",
+            "starts": True,
+            "reasons": [{"rule": "v2-by-default", "effect": "default-v2"}],
+        },
     }
     assert {item["rule"] for item in answer["changes"]} == {"kv-connector-fallback"}
 
 
 def test_a_candidate_that_affects_nobody_is_proved_to(client: httpx.Client, root: Path) -> None:
-    same = (root / "rules/house/kv-connector-fallback.yaml").read_text().replace("kv_transfer_config: present", "not: {kv_transfer_config: absent}")
+    same = (
+        (root / "rules/house/kv-connector-fallback.yaml")
+        .read_text()
+        .replace("kv_transfer_config: present", "not: {kv_transfer_config: absent}")
+    )
     body = {"request": {"facts": NIXL}, "rules": [same], "changes": "all"}
     assert dry(client, body)["changes"] == []
     text = client.post("/v1/dry-run", json=body, headers={"accept": "text/plain"}).text
@@ -455,7 +574,11 @@ def test_a_candidate_that_affects_nobody_is_proved_to(client: httpx.Client, root
 
 
 def test_a_form_asks_of_all_deployments_too_and_plain_text_shows_them(client: httpx.Client) -> None:
-    parts = {"deployment": (None, json.dumps({"facts": QWEN})), "remove": (None, "kv-connector-fallback"), "changes": (None, "all")}
+    parts = {
+        "deployment": (None, json.dumps({"facts": QWEN})),
+        "remove": (None, "kv-connector-fallback"),
+        "changes": (None, "all"),
+    }
     text = client.post("/v1/dry-run", files=parts, headers={"accept": "text/plain"}).text
     assert "0.22.0, 0.22.1" in text
     assert [word for word in ("releases", "rule", "smallest deployment") if word not in text.splitlines()[0]] == []
@@ -463,5 +586,7 @@ def test_a_form_asks_of_all_deployments_too_and_plain_text_shows_them(client: ht
 
 @pytest.mark.parametrize("value", ["some", True, ["all"], 1])
 def test_changes_are_asked_in_one_word(client: httpx.Client, value: Any) -> None:
-    response = client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["kv-connector-fallback"], "changes": value})
+    response = client.post(
+        "/v1/dry-run", json={"request": {"facts": QWEN}, "remove": ["kv-connector-fallback"], "changes": value}
+    )
     assert (response.status_code, [fault["pointer"] for fault in response.json()["errors"]]) == (422, ["/changes"])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Serve = Callable[..., AbstractContextManager[Server]]
 
-ON = {"RUNNER_POLICY_HUB": "true", "RUNNER_POLICY_HUB_TIME": "60", "RUNNER_POLICY_CANDIDATE_TIME": "60"}
+ON = {"RUNNER_POLICY_HUB": "true", "RUNNER_POLICY_HUB_TIMEOUT": "60", "RUNNER_POLICY_CANDIDATE_TIMEOUT": "60"}
 GIVE = "or give its `config.json`"
 POOLING = json.dumps([{"idx": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]).encode()
 
@@ -90,16 +90,28 @@ def test_a_model_is_fetched_once_for_all_who_ask(hub: HubServer, asked: Server, 
         requests = [of(), {"facts": {}}, pod(NAME)]
         single, _, manifest = decided(client, {"items": requests}, "/v1/decisions/batch")["items"]
         assert (without_id(single), manifest["items"][0]["decision"]["runner"]) == (given, given["runner"])
-        lines = client.post("/v1/decisions/batch", content="\n".join(map(json.dumps, requests)), headers={"content-type": "application/x-ndjson"})
+        lines = client.post(
+            "/v1/decisions/batch",
+            content="\n".join(map(json.dumps, requests)),
+            headers={"content-type": "application/x-ndjson"},
+        )
         assert [without_id(json.loads(lines.text.splitlines()[0]))] == [given]
         assert decided(client, of(), "/v1/dry-run")["facts"] == given["facts"]
-        text = client.post("/v1/decisions", content=json.dumps(of()), headers={"content-type": "application/yaml", "accept": "text/plain"})
+        text = client.post(
+            "/v1/decisions",
+            content=json.dumps(of()),
+            headers={"content-type": "application/yaml", "accept": "text/plain"},
+        )
         assert text.text.startswith("V2  default  starts  vLLM 0.24.0 (verified)")
     assert [path for method, path in hub.asked if method == "GET"] == [f"/{NAME}/resolve/main/config.json"]
 
 
 def pod(model: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0", "args": ["--model", model]}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0", "args": ["--model", model]}]},
+    }
 
 
 def test_each_way_to_ask_has_the_model_fetched(hub: HubServer, asked: Server) -> None:
@@ -114,17 +126,32 @@ def test_each_way_to_ask_has_the_model_fetched(hub: HubServer, asked: Server) ->
 
 def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hub: HubServer, asked: Server) -> None:
     methods = [{"speculative_tokens": 3, "proposal_type": "greedy"}]
-    spec = {"algorithm": "eagle3", "proposal_methods": methods, "verifier": {"name_or_path": NAME, "architectures": CONFIG["architectures"]}}
+    spec = {
+        "algorithm": "eagle3",
+        "proposal_methods": methods,
+        "verifier": {"name_or_path": NAME, "architectures": CONFIG["architectures"]},
+    }
     layers = {"transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1}}
-    brings = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3", "speculators_config": spec, **layers}
+    brings = {
+        "architectures": ["Eagle3Speculator"],
+        "speculators_model_type": "eagle3",
+        "speculators_config": spec,
+        **layers,
+    }
     hub.give(Reply())
     hub.give(Reply(json.dumps(brings).encode()), name="a/speculators")
-    hub.give(Reply(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}).encode()), name="a/draft")
+    hub.give(
+        Reply(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}).encode()), name="a/draft"
+    )
     draft = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
     with asked.client() as client:
         facts = [decided(client, each)["facts"] for each in (of("-sc", draft), of(model="a/speculators"))]
     assert [each["speculative_config.method"]["value"] for each in facts] == ["eagle3"] * 2
-    assert {path.rpartition("/resolve")[0] for _, path in hub.asked if path.endswith("/config.json") and "1_Pooling" not in path} == {
+    assert {
+        path.rpartition("/resolve")[0]
+        for _, path in hub.asked
+        if path.endswith("/config.json") and "1_Pooling" not in path
+    } == {
         f"/{NAME}",
         "/a/draft",
         "/a/speculators",
@@ -155,7 +182,9 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
     now = [0.0]
     models = HubModels(Hub(60, endpoint=hub.url, offline=False, cache=str(tmp_path), clock=lambda: now[0]))
     settings = Settings(log=SecretStr("off"))
-    served = ServiceState(settings, first(RulesFolder(default_folder()))[0], models, Recorder(Metrics()), Access(None, 0, Metrics()), "0")
+    served = ServiceState(
+        settings, first(RulesFolder(default_folder()))[0], models, Recorder(Metrics()), Access(None, 0, Metrics()), "0"
+    )
     asking = RequestContext("v1/decisions", "somebody", 0)
 
     async def answer(body: bytes) -> bytes:
@@ -163,7 +192,17 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
         found = answers.kept(body, asking) or answers.decision(body, asking)
         if found is not None:
             return found
-        job = Job(JobKind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
+        job = Job(
+            JobKind.DECISION,
+            answers.policy.revision,
+            body,
+            b"",
+            wants_text=False,
+            path="",
+            caller="",
+            began=0,
+            settings=served.job_settings(),
+        )
         return (await served.pool.result(job, answers.texts, today())).body
 
     def architecture() -> str:
@@ -189,28 +228,42 @@ def test_a_model_that_the_hub_does_not_have_is_told(hub: HubServer, asked: Serve
     with asked.client() as client:
         response = client.post("/v1/decisions", json=of(model="a/b"))
         assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
-        assert told(response.json(), hub) == ("model-config-needed", [("/deployment/model_configs/a~1b", lacks.format("a/b"))])
+        assert told(response.json(), hub) == (
+            "model-config-needed",
+            [("/deployment/model_configs/a~1b", lacks.format("a/b"))],
+        )
         draft = '{"model": "a/b", "method": "eagle3", "num_speculative_tokens": 3}'
         two = client.post("/v1/decisions", json=of("-sc", draft, model="a/c")).json()
         unreadable = "`config.json` of `a/c` holds `[]` and not an object; give its `config.json`"
-        assert told(two, hub)[1] == [("/deployment/model_configs/a~1c", unreadable), ("/deployment/model_configs/a~1b", lacks.format("a/b"))]
+        assert told(two, hub)[1] == [
+            ("/deployment/model_configs/a~1c", unreadable),
+            ("/deployment/model_configs/a~1b", lacks.format("a/b")),
+        ]
         several = {"items": [of(), of(model="a/b")]}
         good, bad = decided(client, several, "/v1/decisions/batch")["items"]
         assert ("runner" in good, told(bad, hub)[1][0][0]) == (True, "/items/1/deployment/model_configs/a~1b")
         lines = client.post(
-            "/v1/decisions/batch", content="\n".join(map(json.dumps, several["items"])), headers={"content-type": "application/x-ndjson"}
+            "/v1/decisions/batch",
+            content="\n".join(map(json.dumps, several["items"])),
+            headers={"content-type": "application/x-ndjson"},
         ).text.splitlines()
         assert told(json.loads(lines[1]), hub)[0] == "model-config-needed"
 
 
-def test_what_is_no_name_on_the_hub_is_not_asked_for_and_no_folder_is_read(hub: HubServer, asked: Server, tmp_path: Path) -> None:
+def test_what_is_no_name_on_the_hub_is_not_asked_for_and_no_folder_is_read(
+    hub: HubServer, asked: Server, tmp_path: Path
+) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     no_name = "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`"
     with asked.client() as client:
         for name in (str(tmp_path), "../x", "a/b/c", "a b"):
             response = client.post("/v1/decisions", json=of(model=name))
             kind, ((_, message),) = told(response.json(), hub)
-            assert (response.status_code, kind, message.rpartition(" is the name of ")[2]) == (422, "model-config-needed", no_name)
+            assert (response.status_code, kind, message.rpartition(" is the name of ")[2]) == (
+                422,
+                "model-config-needed",
+                no_name,
+            )
     assert hub.asked == []
 
 
@@ -224,7 +277,9 @@ REFUSALS = [
 def test_the_token_stands_in_no_answer_and_no_log(hub: HubServer, asked: Server) -> None:
     with asked.client() as client:
         for status, code, message in REFUSALS:
-            hub.give(Reply(b"", status, {"X-Error-Code": code, "X-Error-Message": f"who has {TOKEN}?"}), name=f"a/b{status}")
+            hub.give(
+                Reply(b"", status, {"X-Error-Code": code, "X-Error-Message": f"who has {TOKEN}?"}), name=f"a/b{status}"
+            )
             response = client.post("/v1/decisions", json=of(model=f"a/b{status}"))
             assert told(response.json(), hub)[1] == [(f"/deployment/model_configs/a~1b{status}", message)]
             assert TOKEN not in response.text + str(response.headers)
@@ -239,7 +294,10 @@ def test_a_slow_hub_holds_up_nobody_else(hub: HubServer, asked: Server) -> None:
     hub.give(Reply(hold=hub.release))
     hub.give(Reply(), name="a/b")
     with ThreadPoolExecutor(2) as pool, asked.client() as client:
-        waiting = [pool.submit(decided, client, document, path) for document, path in ((of(), "/v1/decisions"), ({"items": [of()]}, "/v1/decisions/batch"))]
+        waiting = [
+            pool.submit(decided, client, document, path)
+            for document, path in ((of(), "/v1/decisions"), ({"items": [of()]}, "/v1/decisions/batch"))
+        ]
         while not hub.asked:
             threading.Event().wait(0.01)
         others: list[Any] = [{"facts": {}}, of(model="a/b"), of(model_configs={NAME: CONFIG})]
@@ -254,12 +312,14 @@ def test_a_slow_hub_holds_up_nobody_else(hub: HubServer, asked: Server) -> None:
 
 def test_a_hub_that_does_not_answer_is_not_waited_for(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
     hub.give(Reply(hold=hub.release))
-    with serve(**{**ON, "RUNNER_POLICY_HUB_TIME": "0.2"}, **variables) as started, started.client() as client:
+    with serve(**{**ON, "RUNNER_POLICY_HUB_TIMEOUT": "0.2"}, **variables) as started, started.client() as client:
         response = client.post("/v1/decisions", json=of())
     assert (response.status_code, response.json()["type"]) == (422, "urn:runner-policy:problem:model-config-needed")
 
 
-def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
+def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(
+    hub: HubServer, serve: Serve, variables: dict[str, str]
+) -> None:
     hub.give(Reply(), name="a/b")
     for number in range(40):
         hub.give(Reply(hold=hub.release), name=f"slow/m{number}")
@@ -267,8 +327,13 @@ def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(hub
     def asked(client: httpx.Client, caller: str, name: str) -> httpx.Response:
         return client.post("/v1/decisions", json=of(model=name), headers={"x-forwarded-for": caller})
 
-    settings = {**ON, "RUNNER_POLICY_HUB_TIME": "3", "RUNNER_POLICY_TRUSTED_PROXIES": "127.0.0.1", **variables}
-    with ThreadPoolExecutor(40) as pool, serve(**settings) as started, started.client() as client, started.client() as other:
+    settings = {**ON, "RUNNER_POLICY_HUB_TIMEOUT": "3", "RUNNER_POLICY_TRUSTED_PROXIES": "127.0.0.1", **variables}
+    with (
+        ThreadPoolExecutor(40) as pool,
+        serve(**settings) as started,
+        started.client() as client,
+        started.client() as other,
+    ):
         assert asked(other, "8.8.8.8", "a/c").status_code == 422  # the worker process and the hub's library are there
         slow = [pool.submit(asked, client, "7.7.7.7", f"slow/m{number}") for number in range(40)]
         while sum("/slow/" in path for _, path in hub.asked) < 3:
@@ -279,19 +344,26 @@ def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(hub
     assert {answer.status_code for answer in answers} == {422, 503}
     (busy,) = {answer.text for answer in answers if answer.status_code == 503}
     problem = json.loads(busy)
-    assert (problem["type"], "give the model's `config.json`" in problem["detail"]) == ("urn:runner-policy:problem:busy", True)
+    assert (problem["type"], "give the model's `config.json`" in problem["detail"]) == (
+        "urn:runner-policy:problem:busy",
+        True,
+    )
 
 
 # off, and set wrongly
 
 
 @pytest.mark.parametrize("switch", [{}, {"RUNNER_POLICY_HUB": "false"}])
-def test_by_itself_no_hub_is_asked(hub: HubServer, serve: Serve, variables: dict[str, str], switch: dict[str, str]) -> None:
+def test_by_itself_no_hub_is_asked(
+    hub: HubServer, serve: Serve, variables: dict[str, str], switch: dict[str, str]
+) -> None:
     hub.give(Reply())
     with serve(**switch, **variables) as started, started.client() as client:
         answers = [client.post(path, json=of()) for path in ("/v1/decisions", "/v1/dry-run")]
         batch = decided(client, {"items": [of()]}, "/v1/decisions/batch")["items"]
-    assert [answer.json()["type"] for answer in answers] + [batch[0]["type"]] == ["urn:runner-policy:problem:model-config-needed"] * 3
+    assert [answer.json()["type"] for answer in answers] + [batch[0]["type"]] == [
+        "urn:runner-policy:problem:model-config-needed"
+    ] * 3
     assert hub.asked == []
 
 

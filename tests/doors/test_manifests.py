@@ -32,7 +32,12 @@ def container(*args: str, image: str = "vllm/vllm-openai:v0.24.0", model: str = 
 
 def deployment(*containers: dict[str, Any], name: str = "qwen") -> dict[str, Any]:
     metadata = {"name": name, "namespace": "prod"}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": {"containers": list(containers)}}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {"template": {"spec": {"containers": list(containers)}}},
+    }
 
 
 def listed(*objects: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +46,11 @@ def listed(*objects: dict[str, Any]) -> dict[str, Any]:
 
 ONE = deployment(container(*NIXL))
 NGINX = deployment({"name": "nginx", "image": "nginx:1.29"}, name="web")
-SEVERAL = listed(NGINX, ONE, deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"), container("-tp", "x"), container()))
+SEVERAL = listed(
+    NGINX,
+    ONE,
+    deployment(container(model="a/b"), container(image="vllm/vllm-openai:v0.5.0"), container("-tp", "x"), container()),
+)
 
 
 def request_for(manifest: object, **members: Any) -> dict[str, Any]:
@@ -55,7 +64,9 @@ def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
 
 
 def shown(problem: Any) -> tuple[str, list[tuple[str, str]]]:
-    return problem["type"].removeprefix("urn:runner-policy:problem:"), [(fault["pointer"], fault["message"]) for fault in problem["errors"]]
+    return problem["type"].removeprefix("urn:runner-policy:problem:"), [
+        (fault["pointer"], fault["message"]) for fault in problem["errors"]
+    ]
 
 
 def without_ids(answer: Any) -> Any:
@@ -77,10 +88,14 @@ def items(client: httpx.Client, document: object, path: str = "/v1/decisions", *
 
 def test_a_container_is_decided_as_the_deployment_that_it_is(client: httpx.Client, decide: Callable[..., Any]) -> None:
     (item,) = items(client, request_for(ONE))
-    alone = decide({"vllm_version": "0.24.0", "deployment": {"args": ["--model", NAME, *NIXL], "model_configs": CONFIGS}})
+    alone = decide(
+        {"vllm_version": "0.24.0", "deployment": {"args": ["--model", NAME, *NIXL], "model_configs": CONFIGS}}
+    )
     facts, alone_facts = item["decision"].pop("facts"), alone.pop("facts")
     assert (item["path"], without_ids(item["decision"])) == (PATH, without_ids(alone))
-    assert {name: fact["value"] for name, fact in facts.items()} == {name: fact["value"] for name, fact in alone_facts.items()}
+    assert {name: fact["value"] for name, fact in facts.items()} == {
+        name: fact["value"] for name, fact in alone_facts.items()
+    }
     assert facts["kv_transfer_config.kv_connector"]["from"] == "args[2]"
 
 
@@ -88,9 +103,17 @@ def test_what_stands_beside_a_manifest_holds_for_each_container(client: httpx.Cl
     members = {"environment": {"platform": "rocm"}, "layers": ["upstream"], "request_id": "seven", "explain": True}
     (item,) = items(client, request_for(ONE, **members))
     decision = item["decision"]
-    assert (decision["runner"], decision["request_id"], decision["facts"]["platform.is_rocm"]["value"]) == ("v2", "seven", True)
+    assert (decision["runner"], decision["request_id"], decision["facts"]["platform.is_rocm"]["value"]) == (
+        "v2",
+        "seven",
+        True,
+    )
     assert "trace" in decision
-    assert [item["fact"] for item in decision["assumptions"]] == ["platform.has_triton", "plugins.logits_processors", "env.VLLM_USE_V2_MODEL_RUNNER"]
+    assert [item["fact"] for item in decision["assumptions"]] == [
+        "platform.has_triton",
+        "plugins.logits_processors",
+        "env.VLLM_USE_V2_MODEL_RUNNER",
+    ]
 
 
 def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) -> None:
@@ -114,7 +137,12 @@ def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) 
     [
         ("vllm/vllm-openai:v0.24.0", None, "0.24.0", []),
         ("vllm/vllm-openai:v0.24.0", "0.24.0", "0.24.0", []),
-        ("vllm/vllm-openai:v0.24.0", "0.25.0", "0.24.0", ["decided for vLLM 0.24.0, which the image has; the request says 0.25.0"]),
+        (
+            "vllm/vllm-openai:v0.24.0",
+            "0.25.0",
+            "0.24.0",
+            ["decided for vLLM 0.24.0, which the image has; the request says 0.25.0"],
+        ),
         ("vllm/vllm-openai:latest", "0.25.0", "0.25.0", []),
         ("vllm/vllm-openai:latest", None, "0.23.0", [UNVERSIONED]),
     ],
@@ -143,17 +171,29 @@ def test_many_containers_are_answered_in_order(client: httpx.Client) -> None:
 def without_models(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Items without what is said of models whose configuration is needed."""
     kinds = [item.get("problem", {}).get("type", "").rpartition(":")[2] for item in found]
-    return [{"path": item["path"], "kind": kind} if kind == "model-config-needed" else item for item, kind in zip(found, kinds, strict=True)]
+    return [
+        {"path": item["path"], "kind": kind} if kind == "model-config-needed" else item
+        for item, kind in zip(found, kinds, strict=True)
+    ]
 
 
-@pytest.mark.parametrize("document", [ONE, [ONE], SEVERAL, [NGINX, ONE], {"servingEngineSpec": {"modelSpec": []}}, NGINX])
+@pytest.mark.parametrize(
+    "document", [ONE, [ONE], SEVERAL, [NGINX, ONE], {"servingEngineSpec": {"modelSpec": []}}, NGINX]
+)
 def test_a_bare_manifest_is_answered_as_one_in_a_request(client: httpx.Client, document: object) -> None:
-    alone, inside = (json.dumps(without_models(without_ids(items(client, each)))) for each in (document, {"manifest": document}))
+    alone, inside = (
+        json.dumps(without_models(without_ids(items(client, each)))) for each in (document, {"manifest": document})
+    )
     assert alone == inside.replace("/manifest", "")
 
 
-@pytest.mark.parametrize(("document", "place"), [(deployment(container(model="a/b")), ""), ([NGINX, deployment(container(model="a/b"))], "/1")])
-def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(client: httpx.Client, document: object, place: str) -> None:
+@pytest.mark.parametrize(
+    ("document", "place"),
+    [(deployment(container(model="a/b")), ""), ([NGINX, deployment(container(model="a/b"))], "/1")],
+)
+def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(
+    client: httpx.Client, document: object, place: str
+) -> None:
     (item,) = items(client, document)
     pointer, wrapped = f"{place}/spec/template/spec/containers/0", '{"manifest": …, "model_configs": {…}}'
     message = f"{NEEDED}; a manifest by itself has no place for it, so send `{wrapped}`"
@@ -163,7 +203,9 @@ def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(client
 
 
 def test_a_bare_manifest_s_faults_point_into_the_body(client: httpx.Client) -> None:
-    status, kind, ((pointer, message),) = told(client.post("/v1/decisions", json={"apiVersion": "apps/v1", "kind": "Deploymet"}))
+    status, kind, ((pointer, message),) = told(
+        client.post("/v1/decisions", json={"apiVersion": "apps/v1", "kind": "Deploymet"})
+    )
     assert (status, kind, pointer) == (422, "invalid-request", "/kind")
     assert message.endswith("did you mean `Deployment`?")
 
@@ -197,9 +239,18 @@ def test_aliases_of_yaml_are_what_they_stand_for(client: httpx.Client) -> None:
 
 
 def test_an_unknown_kind_is_told_with_those_that_are_known(client: httpx.Client) -> None:
-    status, kind, ((pointer, message),) = told(client.post("/v1/decisions", json=request_for({"apiVersion": "apps/v1", "kind": "Deploymet"})))
+    status, kind, ((pointer, message),) = told(
+        client.post("/v1/decisions", json=request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}))
+    )
     assert (status, kind, pointer) == (422, "invalid-request", "/manifest/kind")
-    for known in ("Pod", "StatefulSet", "LeaderWorkerSet", "LLMInferenceService", "RayService", "DynamoGraphDeployment"):
+    for known in (
+        "Pod",
+        "StatefulSet",
+        "LeaderWorkerSet",
+        "LLMInferenceService",
+        "RayService",
+        "DynamoGraphDeployment",
+    ):
         assert f"`{known}`" in message
     assert message.startswith("`Deploymet` is not known; legal: ")
 
@@ -247,7 +298,11 @@ def test_no_folder_of_the_server_is_read_for_a_container(client: httpx.Client, t
 
 def rows(text: str) -> list[list[str]]:
     """The columns of a table's lines, but for the rule under the head."""
-    return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.splitlines() if not line.startswith("─")]
+    return [
+        [cell.strip() for cell in line.split("   ") if cell.strip()]
+        for line in text.splitlines()
+        if not line.startswith("─")
+    ]
 
 
 def test_a_table_has_a_line_a_container(client: httpx.Client) -> None:
@@ -262,7 +317,10 @@ def test_a_table_has_a_line_a_container(client: httpx.Client) -> None:
 
 
 def test_a_path_that_looks_like_markup_is_shown_as_it_is(client: httpx.Client) -> None:
-    services = {name: {"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", NAME]} for name in ("[/bold]", "a\x1b[31m\nb")}
+    services = {
+        name: {"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", NAME]}
+        for name in ("[/bold]", "a\x1b[31m\nb")
+    }
     response = client.post("/v1/decisions", json=request_for({"services": services}), headers=TEXT)
     assert response.status_code == 200
     assert [line[0] for line in rows(response.text)[1:]] == ["services.[/bold]", r"services.a\x1b[31m\nb"]
@@ -289,17 +347,26 @@ def test_curl_with_several_documents_shows_a_table(server: Server, run: Callable
 
 
 def test_a_dry_run_explains_each_container(client: httpx.Client) -> None:
-    assert without_ids(items(client, request_for(SEVERAL), "/v1/dry-run")) == without_ids(items(client, request_for(SEVERAL, explain=True)))
+    assert without_ids(items(client, request_for(SEVERAL), "/v1/dry-run")) == without_ids(
+        items(client, request_for(SEVERAL, explain=True))
+    )
 
 
 def test_a_dry_run_of_a_manifest_is_a_table_too(client: httpx.Client) -> None:
-    plain, dry = (client.post(path, json=request_for(SEVERAL), headers=TEXT).text for path in ("/v1/decisions", "/v1/dry-run"))
+    plain, dry = (
+        client.post(path, json=request_for(SEVERAL), headers=TEXT).text for path in ("/v1/decisions", "/v1/dry-run")
+    )
     assert plain == dry
 
 
 @pytest.mark.parametrize("document", [request_for(ONE), ONE])
 def test_candidate_rules_are_not_tried_on_a_manifest(client: httpx.Client, document: dict[str, Any]) -> None:
-    faults = [("/request/manifest" if "manifest" in document else "/request", "candidate rules are tried on one deployment; send `facts` or a `deployment`")]
+    faults = [
+        (
+            "/request/manifest" if "manifest" in document else "/request",
+            "candidate rules are tried on one deployment; send `facts` or a `deployment`",
+        )
+    ]
     response = client.post("/v1/dry-run", json={"request": document, "remove": ["kv-connector-fallback"]})
     assert told(response) == (422, "invalid-request", faults)
 
@@ -313,10 +380,21 @@ def test_a_form_s_deployment_may_be_a_manifest(client: httpx.Client) -> None:
 
 
 def test_a_batch_has_manifests_beside_others(client: httpx.Client) -> None:
-    requests = [request_for(SEVERAL), ONE, {"facts": {}}, request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}), request_for(NGINX)]
-    several, bare, facts, unknown, nothing = client.post("/v1/decisions/batch", json={"items": requests}).json()["items"]
+    requests = [
+        request_for(SEVERAL),
+        ONE,
+        {"facts": {}},
+        request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}),
+        request_for(NGINX),
+    ]
+    several, bare, facts, unknown, nothing = client.post("/v1/decisions/batch", json={"items": requests}).json()[
+        "items"
+    ]
     assert without_ids(several["items"][0]) == without_ids(items(client, request_for(SEVERAL)))[0]
-    assert several["items"][2]["problem"]["errors"][0]["pointer"] == "/items/0/manifest/items/2/spec/template/spec/containers/1"
+    assert (
+        several["items"][2]["problem"]["errors"][0]["pointer"]
+        == "/items/0/manifest/items/2/spec/template/spec/containers/1"
+    )
     assert bare["items"][0]["problem"]["errors"][0]["pointer"] == "/items/1/spec/template/spec/containers/0"
     assert facts["runner"] == "v1"
     assert shown(unknown)[1][0][0] == "/items/3/manifest/kind"
@@ -324,7 +402,12 @@ def test_a_batch_has_manifests_beside_others(client: httpx.Client) -> None:
 
 
 def test_a_stream_has_manifests_beside_others(client: httpx.Client) -> None:
-    requests = [request_for(SEVERAL), {"facts": {}}, request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}), request_for(NGINX)]
+    requests = [
+        request_for(SEVERAL),
+        {"facts": {}},
+        request_for({"apiVersion": "apps/v1", "kind": "Deploymet"}),
+        request_for(NGINX),
+    ]
     lines = "\n".join(map(json.dumps, requests))
     response = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"})
     several, facts, unknown, nothing = map(json.loads, response.text.splitlines())
@@ -357,7 +440,10 @@ VARIABLES: dict[str, str | None] = {"MODEL": f"--model={NAME}", "A": "vllm", "S"
 def engine(image: str, variables: dict[str, str | None], **members: Any) -> dict[str, Any]:
     """A container; a variable of no value has one that stands elsewhere."""
     secret = {"secretKeyRef": {"name": "s", "key": "k"}}
-    env = [{"name": name, **({"valueFrom": secret} if value is None else {"value": value})} for name, value in variables.items()]
+    env = [
+        {"name": name, **({"valueFrom": secret} if value is None else {"value": value})}
+        for name, value in variables.items()
+    ]
     return {"name": "vllm", "image": image, "env": env, **members}
 
 
@@ -375,7 +461,10 @@ HIDDEN: list[tuple[dict[str, Any], str]] = [
     ({"command": ["sh", "-c"], "args": [f"$A serve {NAME}"]}, "/args/0"),
     ({"command": ["sh", "-c", f'exec "$A" serve {NAME}']}, "/command/2"),
     ({"command": ["sh", "-c", "exec $X"]}, "/command/2"),
-    ({"command": ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints.openai.api_server')"]}, "/command/2"),
+    (
+        {"command": ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints.openai.api_server')"]},
+        "/command/2",
+    ),
     ({"command": ["python3", "/app/server.py"]}, "/command/1"),
     ({"command": ["/app/start.sh"]}, "/command/0"),
     ({"args": ["bash", "start.sh"]}, "/args/1"),
@@ -396,7 +485,11 @@ def test_a_command_that_cannot_be_read_is_a_problem_where_the_image_is_vllms(
 ) -> None:
     (item,) = items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", variables, **members))))
     kind, ((pointer, message),) = shown(item["problem"])
-    assert (item["path"], kind, pointer) == (PATH, "invalid-request", f"/manifest/spec/template/spec/containers/0{place}")
+    assert (item["path"], kind, pointer) == (
+        PATH,
+        "invalid-request",
+        f"/manifest/spec/template/spec/containers/0{place}",
+    )
     assert "write " in message
 
 
@@ -418,7 +511,11 @@ def test_with_another_image_only_a_command_that_names_vllm_is_a_problem(client: 
         ["python3", "-m", "http.server"],
         ["python3", "-c", "import torch"],
         ["ray", "start", "--head", "--block"],
-        ["bash", "-c", "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)"],
+        [
+            "bash",
+            "-c",
+            "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)",
+        ],
         ["sh", "-c", "pip install vllm; curl http://vllm:8000/health"],
     ],
 )
@@ -426,7 +523,9 @@ def test_another_program_in_vllms_image_is_passed_over(client: httpx.Client, com
     assert items(client, request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, command=command)))) == []
 
 
-def test_the_command_line_and_a_dry_run_say_it_too(client: httpx.Client, run: Callable[..., Done], tmp_path: Path) -> None:
+def test_the_command_line_and_a_dry_run_say_it_too(
+    client: httpx.Client, run: Callable[..., Done], tmp_path: Path
+) -> None:
     document = request_for(deployment(engine("vllm/vllm-openai:v0.24.0", {}, command=["bash", "start.sh"])))
     (item,) = items(client, document)
     assert items(client, document, "/v1/dry-run") == [item]
@@ -434,4 +533,7 @@ def test_the_command_line_and_a_dry_run_say_it_too(client: httpx.Client, run: Ca
     file.write_text(json.dumps(document))
     done = run("decide", str(file))
     (fault,) = item["problem"]["errors"]
-    assert (done.code, json.loads(done.out)) == (1, {"path": PATH, "problem": [f"{fault['pointer']}: {fault['message']}"]})
+    assert (done.code, json.loads(done.out)) == (
+        1,
+        {"path": PATH, "problem": [f"{fault['pointer']}: {fault['message']}"]},
+    )

@@ -48,7 +48,11 @@ def test_a_bent_request_that_is_allowed_to_ask_gets_a_well_formed_answer_from_a_
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:
     report = Report()
-    with serve(RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_ADMISSION_FAIL="closed", RUNNER_POLICY_ADMISSION_SET_ENV="always") as server:
+    with serve(
+        RUNNER_POLICY_LOG_REQUIRED="true",
+        RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed",
+        RUNNER_POLICY_ADMISSION_SET_ENV="always",
+    ) as server:
         connection = opened(server)
         for sent in islice(Bending(3).requests(), 500):
             report.note(sent, connection.asked(sent))
@@ -66,7 +70,11 @@ def test_what_is_bent_is_answered_before(server: Server) -> None:
     posts = [sent for sent in originals() if sent.method == "POST"]
     statuses = [connection.asked(sent).status for sent in posts[::5]]
     connection.close()
-    assert (len(posts) > 500, set(statuses) <= {200, 422}, statuses.count(200) > 0.8 * len(statuses)) == (True, True, True)
+    assert (len(posts) > 500, set(statuses) <= {200, 422}, statuses.count(200) > 0.8 * len(statuses)) == (
+        True,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,4 +94,7 @@ def test_a_pointer_leads_somewhere_or_nowhere(pointer: str, document: Any, *, ex
 
 
 def test_a_request_says_its_length() -> None:
-    assert Sent("GET", "/", ((b"a", b"b"),), b"xy").wire() == b"GET / HTTP/1.1\r\nhost: localhost\r\na: b\r\ncontent-length: 2\r\n\r\nxy"
+    assert (
+        Sent("GET", "/", ((b"a", b"b"),), b"xy").wire()
+        == b"GET / HTTP/1.1\r\nhost: localhost\r\na: b\r\ncontent-length: 2\r\n\r\nxy"
+    )

@@ -30,8 +30,17 @@ NIXL: dict[str, Any] = {**QWEN, "kv_transfer_config": {"kv_connector": "NixlConn
 NAME = "Qwen/Qwen3-8B"
 CONFIGS: dict[str, Any] = {NAME: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
 ENVIRONMENT: dict[str, Any] = {"platform": "rocm", "has_triton": None, "plugins": {"logits_processors": ["x"]}}
-POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0", "args": ["--model", NAME]}]}}
-TEXT: dict[str, Any] = {"args": f"vllm serve {NAME} --port 80", "env": {"A": "1", "B": None}, "model_configs": CONFIGS, "environment": ENVIRONMENT}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "spec": {"containers": [{"image": "vllm/vllm-openai:v0.24.0", "args": ["--model", NAME]}]},
+}
+TEXT: dict[str, Any] = {
+    "args": f"vllm serve {NAME} --port 80",
+    "env": {"A": "1", "B": None},
+    "model_configs": CONFIGS,
+    "environment": ENVIRONMENT,
+}
 VARIABLE = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}
 
 
@@ -62,7 +71,9 @@ def strict(document: dict[str, Any]) -> dict[str, Any]:
     """The document with every object of the answers closed, so that a member that it does not know is a fault."""
     schemas = document["components"]["schemas"]
     closed = {
-        name: {**schema, "additionalProperties": False} if schema.get("type") == "object" and "properties" in schema and name != "Facts" else schema
+        name: {**schema, "additionalProperties": False}
+        if schema.get("type") == "object" and "properties" in schema and name != "Facts"
+        else schema
         for name, schema in schemas.items()
     }
     return {**document, "components": {**document["components"], "schemas": closed}}
@@ -102,7 +113,11 @@ def test_every_call_says_what_it_does_and_shows_an_answer(document: dict[str, An
 
 
 def test_every_deciding_call_shows_a_request_of_each_type_that_it_reads(document: dict[str, Any]) -> None:
-    types = {path: sorted(operation["requestBody"]["content"]) for _, path, operation in operations(document) if "requestBody" in operation}
+    types = {
+        path: sorted(operation["requestBody"]["content"])
+        for _, path, operation in operations(document)
+        if "requestBody" in operation
+    }
     assert types == {
         "/v1/decisions": ["application/json", "application/yaml"],
         "/v1/decisions/batch": ["application/json", "application/x-ndjson", "application/yaml"],
@@ -119,7 +134,9 @@ def examples(body: dict[str, Any]) -> Iterator[Any]:
         yield example["value"]
 
 
-def test_every_example_of_a_request_is_answered_and_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
+def test_every_example_of_a_request_is_answered_and_fits_its_schema(
+    client: httpx.Client, document: dict[str, Any]
+) -> None:
     seen = 0
     for method, path, operation in operations(document):
         for media_type, body in operation.get("requestBody", {}).get("content", {}).items():
@@ -127,7 +144,11 @@ def test_every_example_of_a_request_is_answered_and_fits_its_schema(client: http
                 seen += 1
                 text = example if isinstance(example, str) else json.dumps(example)
                 response = client.request(method, path, content=text, headers={"content-type": media_type})
-                assert (response.status_code, fits(document, body["schema"], example)) == (200, []), (path, example, response.text)
+                assert (response.status_code, fits(document, body["schema"], example)) == (200, []), (
+                    path,
+                    example,
+                    response.text,
+                )
     assert seen >= 10
 
 
@@ -141,7 +162,9 @@ def test_every_example_of_an_answer_fits_its_schema(document: dict[str, Any]) ->
 
 
 def test_the_example_of_a_decision_is_what_the_service_answers(client: httpx.Client, document: dict[str, Any]) -> None:
-    request = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["examples"]["kv-connector"]["value"]
+    request = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["examples"]["kv-connector"][
+        "value"
+    ]
     answer = client.post("/v1/decisions", json=request).json()
     example = content(document, "post", "/v1/decisions", 200)["example"]
     assert {**answer, "decision_id": None} == {**example, "decision_id": None}
@@ -161,10 +184,24 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("last release", {"facts": {**QWEN, **VARIABLE}, "vllm_version": "0.33.0"}),
     ("unverified", {"facts": QWEN, "vllm_version": "v0.24.1", "explain": True}),
     ("beyond", {"facts": QWEN, "vllm_version": "9.9", "beyond_verified": "nearest"}),
-    ("refused", {"facts": {**QWEN, **VARIABLE, "parallel_config": {"enable_dbo": True}}, "vllm_version": "0.24.0", "explain": True}),
+    (
+        "refused",
+        {
+            "facts": {**QWEN, **VARIABLE, "parallel_config": {"enable_dbo": True}},
+            "vllm_version": "0.24.0",
+            "explain": True,
+        },
+    ),
     ("no runner", {"facts": {**QWEN, "env": {"VLLM_USE_V2_MODEL_RUNNER": "yes"}}, "explain": True}),
     ("upstream", {"facts": NIXL, "layers": ["upstream"], "explain": True}),
-    ("lists", {"facts": {"model_config": {"logits_processors": [{"a": [1]}], "architectures": ["X"]}}, "vllm_version": "0.24.0", "explain": True}),
+    (
+        "lists",
+        {
+            "facts": {"model_config": {"logits_processors": [{"a": [1]}], "architectures": ["X"]}},
+            "vllm_version": "0.24.0",
+            "explain": True,
+        },
+    ),
     ("deployment", {"deployment": {"args": ["serve", NAME], "model_configs": CONFIGS}}),
     ("deployment as a text", {"deployment": TEXT, "explain": True}),
     ("manifest", {"manifest": POD, "model_configs": CONFIGS, "environment": ENVIRONMENT, "explain": True}),
@@ -174,7 +211,9 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("request_", [request for _, request in REQUESTS], ids=[name for name, _ in REQUESTS])
 @pytest.mark.parametrize("path", ["/v1/decisions", "/v1/dry-run"])
-def test_a_decision_fits_its_schema_with_no_member_beside_it(client: httpx.Client, document: dict[str, Any], path: str, request_: dict[str, Any]) -> None:
+def test_a_decision_fits_its_schema_with_no_member_beside_it(
+    client: httpx.Client, document: dict[str, Any], path: str, request_: dict[str, Any]
+) -> None:
     answer = client.post(path, json=request_).json()
     assert fits(strict(document), content(document, "post", path, 200)["schema"], answer) == []
 
@@ -226,7 +265,9 @@ def test_the_schema_of_a_request_takes_what_the_service_takes(document: dict[str
     ],
     ids=lambda request: json.dumps(request)[:60],
 )
-def test_the_schema_of_a_request_refuses_what_the_service_refuses(client: httpx.Client, document: dict[str, Any], request_: Any) -> None:
+def test_the_schema_of_a_request_refuses_what_the_service_refuses(
+    client: httpx.Client, document: dict[str, Any], request_: Any
+) -> None:
     schema = document["paths"]["/v1/decisions"]["post"]["requestBody"]["content"][JSON]["schema"]
     response = client.post("/v1/decisions", content=json.dumps(request_))
     assert (response.status_code, fits(document, schema, request_) == []) == (422, False)
@@ -241,15 +282,21 @@ def test_a_comparison_fits_its_schema(client: httpx.Client, document: dict[str, 
 
 
 def test_a_batch_fits_its_schema(client: httpx.Client, document: dict[str, Any]) -> None:
-    answer = client.post("/v1/decisions/batch", json={"items": [{"facts": QWEN}, {"facts": 1}, {"deployment": TEXT}, {"manifest": POD}]}).json()
+    answer = client.post(
+        "/v1/decisions/batch", json={"items": [{"facts": QWEN}, {"facts": 1}, {"deployment": TEXT}, {"manifest": POD}]}
+    ).json()
     schema = content(document, "post", "/v1/decisions/batch", 200)["schema"]
     assert fits(strict(document), schema, answer) == []
     assert fits(strict(document), schema, {"items": [{"x": 1}]}) != []
     assert fits(strict(document), schema, {}) != []
 
 
-@pytest.mark.parametrize("path", ["/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/facts", "/readyz"])
-def test_a_showing_call_s_answer_fits_its_schema_and_its_example_s_members(client: httpx.Client, document: dict[str, Any], path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/facts", "/readyz"]
+)
+def test_a_showing_call_s_answer_fits_its_schema_and_its_example_s_members(
+    client: httpx.Client, document: dict[str, Any], path: str
+) -> None:
     answer = client.get(path.format(rule_id="kv-connector-fallback")).json()
     documented = content(document, "get", path, 200)
     assert (fits(document, documented["schema"], answer), list(documented["example"])) == ([], list(answer))
@@ -262,7 +309,12 @@ PROBLEMS: list[tuple[str, str, int, dict[str, Any]]] = [
     ("post", "/v1/decisions", 422, {"content": b"{}"}),
     ("post", "/v1/decisions", 422, {"content": b'{"facts": {}, "vllm_version": "0.1"}'}),
     ("post", "/v1/decisions", 422, {"json": {"deployment": {"args": ["serve", NAME]}}}),
-    ("post", "/v1/decisions", 422, {"json": {"deployment": {"args": ["serve", NAME], "model_configs": {NAME: {"architectures": ["X"]}}}}}),
+    (
+        "post",
+        "/v1/decisions",
+        422,
+        {"json": {"deployment": {"args": ["serve", NAME], "model_configs": {NAME: {"architectures": ["X"]}}}}},
+    ),
     ("post", "/v1/decisions/batch", 400, {"content": b""}),
     ("post", "/v1/decisions/batch", 413, {"content": b" " * (17 << 20)}),
     ("post", "/v1/decisions/batch", 422, {"content": b"{}"}),
@@ -274,16 +326,27 @@ PROBLEMS: list[tuple[str, str, int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "status", "arguments"), PROBLEMS, ids=lambda value: value if isinstance(value, str) else None)
+@pytest.mark.parametrize(
+    ("method", "path", "status", "arguments"), PROBLEMS, ids=lambda value: value if isinstance(value, str) else None
+)
 def test_a_problem_is_documented_and_fits_its_schema(
     client: httpx.Client, document: dict[str, Any], method: str, path: str, status: int, arguments: dict[str, Any]
 ) -> None:
     response = client.request(method, path.format(rule_id=quote("no such rule")), **arguments)
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
-    assert fits(strict(document), content(document, method, path, status, "application/problem+json")["schema"], response.json()) == []
+    assert (
+        fits(
+            strict(document),
+            content(document, method, path, status, "application/problem+json")["schema"],
+            response.json(),
+        )
+        == []
+    )
 
 
-REVIEWS = [json.loads(path.read_text()) for path in sorted((Path(__file__).parent.parent / "core/admission").glob("*.json"))]
+REVIEWS = [
+    json.loads(path.read_text()) for path in sorted((Path(__file__).parent.parent / "core/admission").glob("*.json"))
+]
 
 
 @pytest.mark.parametrize("path", ["/v1/admission", "/v1/admission/mutate"])
@@ -296,7 +359,9 @@ def test_reviews_and_their_answers_fit_their_schemas(client: httpx.Client, docum
 
 
 @pytest.mark.parametrize("mutating", [False, True])
-def test_the_example_of_a_review_s_answer_is_what_the_service_answers(client: httpx.Client, document: dict[str, Any], *, mutating: bool) -> None:
+def test_the_example_of_a_review_s_answer_is_what_the_service_answers(
+    client: httpx.Client, document: dict[str, Any], *, mutating: bool
+) -> None:
     path = "/v1/admission/mutate" if mutating else "/v1/admission"
     review = document["paths"][path]["post"]["requestBody"]["content"][JSON]["examples"]["pod"]["value"]
     answer, example = client.post(path, json=review).json(), content(document, "post", path, 200)["example"]
@@ -312,8 +377,35 @@ def test_every_parameter_of_the_log_is_described(document: dict[str, Any]) -> No
     assert (limit["maximum"], limit["default"]) == (MAX_LIMIT, DEFAULT_LIMIT)
 
 
-TEXTS = ["v1", "null", "default", "true", "NO", "a-b", "a b", "", "x" * 256, "x" * 257, "\0", "0", "1", "1000", "1001", "7d", "99999h", "999999d", "7w", "soon"]
-TEXTS += ["2026-11-21", "2026-11-21T12:00:00Z", "2026-21-11", "01a1feba-135c-7656-a303-4a8904f82d19", "01A1FEBA-135C-7656-A303-4A8904F82D19"]
+TEXTS = [
+    "v1",
+    "null",
+    "default",
+    "true",
+    "NO",
+    "a-b",
+    "a b",
+    "",
+    "x" * 256,
+    "x" * 257,
+    "\0",
+    "0",
+    "1",
+    "1000",
+    "1001",
+    "7d",
+    "99999h",
+    "999999d",
+    "7w",
+    "soon",
+]
+TEXTS += [
+    "2026-11-21",
+    "2026-11-21T12:00:00Z",
+    "2026-21-11",
+    "01a1feba-135c-7656-a303-4a8904f82d19",
+    "01A1FEBA-135C-7656-A303-4A8904F82D19",
+]
 
 
 def test_the_schema_of_each_parameter_of_the_log_takes_what_the_service_takes(document: dict[str, Any]) -> None:
@@ -354,9 +446,23 @@ def test_a_call_says_the_token_that_it_needs_and_every_status_that_it_can_have(d
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     scopes = {path: operation["security"] for _, path, operation in operations(document)}
     assert {path: [list(each.values()) for each in needed] for path, needed in scopes.items()} == {
-        **{key: [[], [["decide"]]] for key in ("/v1/decisions", "/v1/decisions/batch", "/v1/admission", "/v1/admission/mutate")},
+        **{
+            key: [[], [["decide"]]]
+            for key in ("/v1/decisions", "/v1/decisions/batch", "/v1/admission", "/v1/admission/mutate")
+        },
         "/v1/dry-run": [[], [["dry-run"]]],
-        **{key: [[], [["read"]]] for key in ("/v1/policy", "/v1/rules", "/v1/rules/{rule_id}", "/v1/releases", "/v1/facts", "/metrics", "/readyz")},
+        **{
+            key: [[], [["read"]]]
+            for key in (
+                "/v1/policy",
+                "/v1/rules",
+                "/v1/rules/{rule_id}",
+                "/v1/releases",
+                "/v1/facts",
+                "/metrics",
+                "/readyz",
+            )
+        },
         **{key: [[], [["log"]]] for key in ("/v1/log", "/v1/decisions/{decision_id}")},
         "/livez": [],
     }

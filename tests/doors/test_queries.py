@@ -19,7 +19,11 @@ SHOWING = {
     "/v1/rules/kv-connector-fallback": "legal: `vllm_version`",
 }
 FACTS: dict[str, Any] = {"facts": {}}
-BODIES: dict[str, dict[str, Any]] = {"/v1/decisions": FACTS, "/v1/decisions/batch": {"items": [FACTS]}, "/v1/dry-run": FACTS}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/decisions": FACTS,
+    "/v1/decisions/batch": {"items": [FACTS]},
+    "/v1/dry-run": FACTS,
+}
 
 
 def refusals(answer: httpx.Response) -> tuple[int, list[str]]:
@@ -36,7 +40,10 @@ def test_a_parameter_that_a_call_does_not_know_is_a_422(client: httpx.Client, pa
 def test_a_near_miss_is_named_and_a_parameter_stands_once(client: httpx.Client, path: str) -> None:
     assert refusals(client.get(f"{path}?vllm_verson=0.23.0&vllm_version=0.23.0&vllm_version=0.24.0")) == (
         422,
-        ["unknown parameter `vllm_verson`; did you mean `vllm_version`?; legal: `vllm_version`", "vllm_version: stands 2 times; keep one"],
+        [
+            "unknown parameter `vllm_verson`; did you mean `vllm_version`?; legal: `vllm_version`",
+            "vllm_version: stands 2 times; keep one",
+        ],
     )
 
 
@@ -55,7 +62,14 @@ def test_faults_are_bounded(client: httpx.Client) -> None:
 
 
 def test_what_probes_scrapers_and_api_servers_add_means_nothing(client: httpx.Client) -> None:
-    assert [client.get(f"{path}?timeout=3s").status_code for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs")] == [200] * 5
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "x", "operation": "DELETE"}}
+    assert [
+        client.get(f"{path}?timeout=3s").status_code
+        for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs")
+    ] == [200] * 5
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {"uid": "x", "operation": "DELETE"},
+    }
     plain, timed = (client.post(f"/v1/admission{query}", json=review) for query in ("", "?timeout=3s"))
     assert (timed.status_code, timed.content) == (plain.status_code, plain.content)

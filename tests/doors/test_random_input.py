@@ -20,13 +20,26 @@ if TYPE_CHECKING:
     from .conftest import Server
 
 Path = tuple[str | int, ...]
-LEGAL = {200: "application/json", 400: "application/problem+json", 413: "application/problem+json", 422: "application/problem+json"}
-NAMES = sorted({part for fact in VOCABULARY for part in fact.name.split(".")} | set(MEMBERS) | {"items", "request", "rules", "remove", "id", "sid"})
+LEGAL = {
+    200: "application/json",
+    400: "application/problem+json",
+    413: "application/problem+json",
+    422: "application/problem+json",
+}
+NAMES = sorted(
+    {part for fact in VOCABULARY for part in fact.name.split(".")}
+    | set(MEMBERS)
+    | {"items", "request", "rules", "remove", "id", "sid"}
+)
 VERSIONS = ["0.20.0", "0.21.0", "0.22.1", "0.23.0", "v0.24.1", "0.29.0", "0.33.0", "0.19", "9.9", "x"]
 
 texts = st.one_of(st.sampled_from(NAMES), st.text(max_size=20), st.characters())
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts)
-documents = st.recursive(scalars, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)), max_leaves=30)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)),
+    max_leaves=30,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +56,10 @@ def checked(response: httpx.Response) -> Any:
         assert list(document) == ["type", "title", "status", "detail", "errors"]
         assert document["status"] == response.status_code
         assert document["errors"]
-        assert all(fault["message"] and (fault["pointer"] == "" or fault["pointer"].startswith("/")) for fault in document["errors"])
+        assert all(
+            fault["message"] and (fault["pointer"] == "" or fault["pointer"].startswith("/"))
+            for fault in document["errors"]
+        )
     return document
 
 
@@ -63,7 +79,9 @@ def values(fact: Fact) -> st.SearchStrategy[Any]:
         case FactKind.TEXT:
             return st.one_of(st.none(), st.sampled_from(["ray", "mp", "NixlConnector"]), st.text(max_size=10))
         case FactKind.TEXTS:
-            return st.lists(st.sampled_from(["Qwen3ForCausalLM", "LlamaForCausalLM", "sliding_attention", "x"]), max_size=3)
+            return st.lists(
+                st.sampled_from(["Qwen3ForCausalLM", "LlamaForCausalLM", "sliding_attention", "x"]), max_size=3
+            )
         case FactKind.LIST:
             return st.lists(st.integers(0, 9), max_size=3)
 
@@ -81,8 +99,19 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
                 below = place[part] = {}
             place = below
         place.setdefault(name, draw(values(fact)))
-    extra = {"vllm_version": st.sampled_from(VERSIONS), "layers": st.sampled_from([["upstream"], ["upstream", "house"]]), "request_id": st.text(max_size=9)}
-    return {"facts": facts, **draw(st.fixed_dictionaries({}, optional={**extra, "explain": st.booleans(), "beyond_verified": st.just("nearest")}))}
+    extra = {
+        "vllm_version": st.sampled_from(VERSIONS),
+        "layers": st.sampled_from([["upstream"], ["upstream", "house"]]),
+        "request_id": st.text(max_size=9),
+    }
+    return {
+        "facts": facts,
+        **draw(
+            st.fixed_dictionaries(
+                {}, optional={**extra, "explain": st.booleans(), "beyond_verified": st.just("nearest")}
+            )
+        ),
+    }
 
 
 def places(document: Any, path: Path = ()) -> list[Path]:
@@ -115,17 +144,25 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(document=documents, path=st.sampled_from(["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]), accept=st.sampled_from(["*/*", "application/json"]))
+@given(
+    document=documents,
+    path=st.sampled_from(["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]),
+    accept=st.sampled_from(["*/*", "application/json"]),
+)
 def test_any_json_gets_a_documented_answer(asked: httpx.Client, document: Any, path: str, accept: str) -> None:
     checked(asked.post(path, content=json.dumps(document), headers={"accept": accept}))
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(request=requests())
-def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(asked: httpx.Client, request: dict[str, Any]) -> None:
+def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(
+    asked: httpx.Client, request: dict[str, Any]
+) -> None:
     response = asked.post("/v1/decisions", json=request)
     answer = checked(response)
-    if request.get("vllm_version") == "x" or (request.get("vllm_version") in {"0.19", "9.9"} and "beyond_verified" not in request):
+    if request.get("vllm_version") == "x" or (
+        request.get("vllm_version") in {"0.19", "9.9"} and "beyond_verified" not in request
+    ):
         assert [fault["pointer"] for fault in answer["errors"]] == ["/vllm_version"]
     else:
         assert (response.status_code, sum(reason["decisive"] for reason in answer["reasons"]) > 0) == (200, True)
@@ -134,26 +171,39 @@ def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(asked: h
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(document=mutated())
-def test_any_request_with_a_wrong_place_gets_a_documented_answer_and_the_same_one_in_a_batch(asked: httpx.Client, document: Any) -> None:
+def test_any_request_with_a_wrong_place_gets_a_documented_answer_and_the_same_one_in_a_batch(
+    asked: httpx.Client, document: Any
+) -> None:
     alone = checked(asked.post("/v1/decisions", content=json.dumps(document)))
     response = asked.post("/v1/decisions/batch", content=json.dumps({"items": [document, {"facts": {}}]}))
     if response.status_code == 200:
         first, second = checked(response)["items"]
-        assert (first.get("runner"), first.get("type"), second["runner"]) == (alone.get("runner"), alone.get("type"), "v1")
-        assert [fault["pointer"] for fault in first.get("errors", [])] == ["/items/0" + fault["pointer"] for fault in alone.get("errors", [])]
+        assert (first.get("runner"), first.get("type"), second["runner"]) == (
+            alone.get("runner"),
+            alone.get("type"),
+            "v1",
+        )
+        assert [fault["pointer"] for fault in first.get("errors", [])] == [
+            "/items/0" + fault["pointer"] for fault in alone.get("errors", [])
+        ]
     else:
         assert (response.status_code, alone["type"].rpartition(":")[2]) == (400, "malformed")
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(body=st.binary(max_size=200), kind=st.sampled_from(["application/json", "application/yaml", "multipart/form-data; boundary=X"]))
+@given(
+    body=st.binary(max_size=200),
+    kind=st.sampled_from(["application/json", "application/yaml", "multipart/form-data; boundary=X"]),
+)
 def test_any_bytes_get_a_documented_answer(asked: httpx.Client, body: bytes, kind: str) -> None:
     checked(asked.post("/v1/dry-run", content=body, headers={"content-type": kind}))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(request=requests(), data=st.data())
-def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(asked: httpx.Client, request: dict[str, Any], data: st.DataObject) -> None:
+def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(
+    asked: httpx.Client, request: dict[str, Any], data: st.DataObject
+) -> None:
     body = json.dumps(request).encode()
     place = data.draw(st.integers(0, len(body) - 1))
     checked(asked.post("/v1/decisions", content=body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]))
@@ -164,18 +214,57 @@ def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(asked: htt
     text=st.one_of(
         st.text(max_size=200),
         st.lists(
-            st.sampled_from([*NAMES, ": ", "\n", "  ", "- ", "[", "]", "{", "}", "&a ", "*a", "!!x ", "? ", "'", '"', "|", ">", "1", ".inf", "#"]), max_size=30
+            st.sampled_from(
+                [
+                    *NAMES,
+                    ": ",
+                    "\n",
+                    "  ",
+                    "- ",
+                    "[",
+                    "]",
+                    "{",
+                    "}",
+                    "&a ",
+                    "*a",
+                    "!!x ",
+                    "? ",
+                    "'",
+                    '"',
+                    "|",
+                    ">",
+                    "1",
+                    ".inf",
+                    "#",
+                ]
+            ),
+            max_size=30,
         ).map("".join),
     )
 )
 def test_any_text_as_yaml_gets_a_documented_answer(asked: httpx.Client, text: str) -> None:
-    checked(asked.post("/v1/decisions", content=text.encode("utf-8", "surrogatepass"), headers={"content-type": "application/yaml"}))
+    checked(
+        asked.post(
+            "/v1/decisions", content=text.encode("utf-8", "surrogatepass"), headers={"content-type": "application/yaml"}
+        )
+    )
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(lines=st.lists(st.one_of(requests().map(json.dumps), mutated().map(json.dumps), st.text('{}[]",:0xn ', max_size=10)), max_size=6))
+@given(
+    lines=st.lists(
+        st.one_of(requests().map(json.dumps), mutated().map(json.dumps), st.text('{}[]",:0xn ', max_size=10)),
+        max_size=6,
+    )
+)
 def test_any_lines_get_a_line_each(asked: httpx.Client, lines: list[str]) -> None:
-    response = asked.post("/v1/decisions/batch", content="\n".join(lines), headers={"content-type": "application/x-ndjson"})
+    response = asked.post(
+        "/v1/decisions/batch", content="\n".join(lines), headers={"content-type": "application/x-ndjson"}
+    )
     answers = response.content.split(b"\n")
-    assert (response.status_code, answers.pop(), len(answers)) == (200, b"", sum(1 for line in lines if line.strip(" ")))
+    assert (response.status_code, answers.pop(), len(answers)) == (
+        200,
+        b"",
+        sum(1 for line in lines if line.strip(" ")),
+    )
     assert all({"decision_id", "errors"} & json.loads(line).keys() for line in answers)

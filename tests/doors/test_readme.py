@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from .conftest import Server
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "rules/README.md"])
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "rules/README.md"]
+)
 ELSEWHERE = {"make", "git", "docker", "podman", "cd"}
 MARK = "\x1e"
 CLUSTER = """\
@@ -82,14 +85,24 @@ def printed(commands: list[str], desk: Path, port: int) -> list[tuple[int, str]]
     path = os.pathsep.join([str(desk.parent / "bin"), str(BIN), os.environ["PATH"]])
     variables = environment(PATH=path, TMPDIR=str(desk.parent / "tmp"))
     done = subprocess.run(
-        ["bash", "-c", script.replace("localhost:8080", f"localhost:{port}")], cwd=desk, env=variables, capture_output=True, timeout=PATIENCE, check=False
+        ["bash", "-c", script.replace("localhost:8080", f"localhost:{port}")],
+        cwd=desk,
+        env=variables,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
     )
     parts = done.stdout.decode().split(MARK)
     assert len(parts) == 2 * len(commands) + 1, done
-    return [(int(code), output.replace(f"localhost:{port}", "localhost:8080")) for output, code in zip(parts[::2], parts[1::2], strict=False)]
+    return [
+        (int(code), output.replace(f"localhost:{port}", "localhost:8080"))
+        for output, code in zip(parts[::2], parts[1::2], strict=False)
+    ]
 
 
-@pytest.mark.parametrize(("page", "block"), [(page, block) for page, block in SHOWN if any(map(is_run_here, block.commands))], ids=named)
+@pytest.mark.parametrize(
+    ("page", "block"), [(page, block) for page, block in SHOWN if any(map(is_run_here, block.commands))], ids=named
+)
 def test_commands_print_what_the_page_shows(server: Server, desk: Path, page: str, block: Block) -> None:
     commands = [command for command in block.commands if is_run_here(command)]
     found = printed([command.text for command in commands], desk, server.port)
@@ -104,7 +117,13 @@ def test_commands_print_what_the_page_shows(server: Server, desk: Path, page: st
 @pytest.mark.parametrize(("page", "block"), SHOWN, ids=named)
 def test_every_make_target_that_a_page_names_is_there(page: str, block: Block) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    asked = {word for command in block.commands if words(command)[:1] == ["make"] for word in words(command)[1:] if "=" not in word and word[0] != "-"}
+    asked = {
+        word
+        for command in block.commands
+        if words(command)[:1] == ["make"]
+        for word in words(command)[1:]
+        if "=" not in word and word[0] != "-"
+    }
     assert asked <= targets, page
 
 
@@ -180,7 +199,10 @@ $ inside another block
 
 
 def test_commands_and_what_they_print_are_found_with_their_lines() -> None:
-    found = [(block.language, block.line, [(command.line, command.text, command.expected) for command in block.commands]) for block in blocks(PAGE)]
+    found = [
+        (block.language, block.line, [(command.line, command.text, command.expected) for command in block.commands])
+        for block in blocks(PAGE)
+    ]
     assert found == [
         (
             "console",
@@ -198,7 +220,9 @@ def test_commands_and_what_they_print_are_found_with_their_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "plain text\n", "```\n$ x\n```\n", "```text\n$ x\n```\n", "``` \n```\n", "    $ x\n", "`console`\n"])
+@pytest.mark.parametrize(
+    "text", ["", "plain text\n", "```\n$ x\n```\n", "```text\n$ x\n```\n", "``` \n```\n", "    $ x\n", "`console`\n"]
+)
 def test_a_text_without_commands_has_none(text: str) -> None:
     assert list(blocks(text)) == []
 
@@ -251,7 +275,14 @@ def test_an_ellipsis_is_anything_and_everything_else_is_itself(expected: str, ou
 
 
 def test_commands_of_a_block_share_a_shell_and_each_has_its_own_output(desk: Path) -> None:
-    commands = ["T=$(mktemp -d)", "cd $T; echo here > x", "cat <<'END'\n$T\nEND", "cat x nothing 2>&1 | head -n 1; false", "ls rules", "echo localhost:8080"]
+    commands = [
+        "T=$(mktemp -d)",
+        "cd $T; echo here > x",
+        "cat <<'END'\n$T\nEND",
+        "cat x nothing 2>&1 | head -n 1; false",
+        "ls rules",
+        "echo localhost:8080",
+    ]
     assert [(code, output.strip()) for code, output in printed(commands, desk, 99)] == [
         (0, ""),
         (0, ""),

@@ -33,7 +33,13 @@ FEW = 4
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", FEW))
 SECONDS = 60
 TOO_MANY = 10_000
-DECIDING = {"POST /v1/decisions", "POST /v1/decisions/batch", "POST /v1/dry-run", "POST /v1/admission", "POST /v1/admission/mutate"}
+DECIDING = {
+    "POST /v1/decisions",
+    "POST /v1/decisions/batch",
+    "POST /v1/dry-run",
+    "POST /v1/admission",
+    "POST /v1/admission/mutate",
+}
 MEANING = {"invalid-request", "unknown-release", "model-config-needed", "unsupported-model", "rules-invalid"}
 
 
@@ -90,7 +96,9 @@ def started(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
     """A server that wants tokens, and answers once a decision can be found in the log."""
     tokens = tmp_path / "tokens.yaml"
     tokens.write_text(TOKENS)
-    with serve("--tokens", str(tokens), RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_CANDIDATE_TIME="60") as found:
+    with serve(
+        "--tokens", str(tokens), RUNNER_POLICY_LOG_REQUIRED="true", RUNNER_POLICY_CANDIDATE_TIMEOUT="60"
+    ) as found:
         yield found
 
 
@@ -101,7 +109,9 @@ def hooked() -> Iterator[None]:
     @schemathesis.hook
     def before_load_schema(_: Any, raw: dict[str, Any]) -> None:
         unbound(raw["components"])
-        if EXAMPLES == FEW:  # YAML and JSON become the same document before anything looks at it: one call with both will do
+        if (
+            EXAMPLES == FEW
+        ):  # YAML and JSON become the same document before anything looks at it: one call with both will do
             for path in ("/v1/decisions/batch", "/v1/dry-run"):
                 del raw["paths"][path]["post"]["requestBody"]["content"]["application/yaml"]
 
@@ -142,7 +152,9 @@ def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agr
                     for check in recorder.checks.get(case_id, []):
                         if check.status == Status.FAILURE and check.failure_info is not None:
                             said = response.text[:300] if response is not None else ""
-                            found.append(f"{label}: {check.name}: {check.failure_info.failure.message}\n{check.failure_info.code_sample[:600]}\n{said}")
+                            found.append(
+                                f"{label}: {check.name}: {check.failure_info.failure.message}\n{check.failure_info.code_sample[:600]}\n{said}"
+                            )
             case events.NonFatalError() | events.FatalError():
                 found.append(str(event))
     assert not found, "\n\n".join(found[:20])

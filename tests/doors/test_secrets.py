@@ -34,9 +34,20 @@ EACH: Final = 20
 RELEASE: Final = "0.33.0"
 IMAGE: Final = f"vllm/vllm-openai:v{RELEASE}"
 NAME: Final = "Qwen/Qwen3-8B"
-QWEN: Final = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "num_attention_heads": 32, "num_key_value_heads": 8}
+QWEN: Final = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+}
 URL: Final = f"https://user:{SECRET}@example.com/path"
-EXTRA: Final = json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"s3": {"secret_access_key": SECRET}}})
+EXTRA: Final = json.dumps(
+    {
+        "kv_connector": "NixlConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"s3": {"secret_access_key": SECRET}},
+    }
+)
 MEMBERS: Final = [
     json.dumps({"api_key": SECRET}),
     json.dumps({"s3": {"secret_access_key": SECRET}}),
@@ -48,7 +59,15 @@ MEMBERS: Final = [
     f'{{"hub": "hf_{SECRET.replace("-", "")}",',
 ]
 """Settings as JSON; the last ones are none."""
-OBJECTS: Final = ("--kv-transfer-config", "--hf-overrides", "--override-generation-config", "--speculative-config", "--compilation-config", "-cc", "--nonsense")
+OBJECTS: Final = (
+    "--kv-transfer-config",
+    "--hf-overrides",
+    "--override-generation-config",
+    "--speculative-config",
+    "--compilation-config",
+    "-cc",
+    "--nonsense",
+)
 
 
 def shortest(table: Flags, name: str) -> str:
@@ -82,7 +101,11 @@ WORDS: Final[list[list[str]]] = [
     [f"--password={SECRET}"],
     ["--apikey", SECRET],
     [f"--api={SECRET}"],
-    *([f"{flag}{blank}{SECRET}"] for flag in ("--api-key", "--my-token", "--api-key.x", "--nonsense.token") for blank in BLANKS),
+    *(
+        [f"{flag}{blank}{SECRET}"]
+        for flag in ("--api-key", "--my-token", "--api-key.x", "--nonsense.token")
+        for blank in BLANKS
+    ),
     ["--aws-secret-access-key", SECRET],
     ["--header", f"Authorization: Bearer {SECRET}"],
     [f"--header=Authorization: Bearer {SECRET}"],
@@ -178,17 +201,31 @@ def requests() -> Iterator[dict[str, Any]]:
             yield deployment(["vllm", "serve", NAME, "--config", "s.yaml"], files={"s.yaml": text})
         yield manifest({"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME, *words]}}})
         main = {"name": "main", "image": IMAGE, "args": words}
-        yield custom("LLMInferenceService", "serving.kserve.io/v1alpha1", {"model": {"uri": f"hf://{NAME}"}, "template": {"containers": [main]}})
-        yield custom("VLLMRuntime", "production-stack.vllm.ai/v1alpha1", {"model": {"modelURL": NAME}, "vllmConfig": {"extraArgs": words}})
+        yield custom(
+            "LLMInferenceService",
+            "serving.kserve.io/v1alpha1",
+            {"model": {"uri": f"hf://{NAME}"}, "template": {"containers": [main]}},
+        )
+        yield custom(
+            "VLLMRuntime",
+            "production-stack.vllm.ai/v1alpha1",
+            {"model": {"modelURL": NAME}, "vllmConfig": {"extraArgs": words}},
+        )
     for script in SHELL:
         yield deployment(script)
         yield manifest({"run": script, "resources": {}})
     for name in VARIABLES:
         yield deployment(["--model", NAME, "--api-key", f"$({name})"], env={name: SECRET})
         yield deployment(["--model", NAME], env={name: NUMBER})
-        yield manifest({"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME], "environment": {name: [SECRET]}}}})
-        yield manifest({"llm_configs": [{"model_loading_config": {"model_id": NAME}, "runtime_env": {"env_vars": {name: NUMBER}}}]})
-        yield manifest({"llm_configs": [{"model_loading_config": {"model_id": NAME}, "engine_kwargs": {name.lower(): SECRET}}]})
+        yield manifest(
+            {"services": {"vllm": {"image": IMAGE, "command": ["--model", NAME], "environment": {name: [SECRET]}}}}
+        )
+        yield manifest(
+            {"llm_configs": [{"model_loading_config": {"model_id": NAME}, "runtime_env": {"env_vars": {name: NUMBER}}}]}
+        )
+        yield manifest(
+            {"llm_configs": [{"model_loading_config": {"model_id": NAME}, "engine_kwargs": {name.lower(): SECRET}}]}
+        )
     yield deployment(["--model", NAME, "--api-key", NUMBER])
     yield deployment(["--model", URL])
     yield manifest({"servingEngineSpec": {"vllmApiKey": SECRET, "modelSpec": [{"modelURL": NAME}]}})
@@ -236,7 +273,12 @@ def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Itera
 
 def test_no_answer_has_a_secret(policy: Policy) -> None:
     asked = enumerate(requests())
-    shown = [(document, text) for place, document in asked for text in answers(policy, document, explain=place % EACH == 0) if shows(text)]
+    shown = [
+        (document, text)
+        for place, document in asked
+        for text in answers(policy, document, explain=place % EACH == 0)
+        if shows(text)
+    ]
     assert shown == []
 
 

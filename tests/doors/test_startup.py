@@ -77,9 +77,15 @@ def place(file: Path, text: str) -> str:
 # rules
 
 
-def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_served(run: Callable[..., Done], folder: Path) -> None:
+def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_served(
+    run: Callable[..., Done], folder: Path
+) -> None:
     rule = folder / RULE
-    edit(rule, ("effect: fallback-v1", "effect: fallback-v3"), ("kv_transfer_config: present", "kv_transfer_confg: present"))
+    edit(
+        rule,
+        ("effect: fallback-v1", "effect: fallback-v3"),
+        ("kv_transfer_config: present", "kv_transfer_confg: present"),
+    )
     (folder / "house/broken.yaml").write_text("id: broken\ntitle: [\n")
     (folder / "stray.yaml").write_text("id: stray\n")
     (folder / "house/old.yml").write_text("id: old\n")
@@ -107,10 +113,14 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
     )
 
 
-def test_broken_rules_are_said_once_however_many_workers_there_are_to_be(run: Callable[..., Done], folder: Path) -> None:
+def test_broken_rules_are_said_once_however_many_workers_there_are_to_be(
+    run: Callable[..., Done], folder: Path
+) -> None:
     edit(folder / RULE, ("kv_transfer_config: present", "kv_transfer_config: presnt"))
     done = run("serve", "--port", "0", "--rules", str(folder), "--workers", "2")
-    says = f"{folder}/{RULE}:{place(folder / RULE, 'presnt')}: `kv_transfer_config` has no value to compare with `presnt`"
+    says = (
+        f"{folder}/{RULE}:{place(folder / RULE, 'presnt')}: `kv_transfer_config` has no value to compare with `presnt`"
+    )
     assert (done.code, len(done.err.splitlines()), done.err.startswith(says)) == (3, 1, True), done.err
 
 
@@ -128,10 +138,15 @@ def test_a_folder_that_holds_no_rules_is_said(refused: Callable[..., Done], fold
     assert (done.code, says.format(path=path) in done.err.splitlines()) == (3, True), done.err
 
 
-def test_rules_without_a_last_word_are_refused_for_every_release_concerned(refused: Callable[..., Done], folder: Path) -> None:
+def test_rules_without_a_last_word_are_refused_for_every_release_concerned(
+    refused: Callable[..., Done], folder: Path
+) -> None:
     next(folder.rglob("v2-by-default.yaml")).unlink()
     done = refused("--rules", str(folder))
-    assert (done.code, {line.partition(" in 0.")[0] for line in done.err.splitlines()}) == (3, {f"{folder}/releases.yaml:1:1: nothing decides"})
+    assert (done.code, {line.partition(" in 0.")[0] for line in done.err.splitlines()}) == (
+        3,
+        {f"{folder}/releases.yaml:1:1: nothing decides"},
+    )
 
 
 # settings
@@ -146,17 +161,20 @@ def test_rules_without_a_last_word_are_refused_for_every_release_concerned(refus
         (
             ["--port", "-1", "--workers", "1000"],
             {},
-            ["--port: Input should be greater than or equal to 0, not `-1`", "--workers: Input should be less than or equal to 256, not `1000`"],
+            [
+                "--port: Input should be greater than or equal to 0, not `-1`",
+                "--workers: Input should be less than or equal to 256, not `1000`",
+            ],
         ),
         (
             [],
-            {"PORT": "http", "WORKERS": "0", "MAX_BODY": "1", "KEPT_ANSWERS": "-1", "CANDIDATE_TIME": "nan"},
+            {"PORT": "http", "WORKERS": "0", "MAX_BODY": "1", "CACHE_SIZE": "-1", "CANDIDATE_TIMEOUT": "nan"},
             [
                 "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer, not `http`",
                 "RUNNER_POLICY_WORKERS: Input should be greater than or equal to 1, not `0`",
                 "RUNNER_POLICY_MAX_BODY: Input should be greater than or equal to 1024, not `1`",
-                "RUNNER_POLICY_KEPT_ANSWERS: Input should be greater than or equal to 0, not `-1`",
-                "RUNNER_POLICY_CANDIDATE_TIME: Input should be less than or equal to 60, not `nan`",
+                "RUNNER_POLICY_CACHE_SIZE: Input should be greater than or equal to 0, not `-1`",
+                "RUNNER_POLICY_CANDIDATE_TIMEOUT: Input should be less than or equal to 60, not `nan`",
             ],
         ),
         (
@@ -172,8 +190,16 @@ def test_rules_without_a_last_word_are_refused_for_every_release_concerned(refus
             {},
             [UNKNOWN],
         ),
-        (["--default-release", "latest"], {}, ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"]),
-        ([], {"DEFAULT_RELEASE": "latest"}, ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"]),
+        (
+            ["--default-release", "latest"],
+            {},
+            ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"],
+        ),
+        (
+            [],
+            {"DEFAULT_RELEASE": "latest"},
+            ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"],
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else " ".join(value.values()),
 )
@@ -186,7 +212,9 @@ def test_settings_that_do_not_fit_are_all_named_with_what_is_legal(
 
 def test_a_hub_whose_address_is_none_is_said_as_the_hub_s_fault(refused: Callable[..., Done]) -> None:
     done = refused("--hub", HF_ENDPOINT="nowhere")
-    says = "--hub: the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
+    says = (
+        "--hub: the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
+    )
     assert (done.code, done.err.splitlines()) == (2, [says])
 
 
@@ -196,20 +224,28 @@ def test_wrong_usage_of_serve_is_a_2(refused: Callable[..., Done], arguments: li
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_port_that_is_taken_is_wrong_usage_and_not_a_fault_in_the_rules(run: Callable[..., Done], workers: str) -> None:
+def test_a_port_that_is_taken_is_wrong_usage_and_not_a_fault_in_the_rules(
+    run: Callable[..., Done], workers: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("serve", "--port", str(taken.getsockname()[1]), "--workers", workers)
-    assert (done.code, "address already in use" in done.err.lower(), "Traceback" in done.err) == (2, True, False), done.err
+    assert (done.code, "address already in use" in done.err.lower(), "Traceback" in done.err) == (2, True, False), (
+        done.err
+    )
 
 
 # variables and flags
 
 
-def test_variables_name_rules_port_and_default_release(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
+def test_variables_name_rules_port_and_default_release(
+    serve: Callable[..., AbstractContextManager[Server]], folder: Path
+) -> None:
     port = port_of_nobody()
     edit(folder / RULE, ("title: KV connectors stay on V1", "title: Another title"))
     with (
-        serve(RUNNER_POLICY_RULES=str(folder), RUNNER_POLICY_PORT=str(port), RUNNER_POLICY_DEFAULT_RELEASE="0.24.0") as server,
+        serve(
+            RUNNER_POLICY_RULES=str(folder), RUNNER_POLICY_PORT=str(port), RUNNER_POLICY_DEFAULT_RELEASE="0.24.0"
+        ) as server,
         server.client() as client,
     ):
         assert (
@@ -218,29 +254,62 @@ def test_variables_name_rules_port_and_default_release(serve: Callable[..., Abst
             client.get("/v1/rules/kv-connector-fallback").json()["title"],
             client.get("/v1/releases").json()["default"],
             client.post("/v1/decisions", json={"facts": QWEN}).json()["release"],
-        ) == (port, str(folder), "Another title", "0.24.0", {"decided_as": "0.24.0", "verified": True, "defaulted": True})
+        ) == (
+            port,
+            str(folder),
+            "Another title",
+            "0.24.0",
+            {"decided_as": "0.24.0", "verified": True, "defaulted": True},
+        )
 
 
 def test_a_flag_wins_over_its_variable_and_an_empty_variable_is_not_set(
     serve: Callable[..., AbstractContextManager[Server]], root: Path, tmp_path: Path
 ) -> None:
     flags = ("--port", "0", "--rules", str(root / "rules"), "--workers", "1", "--default-release", "0.25.0")
-    overridden = {"RUNNER_POLICY_PORT": "1", "RUNNER_POLICY_RULES": str(tmp_path), "RUNNER_POLICY_WORKERS": "0", "RUNNER_POLICY_DEFAULT_RELEASE": "x"}
-    empty = {"RUNNER_POLICY_HOST": "", "RUNNER_POLICY_MAX_BODY": "", "RUNNER_POLICY_CANDIDATE_TIME": ""}
+    overridden = {
+        "RUNNER_POLICY_PORT": "1",
+        "RUNNER_POLICY_RULES": str(tmp_path),
+        "RUNNER_POLICY_WORKERS": "0",
+        "RUNNER_POLICY_DEFAULT_RELEASE": "x",
+    }
+    empty = {"RUNNER_POLICY_HOST": "", "RUNNER_POLICY_MAX_BODY": "", "RUNNER_POLICY_CANDIDATE_TIMEOUT": ""}
     with serve(*flags, **overridden, **empty) as server, server.client() as client:
-        assert (client.get("/v1/policy").json()["source"], client.get("/v1/releases").json()["default"]) == (str(root / "rules"), "0.25.0")
+        assert (client.get("/v1/policy").json()["source"], client.get("/v1/releases").json()["default"]) == (
+            str(root / "rules"),
+            "0.25.0",
+        )
         assert "http://127.0.0.1:" in server.log.read_text()
 
 
 def test_limits_can_be_set(serve: Callable[..., AbstractContextManager[Server]]) -> None:
-    limits = {"MAX_BODY": "1024", "MAX_BATCH_BODY": "4096", "MAX_BATCH_ITEMS": "2", "KEPT_ANSWERS": "2"}
-    with serve(**{f"RUNNER_POLICY_{name}": value for name, value in limits.items()}) as server, server.client() as client:
-        padded = {size: client.post("/v1/decisions", content=json.dumps({"facts": QWEN}).ljust(size)).status_code for size in (1024, 1025)}
+    limits = {"MAX_BODY": "1024", "MAX_BATCH_BODY": "4096", "MAX_BATCH_ITEMS": "2", "CACHE_SIZE": "2"}
+    with (
+        serve(**{f"RUNNER_POLICY_{name}": value for name, value in limits.items()}) as server,
+        server.client() as client,
+    ):
+        padded = {
+            size: client.post("/v1/decisions", content=json.dumps({"facts": QWEN}).ljust(size)).status_code
+            for size in (1024, 1025)
+        }
         chunked = client.post("/v1/decisions", content=iter([b" " * 1025])).status_code
-        items = {count: client.post("/v1/decisions/batch", json={"items": [{"facts": {}}] * count}).status_code for count in (2, 3, 500)}
-        lines = client.post("/v1/decisions/batch", content=b"{}\n" + b"x" * 1025, headers={"content-type": "application/x-ndjson"}).text.splitlines()
-        answers = [client.post("/v1/decisions", json={"facts": QWEN, "request_id": str(number % 4)}).json() for number in range(16)]
-    assert (padded, chunked, items, [json.loads(line)["status"] for line in lines]) == ({1024: 200, 1025: 413}, 413, {2: 200, 3: 422, 500: 413}, [422, 413])
+        items = {
+            count: client.post("/v1/decisions/batch", json={"items": [{"facts": {}}] * count}).status_code
+            for count in (2, 3, 500)
+        }
+        lines = client.post(
+            "/v1/decisions/batch", content=b"{}\n" + b"x" * 1025, headers={"content-type": "application/x-ndjson"}
+        ).text.splitlines()
+        answers = [
+            client.post("/v1/decisions", json={"facts": QWEN, "request_id": str(number % 4)}).json()
+            for number in range(16)
+        ]
+    assert (padded, chunked, items, [json.loads(line)["status"] for line in lines]) == (
+        {1024: 200, 1025: 413},
+        413,
+        {2: 200, 3: 422, 500: 413},
+        [422, 413],
+    )
     assert [answer["request_id"] for answer in answers] == [str(number % 4) for number in range(16)]
     assert len({answer["decision_id"] for answer in answers}) == 16
 
@@ -248,7 +317,9 @@ def test_limits_can_be_set(serve: Callable[..., AbstractContextManager[Server]])
 # several workers, and the end
 
 
-def test_two_workers_serve_the_same_policy_and_end_together(serve: Callable[..., AbstractContextManager[Server]], folder: Path) -> None:
+def test_two_workers_serve_the_same_policy_and_end_together(
+    serve: Callable[..., AbstractContextManager[Server]], folder: Path
+) -> None:
     with serve("--workers", "2", "--rules", str(folder), "--default-release", "0.24.0") as server:
 
         def ask(number: int) -> tuple[str, str, str]:
@@ -278,10 +349,14 @@ def test_a_signal_ends_it_cleanly(serve: Callable[..., AbstractContextManager[Se
             server.connection()
 
 
-def test_a_request_that_is_under_way_is_answered_before_the_end(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+def test_a_request_that_is_under_way_is_answered_before_the_end(
+    serve: Callable[..., AbstractContextManager[Server]],
+) -> None:
     body = b'{"facts": {}}'
     with serve() as server, server.connection() as connection:
-        connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5])
+        connection.sendall(
+            b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5]
+        )
         with server.client() as client:
             assert client.get("/livez").text == "ok\n"
         os.kill(server.process.pid, signal.SIGTERM)

@@ -75,7 +75,10 @@ def test_where_chunks_end_does_not_matter(client: httpx.Client, size: int) -> No
     assert lines(client, pieces) == ["v2", "invalid-request", "v1", "malformed"] * 5 + ["v2"]
 
 
-@pytest.mark.parametrize("content_type", ["application/x-ndjson", "application/ndjson", "application/jsonl", "Application/X-NDJSON; charset=utf-8"])
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/x-ndjson", "application/ndjson", "application/jsonl", "Application/X-NDJSON; charset=utf-8"],
+)
 def test_a_stream_is_known_by_its_type(client: httpx.Client, content_type: str) -> None:
     response = client.post("/v1/decisions/batch", content=QWEN + b"\n" + OPT, headers={"content-type": content_type})
     assert [told(json.loads(line)) for line in response.text.splitlines()] == ["v2", "v1"]
@@ -91,10 +94,15 @@ def test_a_line_is_answered_like_the_same_request_by_itself(client: httpx.Client
 def test_a_faulty_line_is_a_problem_with_pointers_into_the_line(client: httpx.Client) -> None:
     assert client.post("/v1/decisions/batch", content=BAD, headers=NDJSON).json() == {
         "type": "urn:runner-policy:problem:invalid-request",
-        "title": "The request does not fit",
+        "title": "Invalid request",
         "status": 422,
         "detail": "/facts/model_config/is_moe: `1` is not legal for `model_config.is_moe`; legal: `true`, `false`",
-        "errors": [{"pointer": "/facts/model_config/is_moe", "message": "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`"}],
+        "errors": [
+            {
+                "pointer": "/facts/model_config/is_moe",
+                "message": "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+            }
+        ],
     }
 
 
@@ -104,17 +112,30 @@ def test_repeated_lines_have_ids_of_their_own(client: httpx.Client) -> None:
 
 
 def test_a_stream_is_longer_than_any_one_body_may_be(client: httpx.Client) -> None:
-    line = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "padding": "' + b"x" * 100_000 + b'"}}}\n'
+    line = (
+        b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "padding": "' + b"x" * 100_000 + b'"}}}\n'
+    )
     assert lines(client, (line for _ in range(200))) == ["v2"] * 200
 
 
 def test_a_stream_of_announced_length_is_longer_than_any_one_body_may_be(client: httpx.Client) -> None:
-    line = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "padding": "' + b"x" * 1_000_000 + b'"}}}\n'
+    line = (
+        b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"], "padding": "'
+        + b"x" * 1_000_000
+        + b'"}}}\n'
+    )
     assert lines(client, line * 20) == ["v2"] * 20
 
 
 def test_curl_sends_a_stream_from_its_input(server: Server, run: Callable[..., Done]) -> None:
-    arguments = ("-sS", f"{server.url}/v1/decisions/batch", "-H", "content-type: application/x-ndjson", "--data-binary", "@-")
+    arguments = (
+        "-sS",
+        f"{server.url}/v1/decisions/batch",
+        "-H",
+        "content-type: application/x-ndjson",
+        "--data-binary",
+        "@-",
+    )
     done = run(*arguments, program="curl", stdin=QWEN + b"\n" + OPT + b"\n")
     assert (done.code, [told(json.loads(line)) for line in done.out.splitlines()]) == (0, ["v2", "v1"])
 

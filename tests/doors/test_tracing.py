@@ -89,7 +89,9 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture
-def tracing(serve: Callable[..., AbstractContextManager[Server]], collector: Collector) -> Callable[..., AbstractContextManager[Server]]:
+def tracing(
+    serve: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> Callable[..., AbstractContextManager[Server]]:
     """Starts a server that sends its traces to the collector."""
 
     @contextmanager
@@ -101,10 +103,14 @@ def tracing(serve: Callable[..., AbstractContextManager[Server]], collector: Col
     return start
 
 
-def test_a_decision_is_a_server_span_below_the_caller_s(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
+def test_a_decision_is_a_server_span_below_the_caller_s(
+    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
     with tracing() as server, server.client() as client:
         revision = client.get("/v1/policy").json()["revision"]
-        answer = client.post("/v1/decisions", json=BODY, headers={"traceparent": f"00-{TRACE}-{PARENT}-01", "user-agent": "a-test"}).json()
+        answer = client.post(
+            "/v1/decisions", json=BODY, headers={"traceparent": f"00-{TRACE}-{PARENT}-01", "user-agent": "a-test"}
+        ).json()
     (span,) = [span for span in collector.spans() if span["name"] == "POST /v1/decisions"]
     assert len(span.pop("id")) == 16
     assert span == {
@@ -128,7 +134,9 @@ def test_a_decision_is_a_server_span_below_the_caller_s(tracing: Callable[..., A
     }
 
 
-def test_every_call_has_its_span_and_all_are_sent_before_the_end(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
+def test_every_call_has_its_span_and_all_are_sent_before_the_end(
+    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
     with tracing() as server, server.client() as client:
         client.post("/v1/decisions", content=b"{")
         client.post("/v1/decisions/batch", json={"items": [BODY, BODY]})
@@ -139,7 +147,14 @@ def test_every_call_has_its_span_and_all_are_sent_before_the_end(tracing: Callab
         client.get("/nothing")
         client.request("PROPFIND", "/livez")
     spans = [span for span in collector.spans() if span["attributes"]["url.path"] != "/readyz"]
-    assert [(span["name"], span["attributes"]["http.response.status_code"], "runner_policy.decision_id" in span["attributes"]) for span in spans] == [
+    assert [
+        (
+            span["name"],
+            span["attributes"]["http.response.status_code"],
+            "runner_policy.decision_id" in span["attributes"],
+        )
+        for span in spans
+    ] == [
         ("POST /v1/decisions", 400, False),
         ("POST /v1/decisions/batch", 200, False),
         ("POST /v1/dry-run", 200, True),
@@ -154,14 +169,26 @@ def test_every_call_has_its_span_and_all_are_sent_before_the_end(tracing: Callab
     assert spans[-1]["attributes"]["http.request.method_original"] == "PROPFIND"
 
 
-def test_the_service_is_named_as_it_is_told_to(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
-    for variables, name in (({}, "runner-policy"), ({"OTEL_SERVICE_NAME": "policy"}, "policy"), ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=other"}, "other")):
+def test_the_service_is_named_as_it_is_told_to(
+    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
+    for variables, name in (
+        ({}, "runner-policy"),
+        ({"OTEL_SERVICE_NAME": "policy"}, "policy"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=other"}, "other"),
+    ):
         collector.requests.clear()
         with tracing(**variables):
             pass
-        resources = [attributes(resource.resource.attributes) for request in collector.requests for resource in request.resource_spans]
+        resources = [
+            attributes(resource.resource.attributes)
+            for request in collector.requests
+            for resource in request.resource_spans
+        ]
         assert {resource["service.name"] for resource in resources} == {name}
-        assert all(resource["service.version"] and resource["telemetry.sdk.name"] == "opentelemetry" for resource in resources)
+        assert all(
+            resource["service.version"] and resource["telemetry.sdk.name"] == "opentelemetry" for resource in resources
+        )
 
 
 def test_a_sampler_is_followed(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
@@ -171,7 +198,9 @@ def test_a_sampler_is_followed(tracing: Callable[..., AbstractContextManager[Ser
     assert [(span["trace"], span["parent"]) for span in collector.spans()] == [(TRACE, PARENT)]
 
 
-def test_every_worker_sends_its_own(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
+def test_every_worker_sends_its_own(
+    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
     with tracing("--workers", "2") as server:
         for _ in range(20):
             with server.client() as client:
@@ -187,38 +216,68 @@ def test_spans_go_to_the_console_where_that_is_wanted(serve: Callable[..., Abstr
 
 @pytest.mark.parametrize(
     "variables",
-    [{}, {"OTEL_TRACES_EXPORTER": ""}, {"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}],
+    [
+        {},
+        {"OTEL_TRACES_EXPORTER": ""},
+        {"OTEL_TRACES_EXPORTER": "none"},
+        {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"},
+    ],
     ids=["not said", "empty", "none", "disabled"],
 )
 def test_nothing_is_sent_or_even_imported_unless_it_is_asked_for(
     serve: Callable[..., AbstractContextManager[Server]], collector: Collector, variables: dict[str, str]
 ) -> None:
-    with serve(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, PYTHONPROFILEIMPORTTIME="1", **variables) as server, server.client() as client:
+    with (
+        serve(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, PYTHONPROFILEIMPORTTIME="1", **variables) as server,
+        server.client() as client,
+    ):
         client.post("/v1/decisions", json=BODY)
     said = server.log.read_text()
-    assert (collector.requests, "service.app" in said, "opentelemetry.sdk" in said) == ([], True, False)  # FastAPI imports the API by itself
+    assert (collector.requests, "service.app" in said, "opentelemetry.sdk" in said) == (
+        [],
+        True,
+        False,
+    )  # FastAPI imports the API by itself
 
 
 UNFIT: list[tuple[dict[str, str], str]] = [
-    ({"OTEL_TRACES_EXPORTER": "jaeger"}, "OTEL_TRACES_EXPORTER: `jaeger` is no exporter here; legal: `otlp`, `console`, `none`"),
-    ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL: `grpc` is not spoken here; legal: `http/protobuf`"),
-    ({"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: `http/json` is not spoken here; legal: `http/protobuf`"),
+    (
+        {"OTEL_TRACES_EXPORTER": "jaeger"},
+        "OTEL_TRACES_EXPORTER: `jaeger` is no exporter here; legal: `otlp`, `console`, `none`",
+    ),
+    (
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+        "OTEL_EXPORTER_OTLP_PROTOCOL: `grpc` is not spoken here; legal: `http/protobuf`",
+    ),
+    (
+        {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"},
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: `http/json` is not spoken here; legal: `http/protobuf`",
+    ),
     ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "0"}, "max_export_batch_size must be a positive integer"),
 ]
 
 
-@pytest.mark.parametrize(("variables", "said"), UNFIT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
+@pytest.mark.parametrize(
+    ("variables", "said"), UNFIT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None
+)
 def test_a_value_that_cannot_be_followed_is_named_and_stops_nothing(
     tracing: Callable[..., AbstractContextManager[Server]], collector: Collector, variables: dict[str, str], said: str
 ) -> None:
     with tracing(**variables) as server, server.client() as client:
         assert client.post("/v1/decisions", json=BODY).status_code == 200
     lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
-    told = [line["error"] for line in lines if line["message"] == "traces are off: a variable of OpenTelemetry cannot be followed"]
+    told = [
+        line["error"]
+        for line in lines
+        if line["message"] == "traces are off: a variable of OpenTelemetry cannot be followed"
+    ]
     assert ([said in error for error in told], collector.requests) == ([True], [])
 
 
 def test_a_collector_that_is_gone_keeps_nobody_waiting(tracing: Callable[..., AbstractContextManager[Server]]) -> None:
-    with tracing(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", RUNNER_POLICY_STOP_TIME="2") as server, server.client() as client:
+    with (
+        tracing(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", RUNNER_POLICY_SHUTDOWN_TIMEOUT="2") as server,
+        server.client() as client,
+    ):
         assert client.post("/v1/decisions", json=BODY).status_code == 200
     assert server.process.returncode == 0

@@ -58,11 +58,15 @@ def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int
     """
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        raise ValgrindMissing("valgrind, which counts the instructions, is not installed; install it: apt-get install valgrind")
+        raise ValgrindMissing(
+            "valgrind, which counts the instructions, is not installed; install it: apt-get install valgrind"
+        )
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "count"
         callgrind = (valgrind, "--tool=callgrind", "--quiet", "--dump-before=getppid", f"--callgrind-out-file={out}")
-        environment = {name: text for name, text in os.environ.items() if not name.startswith("COV")}  # its tracing would be counted
+        environment = {
+            name: text for name, text in os.environ.items() if not name.startswith("COV")
+        }  # its tracing would be counted
         environment |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "PYTHONHASHSEED": "0"}
         command = (*callgrind, sys.executable, __file__, module, str(seconds))
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -97,7 +101,9 @@ def main(module: str, seconds: int) -> None:
     reads = [(readers[name].read, readers[name].families[family](size)) for name, family, size in reads_of(readers)]
     os.getppid()
     for read, text in reads:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)  # by default it ends the process, also in the midst of a search by `re`
+        signal.setitimer(
+            signal.ITIMER_VIRTUAL, seconds
+        )  # by default it ends the process, also in the midst of a search by `re`
         with suppress(PolicyError):
             read(text)
         os.getppid()

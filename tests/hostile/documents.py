@@ -40,7 +40,14 @@ HEAD: Final = 64 << 10
 YAML: Final = 256 << 10
 
 
-def _rule(name: str = "candidate", effect: str = "advise", vllm: str = ">=0.22", words: str = "w", when: Any = "always", **members: Any) -> bytes:
+def _rule(
+    name: str = "candidate",
+    effect: str = "advise",
+    vllm: str = ">=0.22",
+    words: str = "w",
+    when: Any = "always",
+    **members: Any,
+) -> bytes:
     """A rule, as JSON, which is YAML without anchors."""
     part = {"vllm": vllm, "message" if effect == "default-v2" else "text": words, "when": when}
     head = {"id": name, "title": "t", "effect": effect, "why": "w", "references": ["https://example.org"]}
@@ -52,7 +59,11 @@ SOURCES: Final = {
     "releases.yaml": 'known: ["0.22.0", "0.23.0"]\ndefault: "0.23.0"\n',
     "upstream/last.yaml": _rule(RULE, "default-v2").decode(),
     "upstream/conditions/named.yaml": json.dumps(
-        {"id": "named", "why": "w", "releases": [{"vllm": ">=0.22", "when": {"all": [{"model_config.is_moe": True}] * 32}}]}
+        {
+            "id": "named",
+            "why": "w",
+            "releases": [{"vllm": ">=0.22", "when": {"all": [{"model_config.is_moe": True}] * 32}}],
+        }
     ),
 }
 CATALOGUE: Final = load(Sources(SOURCES))
@@ -77,7 +88,9 @@ def _nested(opening: bytes, closing: bytes = b"", depth: int | None = None) -> F
     """As deep as the size allows, or levels of ``depth`` one beside the other."""
     if depth is None:
         return lambda size: opening * (size // len(opening + closing)) + closing * (size // len(opening + closing))
-    return lambda size: b"[" + b",".join([opening * depth + b"1" + closing * depth] * (size // depth // len(opening + closing))) + b"]"
+    return lambda size: (
+        b"[" + b",".join([opening * depth + b"1" + closing * depth] * (size // depth // len(opening + closing))) + b"]"
+    )
 
 
 JSON: Final[dict[str, Family]] = {
@@ -126,7 +139,9 @@ REQUESTS: Final[dict[str, Family]] = {
     "a long version": _repeated(b"1.", b'{"facts":{},"vllm_version":"', b'"}'),
     "a long request id": _repeated(b"1", b'{"facts":{},"request_id":"', b'"}'),
     "lists as a request id": _nested(b"[", b"]", 3),
-    "nested objects as a fact": lambda size: b'{"facts":{"model_config":' + b'{"a":' * 60 + b"1," * (size // 2) + b"}" * 62,
+    "nested objects as a fact": lambda size: (
+        b'{"facts":{"model_config":' + b'{"a":' * 60 + b"1," * (size // 2) + b"}" * 62
+    ),
     "a fact many times": _repeated(b'"is_moe":1,', b'{"facts":{"model_config":{', b'"is_moe":1}}}'),
     "deployments' members": _numbered(b'"a%d":1,', b'{"deployment":{', b'"a":1}}'),
     "configurations": _numbered(b'"a%d":1,', b'{"deployment":{"model_configs":{', b'"a":1}}}'),
@@ -190,13 +205,17 @@ STREAM: Final[dict[str, Family]] = {
 
 def _filled(text: bytes, unit: Callable[[int], bytes], step: int) -> Family:
     """A text in which the text ``FILL`` is replaced by items up to the size."""
-    return lambda size: text.replace(b'"FILL"', b", ".join(unit(number) for number in range(max(1, (size - len(text)) // step))))
+    return lambda size: text.replace(
+        b'"FILL"', b", ".join(unit(number) for number in range(max(1, (size - len(text)) // step)))
+    )
 
 
 RULES: Final[dict[str, Family]] = {
     "unknown fields": lambda size: _rule()[:-1] + b"".join(b', "a%d": 1' % n for n in range(size // 12)) + b"}",
     "links that are no links": _filled(_rule(references=["FILL"]), lambda n: b"a%d" % n, 8),
-    "ranges": _filled(_rule(releases=["FILL"]), lambda n: b'{vllm: ">=0.%d,<0.%d", text: t, when: always}' % (n, n + 1), 52),
+    "ranges": _filled(
+        _rule(releases=["FILL"]), lambda n: b'{vllm: ">=0.%d,<0.%d", text: t, when: always}' % (n, n + 1), 52
+    ),
     "ranges that are no maps": _filled(_rule(releases=["FILL"]), lambda n: b"%d" % n, 7),
     "ranges with a shared condition": lambda size: _rule(
         when={"any": [{"model_config.architectures": {"has_any_of": [f"A{n}"]}} for n in range(size // 200)]},
@@ -206,14 +225,24 @@ RULES: Final[dict[str, Family]] = {
     "bounds of a range": lambda size: _rule(vllm=",".join(f">=0.{n}" for n in range(size // 8))),
     "digits of a release": lambda size: _rule(vllm=">=" + "9" * size),
     "points of a release": lambda size: _rule(vllm=">=" + "1." * (size // 2)),
-    "values of a fact": lambda size: _rule(when={"model_config.architectures": {"has_any_of": [f"A{n}" for n in range(size // 12)]}}),
-    "one value many times": lambda size: _rule(when={"model_config.architectures": {"has_any_of": ["A"] * (size // 8)}}),
+    "values of a fact": lambda size: _rule(
+        when={"model_config.architectures": {"has_any_of": [f"A{n}" for n in range(size // 12)]}}
+    ),
+    "one value many times": lambda size: _rule(
+        when={"model_config.architectures": {"has_any_of": ["A"] * (size // 8)}}
+    ),
     "unknown facts": lambda size: _rule(when={f"a{n}": 1 for n in range(size // 10)}),
-    "unknown operators": lambda size: _rule(when={"model_config.architectures": {f"a{n}": 1 for n in range(size // 12)}}),
+    "unknown operators": lambda size: _rule(
+        when={"model_config.architectures": {f"a{n}": 1 for n in range(size // 12)}}
+    ),
     "comparisons": lambda size: _rule(when={"all": [{"model_config.is_moe": True}] * (size // 40)}),
-    "alternatives": lambda size: _rule(when={"all": [{"any": [{"model_config.is_moe": True}, {"uses": "named"}]}] * (size // 100)}),
+    "alternatives": lambda size: _rule(
+        when={"all": [{"any": [{"model_config.is_moe": True}, {"uses": "named"}]}] * (size // 100)}
+    ),
     "named conditions": lambda size: _rule(when={"all": [{"uses": "named"}] * (size // 30)}),
-    "named conditions that are not there": lambda size: _rule(when={"all": [{"uses": f"a{n}"} for n in range(size // 25)]}),
+    "named conditions that are not there": lambda size: _rule(
+        when={"all": [{"uses": f"a{n}"} for n in range(size // 25)]}
+    ),
     "nested conditions": lambda size: _rule(when={"any": [_deep(n) for n in range(size // 600)]}),
     "unknown names in words": lambda size: _rule(words="".join(f"{{a{n}}}" for n in range(size // 8))),
     "names in words": lambda size: _rule(words="{model_config.is_moe}" * (size // 22)),
@@ -221,7 +250,7 @@ RULES: Final[dict[str, Family]] = {
     "pairs of braces": lambda size: _rule(words="{{" * (size // 2)),
     "nested braces": lambda size: _rule(words="{a:" + "{" * (size // 2) + "}" * (size // 2) + "}"),
     "effects that are not there": lambda size: _rule(needs=[f"a{n}" for n in range(size // 10)]),
-    "effects": lambda size: _rule(yields_to=["exclude-v1"] * (size // 14)),
+    "effects": lambda size: _rule(unless=["exclude-v1"] * (size // 14)),
     "a long id": lambda size: _rule(id="a-" * (size // 2) + "!"),
 }
 
@@ -234,23 +263,31 @@ def _deep(number: int) -> dict[str, Any]:
 
 
 def _cases(**members: Any) -> bytes:
-    return json.dumps({"rule": RULE, "cases": [{"name": "n", "vllm": ["0.22.0"], "given": {}, "fires": False, **members}]}).encode()
+    return json.dumps(
+        {"rule": RULE, "cases": [{"name": "n", "vllm": ["0.22.0"], "given": {}, "fires": False, **members}]}
+    ).encode()
 
 
 CASES: Final[dict[str, Family]] = {
     "cases": lambda size: json.dumps(
-        {"rule": RULE, "cases": [{"name": f"n{n}", "vllm": ["0.22.0"], "given": {}, "fires": False} for n in range(size // 60)]}
+        {
+            "rule": RULE,
+            "cases": [{"name": f"n{n}", "vllm": ["0.22.0"], "given": {}, "fires": False} for n in range(size // 60)],
+        }
     ).encode(),
     "cases that are no maps": lambda size: json.dumps({"rule": RULE, "cases": [1] * (size // 4)}).encode(),
     "releases": lambda size: _cases(vllm=["0.22.0"] * (size // 10)),
     "releases and facts": lambda size: _cases(
-        vllm=["0.22.0"] * (size // 20), given={"model_config": {"architectures": ["A"] * (size // 30), **{f"a{n}": 1 for n in range(size // 40)}}}
+        vllm=["0.22.0"] * (size // 20),
+        given={"model_config": {"architectures": ["A"] * (size // 30), **{f"a{n}": 1 for n in range(size // 40)}}},
     ),
     "unknown releases": lambda size: _cases(vllm=[f"0.{n}" for n in range(size // 10)]),
     "unknown facts": lambda size: _cases(given={f"a/{n}": 1 for n in range(size // 10)}),
     "nested facts": lambda size: _cases(given={"model_config": [[[f"a{n}"] for n in range(size // 20)]]}),
     "unknown fields": lambda size: _cases(**{f"a{n}": 1 for n in range(size // 10)}),
-    "survivors": lambda size: json.dumps({"rule": RULE, "cases": [], "survivors": [{"vllm": "v", "change": "c", "why": "w"}] * (size // 40)}).encode(),
+    "accepted_mutants": lambda size: json.dumps(
+        {"rule": RULE, "cases": [], "accepted_mutants": [{"vllm": "v", "change": "c", "why": "w"}] * (size // 40)}
+    ).encode(),
 }
 
 
@@ -259,7 +296,9 @@ def _release(number: int) -> str:
 
 
 FOLDERS: Final[dict[str, Family]] = {
-    "releases": lambda size: json.dumps({"known": [_release(n) for n in range(size // 12)], "default": "0.0.0"}).encode(),
+    "releases": lambda size: json.dumps(
+        {"known": [_release(n) for n in range(size // 12)], "default": "0.0.0"}
+    ).encode(),
     "one release many times": lambda size: json.dumps({"known": ["0.0.0"] * (size // 12), "default": "0.0.0"}).encode(),
     "releases that are numbers": lambda size: json.dumps({"known": [0.1] * (size // 6), "default": "0.0.0"}).encode(),
     "digits of a release": lambda size: json.dumps({"known": ["9" * size], "default": "0.0.0"}).encode(),
@@ -267,7 +306,10 @@ FOLDERS: Final[dict[str, Family]] = {
 
 TOKENS: Final[dict[str, Family]] = {
     "entries": _numbered(b"  - {name: a%d, sha256: " + b"a" * 64 + b", scopes: [read]}\n", b"tokens:\n"),
-    "tokens": lambda size: b"tokens:\n" + b"".join(b"  - {name: a%d, sha256: %064x, scopes: [read]}\n" % (n, n) for n in range(size // 105)),
+    "tokens": lambda size: (
+        b"tokens:\n"
+        + b"".join(b"  - {name: a%d, sha256: %064x, scopes: [read]}\n" % (n, n) for n in range(size // 105))
+    ),
     "entries that are no maps": _repeated(b"  - 1\n", b"tokens:\n"),
     "unknown members": _numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
     "unknown scopes": _numbered(b"a%d,", b"tokens:\n  - name: a\n    scopes: [", b"a]"),
@@ -320,7 +362,17 @@ CHUNKS: Final[dict[str, Family]] = {
 
 
 def _part(name: bytes, content: bytes, headers: bytes = b"") -> bytes:
-    return b"--" + BOUNDARY + b'\r\nContent-Disposition: form-data; name="' + name + b'"' + headers + b"\r\n\r\n" + content + b"\r\n"
+    return (
+        b"--"
+        + BOUNDARY
+        + b'\r\nContent-Disposition: form-data; name="'
+        + name
+        + b'"'
+        + headers
+        + b"\r\n\r\n"
+        + content
+        + b"\r\n"
+    )
 
 
 END: Final = b"--" + BOUNDARY + b"--\r\n"
@@ -331,7 +383,9 @@ FORMS: Final[dict[str, Family]] = {
     "a long part": lambda size: _part(b"deployment", b"a" * size) + END,
     "a part of lines": lambda size: _part(b"deployment", b"\r\n" * (size // 2)) + END,
     "a part of dashes": lambda size: _part(b"deployment", b"\r\n--" * (size // 4)) + END,
-    "a part of boundaries that are not whole": lambda size: _part(b"deployment", (b"\r\n--" + BOUNDARY[:-1]) * (size // 35)) + END,
+    "a part of boundaries that are not whole": lambda size: (
+        _part(b"deployment", (b"\r\n--" + BOUNDARY[:-1]) * (size // 35)) + END
+    ),
     "a long name": lambda size: _part(b"a" * size, b"a") + END,
     "a name of semicolons": lambda size: _part(b";" * size, b"a") + END,
     "a name of quotes and semicolons": lambda size: _part(b'";' * (size // 2), b"a") + END,
@@ -363,8 +417,12 @@ REVIEWS: Final[dict[str, Family]] = {
     "a long group name": _repeated(b"a", b'{"request":{"userInfo":{"groups":["', b'"]}}}'),
     "extras": _numbered(b'"a%d":["b"],', b'{"request":{"userInfo":{"extra":{', b'"a":["b"]}}}}'),
     "extras that are numbers": _numbered(b'"a%d":1,', b'{"request":{"userInfo":{"extra":{', b'"a":1}}}}'),
-    "an extra with a long name and many values": _halves(b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b'"a",', b'"a"]}}}}'),
-    "an extra with a long name and many numbers": _halves(b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b"1,", b"1]}}}}"),
+    "an extra with a long name and many values": _halves(
+        b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b'"a",', b'"a"]}}}}'
+    ),
+    "an extra with a long name and many numbers": _halves(
+        b'{"request":{"userInfo":{"extra":{"', b"a", b'":[', b"1,", b"1]}}}}"
+    ),
     "members of the object": _numbered(b'"a%d":1,', b'{"request":{"object":{', b'"a":1}}}'),
     "a long uid": _repeated(b"a", b'{"request":{"uid":"', b'"}}'),
 }
@@ -418,7 +476,9 @@ def _read_chunks(body: bytes, chunk: int, limit: int) -> list[Any]:
 READERS: Final[dict[str, Reader]] = {
     "JSON": Reader(read_json, BODY, JSON, tried=16_384),
     "usual request": Reader(lambda body: decode_fast(body, CATALOGUE.releases), BODY, JSON | REQUESTS),
-    "request": Reader(lambda body: read_request_or_manifest(decode(body), CATALOGUE.releases), BODY, REQUESTS, tried=16_384),
+    "request": Reader(
+        lambda body: read_request_or_manifest(decode(body), CATALOGUE.releases), BODY, REQUESTS, tried=16_384
+    ),
     "facts": Reader(lambda body: read_facts(read_json(body), series("0.23.0"), "", []), BODY, REQUESTS),
     "candidate": Reader(lambda body: read_candidate(read_json(body)), BODY, CANDIDATES),
     "review": Reader(lambda body: read_review(read_json(body)), REVIEW, REVIEWS),

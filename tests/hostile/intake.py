@@ -124,7 +124,9 @@ UNITS: Final[dict[str, str]] = {
 
 def closing(unit: str, size: int) -> str:
     """Openers nested in one another, and as many closing ones."""
-    return repeated(unit, size // 2) + {"${A:-": "}", "$(": ")", '{"a":': "}", "[": "]"}[unit] * (size // 2 // len(unit))
+    return repeated(unit, size // 2) + {"${A:-": "}", "$(": ")", '{"a":': "}", "[": "]"}[unit] * (
+        size // 2 // len(unit)
+    )
 
 
 def defined(size: int) -> str:
@@ -185,7 +187,11 @@ VALUES: Final[dict[str, Callable[[int], str]]] = {
     "a list of devices": lambda size: ",".join(["1"] * (size // 2)),
 }
 
-KINDS: Final = {flag.kind: flag for flag in flags(RELEASE).by_name.values() if flag.kind in {"devices", "human-or-auto", "json-or-text", "object"}}
+KINDS: Final = {
+    flag.kind: flag
+    for flag in flags(RELEASE).by_name.values()
+    if flag.kind in {"devices", "human-or-auto", "json-or-text", "object"}
+}
 """A flag of each kind whose values have parts."""
 
 
@@ -195,7 +201,9 @@ def _taken(kind: str, body: bytes) -> object:
 
 def deployment(**members: Any) -> bytes:
     """A request for a deployment."""
-    return json.dumps({"vllm_version": RELEASE, "deployment": {"model_configs": {NAME: CONFIG}, **members}}, ensure_ascii=False).encode()
+    return json.dumps(
+        {"vllm_version": RELEASE, "deployment": {"model_configs": {NAME: CONFIG}, **members}}, ensure_ascii=False
+    ).encode()
 
 
 def _args(words: list[str]) -> bytes:
@@ -215,8 +223,15 @@ def _script(text: Callable[[int], str], size: int) -> bytes:
 
 
 ARGS: Final[dict[str, Family]] = {
-    **{f"a value of {name}": partial(_value, "--kv-transfer-config", text) for name, text in VALUES.items() if name not in UNITS},
-    **{f"a number of {name}": partial(_value, "--max-model-len", VALUES[name]) for name in ("digits", "numbers", "plain")},
+    **{
+        f"a value of {name}": partial(_value, "--kv-transfer-config", text)
+        for name, text in VALUES.items()
+        if name not in UNITS
+    },
+    **{
+        f"a number of {name}": partial(_value, "--max-model-len", VALUES[name])
+        for name in ("digits", "numbers", "plain")
+    },
     **{f"devices: {name}": partial(_value, "--device-ids", VALUES[name]) for name in ("digits", "a list of devices")},
     **{f"a script of {name}": partial(_script, text) for name, text in SHELL.items() if name not in UNITS},
     "unknown flags": partial(_many, "--nonsense-{}"),
@@ -236,7 +251,9 @@ ARGS: Final[dict[str, Family]] = {
     "dotted flags": partial(_many, "-cc.a{}=1"),
     "dotted flags, deep": lambda size: _args(["-cc" + ".a" * 60 + "=1"] * (size // 130)),
     "dotted lists": lambda size: _args(["-cc.splitting_ops+=a,b"] * (size // 26)),
-    "dotted flags of many spellings": lambda size: _args([f"--{'compilation-config'[: 5 + n % 14]}.a{n}=1" for n in range(size // 24)]),
+    "dotted flags of many spellings": lambda size: _args(
+        [f"--{'compilation-config'[: 5 + n % 14]}.a{n}=1" for n in range(size // 24)]
+    ),
     "dotted unknown flags": partial(_many, "--x{}.a=1"),
     "words that nothing takes": lambda size: _args(["a"] * (size // 5)),
     "words that are unknown": lambda size: _args(["$(A)", "$X"] * (size // 14)),
@@ -247,7 +264,9 @@ ARGS: Final[dict[str, Family]] = {
     "envs that set": lambda size: deployment(args=["env", "A=1"] * (size // 14)),
     "starters": lambda size: deployment(args=["time"] * (size // 8)),
     "a name": lambda size: _args(["--served-model-name", "x" * size]),
-    "a model's name": lambda size: deployment(args=["--model", "x/" + "x" * (size // 2)], model_configs={"x/" + "x" * (size // 2): CONFIG}),
+    "a model's name": lambda size: deployment(
+        args=["--model", "x/" + "x" * (size // 2)], model_configs={"x/" + "x" * (size // 2): CONFIG}
+    ),
     "a model that is missing": lambda size: deployment(args=["--model", "x/" + "x" * size]),
     "bars": lambda size: _args(["--chat-template", "{{" * (size // 2)]),
 }
@@ -277,19 +296,31 @@ def _env_reference_script(size: int) -> bytes:
 
 
 ENVIRONMENT: Final[dict[str, Family]] = {
-    "many variables": lambda size: deployment(args=["--model", NAME], env={f"A{n}": "1" for n in range(min(size // 12, 4096))}),
-    "more variables than are taken": lambda size: deployment(args=["--model", NAME], env={f"A{n}": "1" for n in range(size // 12)}),
-    "variables that are no texts": lambda size: deployment(args=["--model", NAME], env={f"A{n}": 1 for n in range(size // 10)}),
+    "many variables": lambda size: deployment(
+        args=["--model", NAME], env={f"A{n}": "1" for n in range(min(size // 12, 4096))}
+    ),
+    "more variables than are taken": lambda size: deployment(
+        args=["--model", NAME], env={f"A{n}": "1" for n in range(size // 12)}
+    ),
+    "variables that are no texts": lambda size: deployment(
+        args=["--model", NAME], env={f"A{n}": 1 for n in range(size // 10)}
+    ),
     "references to one": _referring,
     "references to one, in a word": _referring_in_a_word,
-    "references that do not close": lambda size: deployment(args=["--model", NAME, "$(A" * (size // 3)], env={"A": "1"}),
+    "references that do not close": lambda size: deployment(
+        args=["--model", NAME, "$(A" * (size // 3)], env={"A": "1"}
+    ),
     "references in a script": _referring_script,
     "a script out of a variable": _env_reference_script,
     "scripts in scripts": partial(_nested_scripts, "a;"),
     "scripts in scripts, with variables": partial(_nested_scripts, "$W"),
     "scripts in scripts, escaped": partial(_nested_scripts, "\\a"),
-    "shells for many variables": lambda size: deployment(args="bash -c a;" * (size // 24), env={f"A{n}": "1" for n in range(min(size // 24, 4096))}),
-    "a long runner variable": lambda size: deployment(args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}),
+    "shells for many variables": lambda size: deployment(
+        args="bash -c a;" * (size // 24), env={f"A{n}": "1" for n in range(min(size // 24, 4096))}
+    ),
+    "a long runner variable": lambda size: deployment(
+        args=["--model", NAME], env={"VLLM_USE_V2_MODEL_RUNNER": "1" * size}
+    ),
     "a long number": lambda size: deployment(args=["--model", NAME], env={"VLLM_MLA_DISABLE": "1" * size}),
 }
 
@@ -336,25 +367,51 @@ MODELS: Final[dict[str, Family]] = {
     "blocks": lambda size: _model(block_configs=[{"block_type": "moe"}] * (size // 25)),
     "experts": lambda size: _model(num_experts=[0] * (size // 3)),
     "members": lambda size: _model(**{f"a{n}": n for n in range(size // 16)}),
-    "members of the language model": lambda size: _model(model_type="qwen2_5_vl", text_config={f"a{n}": n for n in range(size // 16)}),
+    "members of the language model": lambda size: _model(
+        model_type="qwen2_5_vl", text_config={f"a{n}": n for n in range(size // 16)}
+    ),
     "a deep document": lambda size: (
-        b'{"deployment": {"args": ["--model", "m"], "model_configs": {"m": {"a": ' + b"[" * (size // 2) + b"]" * (size // 2) + b"}}}}"
+        b'{"deployment": {"args": ["--model", "m"], "model_configs": {"m": {"a": '
+        + b"[" * (size // 2)
+        + b"]" * (size // 2)
+        + b"}}}}"
     ),
     "a long number": lambda size: _model(num_attention_heads=int("9" * min(size, 4000))),
     "layers, of which some have attention": lambda size: _model(
-        architectures=["BambaForCausalLM"], model_type="bamba", num_hidden_layers=10_000, attn_layer_indices=[-1] * (size // 4)
+        architectures=["BambaForCausalLM"],
+        model_type="bamba",
+        num_hidden_layers=10_000,
+        attn_layer_indices=[-1] * (size // 4),
     ),
-    "layers, of which some are local": lambda size: _model(model_type="inkling_text", num_hidden_layers=10_000, local_layer_ids=[-1] * (size // 4)),
+    "layers, of which some are local": lambda size: _model(
+        model_type="inkling_text", num_hidden_layers=10_000, local_layer_ids=[-1] * (size // 4)
+    ),
     "layers that are looked up": lambda size: _model(model_type="lfm2", num_hidden_layers=10_000, a="a" * size),
-    "a pattern of layers": lambda size: _model(architectures=["NemotronHForCausalLM"], model_type="nemotron_h", hybrid_override_pattern="M" * size),
-    "speculators": lambda size: _model(speculators_config={"verifier": {"name_or_path": "x" * size}, "proposal_methods": [{}]}),
-    "overrides": lambda size: deployment(args=["--model", NAME, "--hf-overrides", json.dumps({f"a{n}": n for n in range(size // 16)})]),
-    "models": lambda size: deployment(args=["--model", "x"], model_configs={f"{'x' * (size // 64)}{n}": {} for n in range(60)}),
-    "models that are no objects": lambda size: deployment(args=["--model", "x"], model_configs={f"x{n}": 1 for n in range(60)}, a="a" * size),
-    "modules": lambda size: deployment(args=["--model", NAME], files={f"{NAME}/modules.json": json.dumps([{"type": "a"}] * (size // 14))}),
-    "modules that are no JSON": lambda size: deployment(args=["--model", NAME], files={f"{NAME}/modules.json": '["' + '\\"' * (size // 2)}),
+    "a pattern of layers": lambda size: _model(
+        architectures=["NemotronHForCausalLM"], model_type="nemotron_h", hybrid_override_pattern="M" * size
+    ),
+    "speculators": lambda size: _model(
+        speculators_config={"verifier": {"name_or_path": "x" * size}, "proposal_methods": [{}]}
+    ),
+    "overrides": lambda size: deployment(
+        args=["--model", NAME, "--hf-overrides", json.dumps({f"a{n}": n for n in range(size // 16)})]
+    ),
+    "models": lambda size: deployment(
+        args=["--model", "x"], model_configs={f"{'x' * (size // 64)}{n}": {} for n in range(60)}
+    ),
+    "models that are no objects": lambda size: deployment(
+        args=["--model", "x"], model_configs={f"x{n}": 1 for n in range(60)}, a="a" * size
+    ),
+    "modules": lambda size: deployment(
+        args=["--model", NAME], files={f"{NAME}/modules.json": json.dumps([{"type": "a"}] * (size // 14))}
+    ),
+    "modules that are no JSON": lambda size: deployment(
+        args=["--model", NAME], files={f"{NAME}/modules.json": '["' + '\\"' * (size // 2)}
+    ),
     "unknown members": lambda size: deployment(args=["--model", NAME], **{f"arg{n}": 1 for n in range(size // 12)}),
-    "plugins": lambda size: deployment(args=["--model", NAME], environment={"plugins": {"logits_processors": ["a"] * (size // 5)}}),
+    "plugins": lambda size: deployment(
+        args=["--model", NAME], environment={"plugins": {"logits_processors": ["a"] * (size // 5)}}
+    ),
 }
 
 
@@ -377,7 +434,9 @@ def _config_map(data: dict[str, str], name: str = "c") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def _custom(kind: str, spec: dict[str, Any], group: str = "serving.kserve.io/v1beta1", **members: Any) -> dict[str, Any]:
+def _custom(
+    kind: str, spec: dict[str, Any], group: str = "serving.kserve.io/v1beta1", **members: Any
+) -> dict[str, Any]:
     return {"apiVersion": group, "kind": kind, "spec": spec, **members}
 
 
@@ -398,7 +457,12 @@ def _mounting(size: int, engines: int = ENGINES, text: int | None = None) -> byt
     mounts = [{"name": "v", "mountPath": "/c"}]
     one = engine(args=["vllm", "serve", NAME, "--config", "/c/a.yaml"], volumeMounts=mounts)
     of_pods = pod(*[one] * engines, volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    return manifest([_config_map({"a.yaml": repeated("a: b\n", 5) + repeated("# a\n", size // 2 if text is None else text)}), of_pods])
+    return manifest(
+        [
+            _config_map({"a.yaml": repeated("a: b\n", 5) + repeated("# a\n", size // 2 if text is None else text)}),
+            of_pods,
+        ]
+    )
 
 
 def _sharing(size: int) -> bytes:
@@ -409,7 +473,9 @@ def _sharing(size: int) -> bytes:
 
 def _runtime(size: int) -> bytes:
     runtime = _custom(
-        "ServingRuntime", {"containers": [{"name": "kserve-container", **engine(args=["vllm", "serve", NAME, "x" * size])}]}, metadata={"name": "r"}
+        "ServingRuntime",
+        {"containers": [{"name": "kserve-container", **engine(args=["vllm", "serve", NAME, "x" * size])}]},
+        metadata={"name": "r"},
     )
     service = _custom("InferenceService", {"predictor": {"model": {"runtime": "r"}}})
     return manifest([runtime, *[service] * ENGINES])
@@ -417,30 +483,52 @@ def _runtime(size: int) -> bytes:
 
 def _named(size: int) -> bytes:
     """Names that are long, and below each of them much that has a place of its own."""
-    services = {f"{'x' * 4000}{n}": engine(command=["vllm", "serve", NAME, *["a"] * 800]) for n in range(max(size // 8000, 1))}
+    services = {
+        f"{'x' * 4000}{n}": engine(command=["vllm", "serve", NAME, *["a"] * 800]) for n in range(max(size // 8000, 1))
+    }
     return manifest({"services": services})
 
 
 MANIFESTS: Final[dict[str, Family]] = {
     "engines": lambda size: manifest(pod(*_engines(size))),
     "more engines than are taken": lambda size: manifest(pod(*_engines(size, size))),
-    "engines of many models": lambda size: manifest(pod(*_engines(size // 2)), model_configs={NAME: {**CONFIG, "a": "a" * (size // 2)}}),
+    "engines of many models": lambda size: manifest(
+        pod(*_engines(size // 2)), model_configs={NAME: {**CONFIG, "a": "a" * (size // 2)}}
+    ),
     "engines that are not in order": lambda size: manifest(pod(*_engines(size, args=["--model", NAME, "--seed=x"]))),
     "pods": lambda size: manifest([pod(engine())] * (size // 150)),
     "a list of lists": lambda size: manifest({"kind": "List", "items": [{"kind": "List", "items": []}] * (size // 32)}),
-    "objects of unknown kinds": lambda size: manifest([{"kind": f"Deploymen{n}", "apiVersion": "x/v1"} for n in range(size // 50)]),
+    "objects of unknown kinds": lambda size: manifest(
+        [{"kind": f"Deploymen{n}", "apiVersion": "x/v1"} for n in range(size // 50)]
+    ),
     "objects that are none": lambda size: manifest([1] * (size // 3)),
     "arguments": lambda size: manifest(pod(engine(args=["--model", NAME, *["a"] * (size // 5)]))),
     "arguments that are no texts": lambda size: manifest(pod(engine(args=[1] * (size // 3)))),
     "arguments of templates": lambda size: manifest(pod(engine(args=["--model", NAME, *["{{"] * (size // 6)]))),
     "variables": lambda size: manifest(pod(engine(env=_env(size)))),
     "variables that refer": lambda size: manifest(
-        pod(engine(env=[{"name": "A0", "value": "aa"}, *({"name": f"A{n + 1}", "value": f"$(A{n})$(A{n})"} for n in range(size // 50))]))
+        pod(
+            engine(
+                env=[
+                    {"name": "A0", "value": "aa"},
+                    *({"name": f"A{n + 1}", "value": f"$(A{n})$(A{n})"} for n in range(size // 50)),
+                ]
+            )
+        )
     ),
     "variables that refer to one": lambda size: manifest(
-        pod(engine(env=[{"name": "A", "value": "x" * (size // 2)}, *({"name": f"B{n}", "value": "$(A)"} for n in range(size // 80))]))
+        pod(
+            engine(
+                env=[
+                    {"name": "A", "value": "x" * (size // 2)},
+                    *({"name": f"B{n}", "value": "$(A)"} for n in range(size // 80)),
+                ]
+            )
+        )
     ),
-    "references that do not close": lambda size: manifest(pod(engine(env=[{"name": "A", "value": "$(A" * (size // 3)}]))),
+    "references that do not close": lambda size: manifest(
+        pod(engine(env=[{"name": "A", "value": "$(A" * (size // 3)}]))
+    ),
     "ConfigMaps": lambda size: manifest([_config_map({"a": "b"}, f"c{n}") for n in range(size // 90)]),
     "ConfigMaps that are taken": lambda size: manifest(
         [
@@ -451,46 +539,91 @@ MANIFESTS: Final[dict[str, Family]] = {
     "ConfigMaps that are mounted": _mounting,
     "engines that mount a ConfigMap": lambda size: _mounting(size, size // 250, 100),
     "ConfigMaps that are shared": _sharing,
-    "volumes": lambda size: manifest(pod(*_engines(size // 2, volumeMounts=[{"name": "v"}]), volumes=[{"name": f"v{n}"} for n in range(size // 30)])),
-    "annotations": lambda size: manifest({**pod(engine()), "metadata": {"annotations": {f"a{n}": '"\\"' for n in range(size // 16)}}}),
+    "volumes": lambda size: manifest(
+        pod(*_engines(size // 2, volumeMounts=[{"name": "v"}]), volumes=[{"name": f"v{n}"} for n in range(size // 30)])
+    ),
+    "annotations": lambda size: manifest(
+        {**pod(engine()), "metadata": {"annotations": {f"a{n}": '"\\"' for n in range(size // 16)}}}
+    ),
     "names": _named,
-    "a name of dots": lambda size: manifest({"services": {"a." * (size // 2): engine(command=["vllm", "serve", NAME])}}),
-    "Compose services": lambda size: manifest({"services": {f"a{n}": {"image": IMAGE, "command": "--model m"} for n in range(min(size // 75, 1024))}}),
-    "a Compose command": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": repeated("'a' ", size)}}}),
-    "a Compose command, open": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": "'" + repeated('\\"', size)}}}),
-    "Compose variables": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": ["--model", *numbered("${{A{}}}", size)]}}}),
-    "Compose variables, open": lambda size: manifest({"services": {"a": {"image": IMAGE, "command": ["--model", "${A:-" * (size // 5)]}}}),
+    "a name of dots": lambda size: manifest(
+        {"services": {"a." * (size // 2): engine(command=["vllm", "serve", NAME])}}
+    ),
+    "Compose services": lambda size: manifest(
+        {"services": {f"a{n}": {"image": IMAGE, "command": "--model m"} for n in range(min(size // 75, 1024))}}
+    ),
+    "a Compose command": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "command": repeated("'a' ", size)}}}
+    ),
+    "a Compose command, open": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "command": "'" + repeated('\\"', size)}}}
+    ),
+    "Compose variables": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "command": ["--model", *numbered("${{A{}}}", size)]}}}
+    ),
+    "Compose variables, open": lambda size: manifest(
+        {"services": {"a": {"image": IMAGE, "command": ["--model", "${A:-" * (size // 5)]}}}
+    ),
     "a SkyPilot task": lambda size: manifest({"run": repeated("a;", size) + "vllm serve m", "resources": {}}),
     "a SkyPilot setup": lambda size: manifest({"run": "vllm serve m", "setup": repeated("vllm[a,", size)}),
-    "a SkyPilot task of variables": lambda size: manifest({"run": repeated("$A;", size // 2) + "vllm serve m", "envs": {"A": "b " * (size // 4)}}),
+    "a SkyPilot task of variables": lambda size: manifest(
+        {"run": repeated("$A;", size // 2) + "vllm serve m", "envs": {"A": "b " * (size // 4)}}
+    ),
     "runtimes": _runtime,
     "a Hugging Face server": lambda size: manifest(
-        _custom("InferenceService", {"predictor": {"model": {"modelFormat": {"name": "huggingface"}, "args": ["--model_id=m"] * (size // 16)}}})
+        _custom(
+            "InferenceService",
+            {"predictor": {"model": {"modelFormat": {"name": "huggingface"}, "args": ["--model_id=m"] * (size // 16)}}},
+        )
     ),
     "an LLMInferenceService": lambda size: manifest(
-        _custom("LLMInferenceService", {"model": {"uri": "hf://m"}, "template": {"containers": [{"name": "main", "args": ["$A;a"] * (size // 8)}]}})
+        _custom(
+            "LLMInferenceService",
+            {
+                "model": {"uri": "hf://m"},
+                "template": {"containers": [{"name": "main", "args": ["$A;a"] * (size // 8)}]},
+            },
+        )
     ),
     "an LLMInferenceService of variables": lambda size: manifest(
         _custom(
             "LLMInferenceService",
             {
                 "model": {"uri": "hf://m"},
-                "template": {"containers": [{"name": "main", "args": ["--x", *["a;$A"] * (size // 16)], "env": [{"name": "A", "value": "b" * (size // 2)}]}]},
+                "template": {
+                    "containers": [
+                        {
+                            "name": "main",
+                            "args": ["--x", *["a;$A"] * (size // 16)],
+                            "env": [{"name": "A", "value": "b" * (size // 2)}],
+                        }
+                    ]
+                },
             },
         )
     ),
     "adapters": lambda size: manifest(
-        _custom("LLMInferenceService", {"model": {"uri": "hf://m", "lora": {"adapters": [{"name": f"a{n}"} for n in range(size // 16)]}}})
+        _custom(
+            "LLMInferenceService",
+            {"model": {"uri": "hf://m", "lora": {"adapters": [{"name": f"a{n}"} for n in range(size // 16)]}}},
+        )
     ),
     "a runtime of vLLM": lambda size: manifest(
-        _custom("VLLMRuntime", {"model": {"modelURL": "m"}, "vllmConfig": {"extraArgs": ["a"] * (size // 5)}}, "production-stack.vllm.ai/v1alpha1")
+        _custom(
+            "VLLMRuntime",
+            {"model": {"modelURL": "m"}, "vllmConfig": {"extraArgs": ["a"] * (size // 5)}},
+            "production-stack.vllm.ai/v1alpha1",
+        )
     ),
     "a Dynamo graph": lambda size: manifest(
         _custom(
             "DynamoGraphDeployment",
             {
                 "envs": _env(size // 2),
-                "services": {f"s{n}": {"extraPodSpec": {"mainContainer": engine(command=["python3", "-m", "dynamo.vllm"])}} for n in range(size // 2 // 150)},
+                "services": {
+                    f"s{n}": {"extraPodSpec": {"mainContainer": engine(command=["python3", "-m", "dynamo.vllm"])}}
+                    for n in range(size // 2 // 150)
+                },
             },
             "nvidia.com/v1alpha1",
         )
@@ -498,7 +631,17 @@ MANIFESTS: Final[dict[str, Family]] = {
     "Dynamo connectors": lambda size: manifest(
         _custom(
             "DynamoGraphDeployment",
-            {"services": {"s": {"extraPodSpec": {"mainContainer": engine(args=["python3", "-m", "dynamo.vllm", "--connector", *["lmcach"] * (size // 10)])}}}},
+            {
+                "services": {
+                    "s": {
+                        "extraPodSpec": {
+                            "mainContainer": engine(
+                                args=["python3", "-m", "dynamo.vllm", "--connector", *["lmcach"] * (size // 10)]
+                            )
+                        }
+                    }
+                }
+            },
             "nvidia.com/v1alpha1",
         )
     ),
@@ -518,9 +661,15 @@ MANIFESTS: Final[dict[str, Family]] = {
         {"servingEngineSpec": {"env": _env(size // 2), "modelSpec": [{"modelURL": NAME}] * min(size // 2 // 18, 1024)}}
     ),
     "Ray Serve": lambda size: manifest(
-        {"llm_configs": [{"model_loading_config": {"model_id": NAME}, "engine_kwargs": {f"a{n}": 1 for n in range(size // 12)}}]}
+        {
+            "llm_configs": [
+                {"model_loading_config": {"model_id": NAME}, "engine_kwargs": {f"a{n}": 1 for n in range(size // 12)}}
+            ]
+        }
     ),
-    "a RayService": lambda size: manifest(_custom("RayService", {"serveConfigV2": "llm_configs:\n" + "- {}\n" * (size // 6)}, "ray.io/v1")),
+    "a RayService": lambda size: manifest(
+        _custom("RayService", {"serveConfigV2": "llm_configs:\n" + "- {}\n" * (size // 6)}, "ray.io/v1")
+    ),
 }
 
 
@@ -538,7 +687,12 @@ READERS: Final[Mapping[str, Reader]] = {
         {name: partial(_encoded, text) for name, text in SHELL.items()},
         TRIED,
     ),
-    **{f"values of {kind}": Reader(partial(_taken, kind), 1 << 20, {name: partial(_encoded, text) for name, text in VALUES.items()}) for kind in KINDS},
+    **{
+        f"values of {kind}": Reader(
+            partial(_taken, kind), 1 << 20, {name: partial(_encoded, text) for name, text in VALUES.items()}
+        )
+        for kind in KINDS
+    },
     "arguments": Reader(decide, 1 << 20, ARGS, TRIED),
     "environment": Reader(decide, 1 << 20, ENVIRONMENT, TRIED),
     "option files": Reader(decide, 1 << 18, OPTION_FILES, TRIED),

@@ -48,7 +48,9 @@ def _uses(tree: ast.Module) -> Iterator[tuple[ast.expr, str, list[ast.expr]]]:
     """The calls of ``re`` and of constants by a method that patterns have: whose, which, and with what."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name) as whose, method), args=arguments) if method in METHODS:
+            case ast.Call(
+                func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name) as whose, method), args=arguments
+            ) if method in METHODS:
                 if name == "re" or name.isupper():
                     yield whose, method, arguments
 

@@ -99,16 +99,23 @@ def hostile(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
     other = kinds.get((False,) * len(leaves), "")
     letters = sorted(each for each in kinds.values() if each != other)
     samples = _samples(tree)
-    words = _unique(("".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length)), MAX_WORDS) + samples
+    words = (
+        _unique(("".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length)), MAX_WORDS)
+        + samples
+    )
     beginnings = _unique((sample[:end] for sample in samples for end in range(1, len(sample) + 1)), MAX_SAMPLES)
-    repeated = [("", word) for word in words] + [(begin, letter) for begin in beginnings for letter in (*letters, begin)]
+    repeated = [("", word) for word in words] + [
+        (begin, letter) for begin in beginnings for letter in (*letters, begin)
+    ]
     return [(begin, word, end) for begin, word in repeated for end in {"", other}]
 
 
 def reader(pattern: re.Pattern[Any], method: str) -> Reader:
     """A pattern as a reader of its own hostile texts; what it is given says only how long they are."""
     empty = pattern.pattern[:0]
-    texts: list[Any] = [tuple(part if isinstance(empty, str) else part.encode("latin-1") for part in text) for text in hostile(pattern)]
+    texts: list[Any] = [
+        tuple(part if isinstance(empty, str) else part.encode("latin-1") for part in text) for text in hostile(pattern)
+    ]
     call = partial(getattr(pattern, method), empty) if method in {"sub", "subn"} else getattr(pattern, method)
 
     def read(size: bytes) -> None:

@@ -30,13 +30,17 @@ NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
 NEW = "0.33.0"
 
 
-def read(words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True) -> tuple[ParsedOptions, list[RequestFault]]:
+def read(
+    words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True
+) -> tuple[ParsedOptions, list[RequestFault]]:
     faults: list[RequestFault] = []
     command = CommandLine(words, [f"args[{index}]" for index in range(len(words))], serve=serve)
     return read_options(release, command, files or {}, faults), faults
 
 
-def values(words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True) -> dict[str, Any]:
+def values(
+    words: list[str], release: str = NEW, files: dict[str, str] | None = None, *, serve: bool = True
+) -> dict[str, Any]:
     """The options of words that nothing is wrong with."""
     options, faults = read(words, release, files, serve=serve)
     assert faults == []
@@ -73,7 +77,10 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
         (["-O=1"], {"optimization_level": 1}),
         (["-O", "0"], {"optimization_level": 0}),
         (["--optimization-level", "2"], {"optimization_level": 2}),
-        (["--logits-processors", "a:B", "c:D", "-tp", "2"], {"logits_processors": ["a:B", "c:D"], "tensor_parallel_size": 2}),
+        (
+            ["--logits-processors", "a:B", "c:D", "-tp", "2"],
+            {"logits_processors": ["a:B", "c:D"], "tensor_parallel_size": 2},
+        ),
         (["--logits-processors=a:B"], {"logits_processors": ["a:B"]}),
         (["--logits-proc", "a:B", "c:D"], {"logits_processors": ["a:B", "c:D"]}),
         (["--reasoning-parser", "NONE"], {"reasoning_parser": ""}),
@@ -81,19 +88,31 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
         (["--hf-overrides", "module.function"], {"hf_overrides": "module.function"}),
         (["--hf-overrides.num_experts", "8"], {"hf_overrides": {"num_experts": 8}}),
         (["--kv-transfer-config", "None"], {"kv_transfer_config": None}),
-        (["--kv-transfer-config", '{"kv_connector": "8k", "kv_port": 8k}'], {"kv_transfer_config": {"kv_connector": "8k", "kv_port": 8000}}),
+        (
+            ["--kv-transfer-config", '{"kv_connector": "8k", "kv_port": 8k}'],
+            {"kv_transfer_config": {"kv_connector": "8k", "kv_port": 8000}},
+        ),
         (["--speculative-config", json.dumps(NGRAM)], {"speculative_config": NGRAM}),
         (["-sc", json.dumps(NGRAM)], {"speculative_config": NGRAM}),
         (["-sc", "None"], {"speculative_config": None}),
-        (["-sc.method", "ngram", "--speculative_config.num_speculative_tokens=2"], {"speculative_config": {"num_speculative_tokens": 2}}),
+        (
+            ["-sc.method", "ngram", "--speculative_config.num_speculative_tokens=2"],
+            {"speculative_config": {"num_speculative_tokens": 2}},
+        ),
         (["-sc.method", "ngram", "-sc.num_speculative_tokens=2"], {"speculative_config": NGRAM}),
         (["--spec-method", "ngram", "--spec-tokens", "2"], {"speculative_config": NGRAM}),
         (["-sc.method=ngram", "--spec-tokens", "2"], {"speculative_config": NGRAM}),
         (["--spec-model", "None"], {}),
         (["-cc.mode", "1"], {"compilation_config": {"mode": 1}}),
-        (["-cc.mode=NONE", "-cc.pass_config.fuse_rope_kvcache=True"], {"compilation_config": {"mode": "NONE", "pass_config": {"fuse_rope_kvcache": True}}}),
+        (
+            ["-cc.mode=NONE", "-cc.pass_config.fuse_rope_kvcache=True"],
+            {"compilation_config": {"mode": "NONE", "pass_config": {"fuse_rope_kvcache": True}}},
+        ),
         (["--compilation.mode", "1"], {"compilation_config": {"mode": 1}}),
-        (["-cc.splitting_ops+", "a,b", "-cc.splitting_ops+=c"], {"compilation_config": {"splitting_ops": ["a", "b", "c"]}}),
+        (
+            ["-cc.splitting_ops+", "a,b", "-cc.splitting_ops+=c"],
+            {"compilation_config": {"splitting_ops": ["a", "b", "c"]}},
+        ),
         (["-cc", '{"mode": 3}', "-cc.cudagraph_mode", "FULL"], {"compilation_config": {"cudagraph_mode": "FULL"}}),
         (["-cc.mode", "1", "-cc", '{"mode": 3}'], {"compilation_config": {"mode": 1}}),
         (["-cc.mode", "1", "-cc.mode", "{bad"], {"compilation_config": {"mode": "{bad"}}),
@@ -103,9 +122,15 @@ def fault(words: list[str], release: str = NEW, files: dict[str, str] | None = N
             {"compilation_config": {"compile_mm_encoder": True, "cudagraph_num_of_warmups": 1}},
         ),
         (["-cc.compile_mm_encoder", "0"], {"compilation_config": {"compile_mm_encoder": False}}),
-        (["--attention-config", '{"hisparse_config": {"device_buffer_size": "8"}}'], {"attention_config": {"hisparse_config": {"device_buffer_size": 8}}}),
+        (
+            ["--attention-config", '{"hisparse_config": {"device_buffer_size": "8"}}'],
+            {"attention_config": {"hisparse_config": {"device_buffer_size": 8}}},
+        ),
         (["-ac.hisparse_config", "1"], {"attention_config": {"hisparse_config": 1}}),
-        (["-sc.suffix_decoding_max_spec_factor", "2"], {"speculative_config": {"suffix_decoding_max_spec_factor": 2.0}}),
+        (
+            ["-sc.suffix_decoding_max_spec_factor", "2"],
+            {"speculative_config": {"suffix_decoding_max_spec_factor": 2.0}},
+        ),
         (["m", "-tp", "2"], {"model": "m", "tensor_parallel_size": 2}),
         (["-tp", "2", "m"], {"model": "m", "tensor_parallel_size": 2}),
         (["--enforce-eager", "--", "m"], {"enforce_eager": True, "model": "m"}),
@@ -123,7 +148,20 @@ def test_words_set_options(words: list[str], found: dict[str, Any]) -> None:
 
 
 def test_an_option_s_place_is_its_word_s() -> None:
-    options = read(["m", "-tp", "2", "-sc", json.dumps({"method": "ngram"}), "-cc.mode", "1", "-cc.pass_config.eliminate_noops=1", "--spec-tokens", "3"])[0]
+    options = read(
+        [
+            "m",
+            "-tp",
+            "2",
+            "-sc",
+            json.dumps({"method": "ngram"}),
+            "-cc.mode",
+            "1",
+            "-cc.pass_config.eliminate_noops=1",
+            "--spec-tokens",
+            "3",
+        ]
+    )[0]
     assert options.places == {
         "model": "args[0]",
         "tensor_parallel_size": "args[1]",
@@ -136,7 +174,21 @@ def test_an_option_s_place_is_its_word_s() -> None:
 
 
 def test_what_decides_nothing_is_named_as_written_and_a_secret_without_its_value() -> None:
-    words = ["--port", "8000", "--host=::", "--api-key", "s1", "s2", "--hf-token=s3", "--tool-call", "x", "--middleware", "a", "--ssl-keyfile-x", "s4"]
+    words = [
+        "--port",
+        "8000",
+        "--host=::",
+        "--api-key",
+        "s1",
+        "s2",
+        "--hf-token=s3",
+        "--tool-call",
+        "x",
+        "--middleware",
+        "a",
+        "--ssl-keyfile-x",
+        "s4",
+    ]
     options = read([*words, "--profiler-config.torch_profiler_dir", "x"])[0]
     assert options.ignored == [
         "--port 8000",
@@ -170,7 +222,10 @@ def test_a_flag_reads_its_text(flag: str, text: str, value: object) -> None:
     assert parse_value(flags(NEW).exact[flag], text) == value
 
 
-@pytest.mark.parametrize("words", [["-qfp8"], ["-q", "fp8"], ["--quantization=fp8"], ["--max-model-len", "1k"], ["--enable-hybrid-kv-cache-manager"]])
+@pytest.mark.parametrize(
+    "words",
+    [["-qfp8"], ["-q", "fp8"], ["--quantization=fp8"], ["--max-model-len", "1k"], ["--enable-hybrid-kv-cache-manager"]],
+)
 def test_what_decides_nothing_is_named(words: list[str]) -> None:
     options, faults = read(words)
     assert (options.values, len(options.ignored), faults) == ({}, 1, [])
@@ -193,7 +248,11 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             0,
             "`--async-scheduling` takes no value, so `--async-scheduling=true` is refused; write `--async-scheduling` or `--no-async-scheduling`",
         ),
-        (["--headless=1"], 0, "`--headless` takes no value, so `--headless=1` is refused; write `--headless` or leave it out"),
+        (
+            ["--headless=1"],
+            0,
+            "`--headless` takes no value, so `--headless=1` is refused; write `--headless` or leave it out",
+        ),
         (
             ["--enable-p"],
             0,
@@ -202,12 +261,24 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
                 "`--enable-prompt-embeds`, `--enable-prompt-tokens-details`; write one of them out"
             ),
         ),
-        (["--runner", "pool"], 1, "`--runner`: `pool` is not legal; legal are `auto`, `draft`, `generate`, `pooling`; did you mean `pooling`?"),
+        (
+            ["--runner", "pool"],
+            1,
+            "`--runner`: `pool` is not legal; legal are `auto`, `draft`, `generate`, `pooling`; did you mean `pooling`?",
+        ),
         (["--cpu-offload-gb", "x"], 1, "`--cpu-offload-gb`: `x` is no number; write one such as `0.9`"),
-        (["--max-model-len", "1.5K"], 1, "`--max-model-len`: `1.5K` is no whole number; a part needs a small suffix, such as `1.5k`"),
+        (
+            ["--max-model-len", "1.5K"],
+            1,
+            "`--max-model-len`: `1.5K` is no whole number; a part needs a small suffix, such as `1.5k`",
+        ),
         (["-sc", "[1]"], 0, '`--speculative-config`: `[1]` is no JSON object; write one such as `{"key": "value"}`'),
         (["-cc", "3"], 1, '`--compilation-config`: `3` is no JSON object; write one such as `{"key": "value"}`'),
-        (["-cc", '{"mode": 3, "node": 1}'], 1, "`--compilation-config`: `node` is no member of the object in this release; did you mean `mode`?"),
+        (
+            ["-cc", '{"mode": 3, "node": 1}'],
+            1,
+            "`--compilation-config`: `node` is no member of the object in this release; did you mean `mode`?",
+        ),
         (
             ["-cc.pass_config.enable_sp=true"],
             0,
@@ -219,32 +290,84 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             ),
         ),
         (["-cc.compile_mm_encoder", "2"], 0, "`-cc.…`: `compile_mm_encoder` is `2`; write `true` or `false`"),
-        (["-sc", '{"num_speculative_tokens": "x"}'], 1, "`--speculative-config`: `num_speculative_tokens` is `x`; write a whole number"),
+        (
+            ["-sc", '{"num_speculative_tokens": "x"}'],
+            1,
+            "`--speculative-config`: `num_speculative_tokens` is `x`; write a whole number",
+        ),
         (["-sc", '{"method": "ngrm"}'], 1, None),
-        (["-sc.suffix_decoding_max_spec_factor", "x"], 0, "`-sc.…`: `suffix_decoding_max_spec_factor` is `x`; write a number"),
-        (["-sc.suffix_decoding_max_spec_factor", "[]"], 0, "`-sc.…`: `suffix_decoding_max_spec_factor` is `[]`; write a number"),
+        (
+            ["-sc.suffix_decoding_max_spec_factor", "x"],
+            0,
+            "`-sc.…`: `suffix_decoding_max_spec_factor` is `x`; write a number",
+        ),
+        (
+            ["-sc.suffix_decoding_max_spec_factor", "[]"],
+            0,
+            "`-sc.…`: `suffix_decoding_max_spec_factor` is `[]`; write a number",
+        ),
         (["-sc.num_speculative_tokens", "[]"], 0, "`-sc.…`: `num_speculative_tokens` is `[]`; write a whole number"),
         (["-cc.mode"], 0, "`-cc.mode` takes a value; nothing follows it"),
         (["--model.x", "1"], 0, "`--model` has no members, so `--model.x` is refused; write `--model VALUE`"),
         (["--enable.x", "1"], 0, None),
-        (["--spec-method", "ngram", "-sc.method", "mtp"], 0, "`--spec-method` and the key `method` of `--speculative-config` exclude each other; keep one"),
-        (["-O"], 0, "`-O` takes a level from 0 to 3; write one such as `-O2`, and other compile options as `-cc.mode=0`"),
-        (["-O", '{"mode": 3}'], 0, "`-O` takes a level from 0 to 3; write one such as `-O2`, and other compile options as `-cc.mode=0`"),
-        (["-O.mode=1"], 0, "`-O.mode=1` is no level; write `-O0`, `-O1`, `-O2` or `-O3`, and other compile options as `-cc.mode=0`"),
-        (["m", "n"], 1, "`n` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away"),
-        (["m", "--model", "n"], 0, "`m` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away"),
+        (
+            ["--spec-method", "ngram", "-sc.method", "mtp"],
+            0,
+            "`--spec-method` and the key `method` of `--speculative-config` exclude each other; keep one",
+        ),
+        (
+            ["-O"],
+            0,
+            "`-O` takes a level from 0 to 3; write one such as `-O2`, and other compile options as `-cc.mode=0`",
+        ),
+        (
+            ["-O", '{"mode": 3}'],
+            0,
+            "`-O` takes a level from 0 to 3; write one such as `-O2`, and other compile options as `-cc.mode=0`",
+        ),
+        (
+            ["-O.mode=1"],
+            0,
+            "`-O.mode=1` is no level; write `-O0`, `-O1`, `-O2` or `-O3`, and other compile options as `-cc.mode=0`",
+        ),
+        (
+            ["m", "n"],
+            1,
+            "`n` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away",
+        ),
+        (
+            ["m", "--model", "n"],
+            0,
+            "`m` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away",
+        ),
         (
             ["--logits-processors", "-tp", "2"],
             0,
             "`--logits-processors` takes a value; `-tp` is read as an option, so write `--logits-processors=VALUE` if it is the value",
         ),
-        (["--model", Unknown("$M")], 1, "`--model` is given `$M`, whose value is not known here; write the value out, or give the variable's"),
-        (["-cc.mode", Unknown("$M")], 0, "`-cc.mode` is given `$M`, whose value is not known here; write the value out, or give the variable's"),
+        (
+            ["--model", Unknown("$M")],
+            1,
+            "`--model` is given `$M`, whose value is not known here; write the value out, or give the variable's",
+        ),
+        (
+            ["-cc.mode", Unknown("$M")],
+            0,
+            "`-cc.mode` is given `$M`, whose value is not known here; write the value out, or give the variable's",
+        ),
         (["-cc." + "a." * 70 + "b", "1"], 0, None),
         (["--config"], 0, "`--config` takes a file; nothing follows it"),
-        (["--config", "a.yaml", "--config", "b.yaml"], 2, "a second `--config`; vLLM takes one, so put both files into one"),
+        (
+            ["--config", "a.yaml", "--config", "b.yaml"],
+            2,
+            "a second `--config`; vLLM takes one, so put both files into one",
+        ),
         (["--config", "a.json"], 1, "`--config`: `a.json` is no `.yaml` or `.yml` file, and vLLM takes no other"),
-        (["--config", "a.yaml"], 1, "`--config`: the text of `a.yaml` is not given; put it into `files` under this name"),
+        (
+            ["--config", "a.yaml"],
+            1,
+            "`--config`: the text of `a.yaml` is not given; put it into `files` under this name",
+        ),
     ],
 )
 def test_what_vllm_refuses_says_where_and_what_to_write(words: list[str], where: int, said: str | None) -> None:
@@ -266,7 +389,9 @@ def test_hostile_json_is_a_fault(text: str) -> None:
 
 
 def test_a_secret_s_value_is_in_no_message() -> None:
-    options, faults = read(["--api-key", "--hf-token", "-x", "--anthropic-key-x=hush", "--ssl-keyfile-password", "hush"])
+    options, faults = read(
+        ["--api-key", "--hf-token", "-x", "--anthropic-key-x=hush", "--ssl-keyfile-password", "hush"]
+    )
     assert "hush" not in str((options, faults))
 
 
@@ -279,36 +404,68 @@ def test_a_secret_s_value_is_in_no_message() -> None:
             "vLLM 0.20.0 has no flag `--watermark-config` (args[0]) and would not start; 0.30.0 to 0.33.0 have it",
             "--watermark-config",
         ),
-        ("0.20.0", ["--disable-lora", "m"], "vLLM 0.20.0 has no flag `--disable-lora` (args[0]) and would not start; only 0.33.0 has it", "--disable-lora"),
+        (
+            "0.20.0",
+            ["--disable-lora", "m"],
+            "vLLM 0.20.0 has no flag `--disable-lora` (args[0]) and would not start; only 0.33.0 has it",
+            "--disable-lora",
+        ),
         (
             "0.33.0",
             ["--tensor-paralel-size", "2", "m"],
             "vLLM 0.33.0 has no flag `--tensor-paralel-size` (args[0]) and would not start; did you mean `--tensor-parallel-size`?",
             "--tensor-paralel-size",
         ),
-        ("0.33.0", ["--is-prefill-worker", "m"], "vLLM 0.33.0 has no flag `--is-prefill-worker` (args[0]) and would not start", "--is-prefill-worker"),
-        ("0.33.0", ["--nothing=1", "m"], "vLLM 0.33.0 has no flag `--nothing` (args[0]) and would not start", "--nothing"),
+        (
+            "0.33.0",
+            ["--is-prefill-worker", "m"],
+            "vLLM 0.33.0 has no flag `--is-prefill-worker` (args[0]) and would not start",
+            "--is-prefill-worker",
+        ),
+        (
+            "0.33.0",
+            ["--nothing=1", "m"],
+            "vLLM 0.33.0 has no flag `--nothing` (args[0]) and would not start",
+            "--nothing",
+        ),
     ],
 )
 def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[str], warned: str, ignored: str) -> None:
-    assert read(words, release) == (ParsedOptions({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]), [])
+    assert read(words, release) == (
+        ParsedOptions({"model": "m"}, {"model": f"args[{len(words) - 1}]"}, [ignored], [warned]),
+        [],
+    )
 
 
 def test_a_model_that_cannot_be_known_is_a_fault() -> None:
-    said = "no model is named, unless it is `$MODEL`, whose value is not known here; write it out, or give the variable's"
+    said = (
+        "no model is named, unless it is `$MODEL`, whose value is not known here; write it out, or give the variable's"
+    )
     assert fault([Unknown("$MODEL"), "-tp", "2"]) == ("args/0", said)
 
 
 @pytest.mark.parametrize(
     ("words", "warned"),
     [
-        (["--watermark-config.key", "1"], "vLLM 0.20.0 has no flag `--watermark-config.key` (args[0]) and would not start; 0.30.0 to 0.33.0 have it"),
+        (
+            ["--watermark-config.key", "1"],
+            "vLLM 0.20.0 has no flag `--watermark-config.key` (args[0]) and would not start; 0.30.0 to 0.33.0 have it",
+        ),
         (["-tp", "2", "-tp", "2"], "`--tensor-parallel-size` is given twice, at args[0] and args[2]; the last counts"),
-        (["--model", "a", "--model", "b"], "`--model` is given twice; after `vllm serve` the first counts (args[0]), and `b` is not read"),
+        (
+            ["--model", "a", "--model", "b"],
+            "`--model` is given twice; after `vllm serve` the first counts (args[0]), and `b` is not read",
+        ),
         (["--config=a.yaml"], "vLLM does not read the file of `--config=a.yaml`: write `--config FILE`, with a blank"),
         (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
-        (["m", Unknown("$ARGS")], "`$ARGS` (args[1]) is not known here, and what it would add is not read; give the variable's value"),
-        (["-cc", "{}", "-cc.mode=1"], "`-cc.…` replaces all of the `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way"),
+        (
+            ["m", Unknown("$ARGS")],
+            "`$ARGS` (args[1]) is not known here, and what it would add is not read; give the variable's value",
+        ),
+        (
+            ["-cc", "{}", "-cc.mode=1"],
+            "`-cc.…` replaces all of the `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way",
+        ),
     ],
 )
 def test_what_users_should_know_is_a_warning(words: list[str], warned: str) -> None:
@@ -370,7 +527,9 @@ def test_a_file_s_lines_are_options_below_those_of_the_command_line() -> None:
     assert (options.values, faults) == (FROM_FILE | {"tensor_parallel_size": 4, "model": "n"}, [])
     assert options.places["distributed_executor_backend"] == "files/s.yaml/distributed-executor-backend"
     assert options.places["tensor_parallel_size"] == "args[2]"
-    assert options.warnings == ["`enforce-eager: false` in `files/s.yaml` is not read by vLLM; write `no-enforce-eager: true`"]
+    assert options.warnings == [
+        "`enforce-eager: false` in `files/s.yaml` is not read by vLLM; write `no-enforce-eager: true`"
+    ]
     assert values(["n", "--config", "s.yaml"], files=FILE) == FROM_FILE | {"model": "n"}
     assert values(["--config", "s.yaml"], files=FILE) == FROM_FILE
 
@@ -383,12 +542,28 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
 @pytest.mark.parametrize(
     ("text", "pointer", "said"),
     [
-        ("- a", "files/d~1s.yaml", "line 1, column 1: no map of options; write lines such as `tensor-parallel-size: 2`"),
+        (
+            "- a",
+            "files/d~1s.yaml",
+            "line 1, column 1: no map of options; write lines such as `tensor-parallel-size: 2`",
+        ),
         ("a: [", "files/d~1s.yaml", None),
         ("a: &x 1", "files/d~1s.yaml", None),
-        ("port: 1", "args/1", "neither the command line nor `d/s.yaml` names a model, and `vllm serve --config` needs one; write it before the flags"),
-        ("model: m\ntensor-parallel-size: two", "files/d~1s.yaml", "`--tensor-parallel-size`: `two` is no whole number; write one such as `2`"),
-        ("model: m\nlogits-processors: [" + "a," * 5000 + "]", "args/1", f"with those of `d/s.yaml` there are more than the {MAX_WORDS} words that are read"),
+        (
+            "port: 1",
+            "args/1",
+            "neither the command line nor `d/s.yaml` names a model, and `vllm serve --config` needs one; write it before the flags",
+        ),
+        (
+            "model: m\ntensor-parallel-size: two",
+            "files/d~1s.yaml",
+            "`--tensor-parallel-size`: `two` is no whole number; write one such as `2`",
+        ),
+        (
+            "model: m\nlogits-processors: [" + "a," * 5000 + "]",
+            "args/1",
+            f"with those of `d/s.yaml` there are more than the {MAX_WORDS} words that are read",
+        ),
     ],
 )
 def test_a_file_s_faults_point_into_it(text: str, pointer: str, said: str | None) -> None:
@@ -434,7 +609,13 @@ def test_a_release_without_tables_is_no_release() -> None:
 @pytest.mark.parametrize("release", releases())
 def test_every_release_has_what_matters_most(release: str) -> None:
     known = flags(release).by_name
-    assert {"model", "tensor_parallel_size", "speculative_config", "compilation_config", "optimization_level"} <= known.keys()
+    assert {
+        "model",
+        "tensor_parallel_size",
+        "speculative_config",
+        "compilation_config",
+        "optimization_level",
+    } <= known.keys()
     assert known["tensor_parallel_size"].kind == "int"
 
 
@@ -460,8 +641,14 @@ def standard(release: str) -> Parser:
     parser.add_argument("model_tag", nargs="?")
     table = flags(release)
     for dest, flag in table.by_name.items():
-        spelled = [word for word in table.spellings if table.exact[word].dest == dest and table.exact[word].constant is not False]
-        off = [word for word in table.spellings if table.exact[word].dest == dest and table.exact[word].constant is False]
+        spelled = [
+            word
+            for word in table.spellings
+            if table.exact[word].dest == dest and table.exact[word].constant is not False
+        ]
+        off = [
+            word for word in table.spellings if table.exact[word].dest == dest and table.exact[word].constant is False
+        ]
         if flag.constant is None:
             parser.add_argument(*spelled, dest=dest, nargs=flag.nargs, const=True if flag.nargs == "?" else None)
         else:
@@ -483,7 +670,10 @@ TEXTS = sorted(
     and "_" not in word
 )
 SPELLED = st.builds(
-    lambda word, keep, given: word[: max(4, keep)] + given, st.sampled_from(TEXTS), st.integers(4, 60), st.sampled_from(["", "", "", "=x", "="])
+    lambda word, keep, given: word[: max(4, keep)] + given,
+    st.sampled_from(TEXTS),
+    st.integers(4, 60),
+    st.sampled_from(["", "", "", "=x", "="]),
 )
 
 
@@ -504,10 +694,17 @@ def test_abbreviations_values_and_positions_are_read_as_python_reads_them(words:
         assert options.values == given_options | ({} if model is None else {"model": model})
 
 
-WORD = st.sampled_from([*flags(NEW).exact, "-cc.mode", "-sc.a.b+", "-O", "--x", "--config", "s.yaml", "{", '{"a": 1}', "2", "-1"]) | st.text(max_size=12)
+WORD = st.sampled_from(
+    [*flags(NEW).exact, "-cc.mode", "-sc.a.b+", "-O", "--x", "--config", "s.yaml", "{", '{"a": 1}', "2", "-1"]
+) | st.text(max_size=12)
 
 
-@given(st.lists(WORD, max_size=12), st.sampled_from(releases()), st.booleans(), st.text(alphabet="abmodel-:{}[] \n'1&*!?", max_size=40))
+@given(
+    st.lists(WORD, max_size=12),
+    st.sampled_from(releases()),
+    st.booleans(),
+    st.text(alphabet="abmodel-:{}[] \n'1&*!?", max_size=40),
+)
 def test_any_words_give_options_or_faults(words: list[str], release: str, serve: bool, text: str) -> None:  # noqa: FBT001 hypothesis gives it by position
     options, faults = read(words, release, {"s.yaml": text}, serve=serve)
     assert options.values.keys() <= MATTER
@@ -667,12 +864,21 @@ def written(folder: Path, sources: dict[str, str]) -> World:
     for path, text in sources.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         lines = text.splitlines()
-        (folder / path).write_text("\n".join(line[8:] if line.startswith(" " * 8) else line for line in lines), encoding="utf-8")
+        (folder / path).write_text(
+            "\n".join(line[8:] if line.startswith(" " * 8) else line for line in lines), encoding="utf-8"
+        )
     return World(SourceReader(FolderSource(folder)))
 
 
 def test_a_flag_s_row_is_read_from_the_field_behind_it(tmp_path: Path) -> None:
-    spec = {"first": None, "free": None, "inner": {"on": "bool?", "ratio": "float?"}, "method": ["x", "y", None], "tokens": "int", "whole": None}
+    spec = {
+        "first": None,
+        "free": None,
+        "inner": {"on": "bool?", "ratio": "float?"},
+        "method": ["x", "y", None],
+        "tokens": "int",
+        "whole": None,
+    }
     assert arguments(written(tmp_path, SOURCES)) == {
         "config": {"flags": ["--config"], "kind": "text"},
         "allowed": {"flags": ["--allowed"], "kind": "json"},
@@ -693,7 +899,13 @@ def test_a_flag_s_row_is_read_from_the_field_behind_it(tmp_path: Path) -> None:
         "ids": {"flags": ["--ids"], "kind": "devices"},
         "the_port": {"flags": ["--port", "-p"], "kind": "int"},
         "traces": {"flags": ["--traces"], "kind": "text", "nargs": "+"},
-        "speculative_config": {"flags": ["--speculative-config"], "kind": "json", "optional": True, "members": spec, "dashes": True},
+        "speculative_config": {
+            "flags": ["--speculative-config"],
+            "kind": "json",
+            "optional": True,
+            "members": spec,
+            "dashes": True,
+        },
         "open": {"flags": ["--open"], "kind": "object"},
         "plain_class": {"flags": ["--plain-class"], "kind": "object"},
         "words": {"flags": ["--words"], "kind": "text", "nargs": "+"},
@@ -715,7 +927,11 @@ def test_a_parser_s_inverse_spellings_are_those_of_its_release(tmp_path: Path) -
     sources = SOURCES | {
         "vllm/entrypoints/openai/cli_args.py": 'def make_arg_parser(parser):\n    parser.add_argument("--enable-x", action=argparse.BooleanOptionalAction)\n'
     }
-    assert arguments(written(tmp_path / "new", sources))["enable_x"] == {"flags": ["--enable-x"], "kind": "bool", "off": ["--no-enable-x", "--disable-x"]}
+    assert arguments(written(tmp_path / "new", sources))["enable_x"] == {
+        "flags": ["--enable-x"],
+        "kind": "bool",
+        "off": ["--no-enable-x", "--disable-x"],
+    }
     assert arguments(written(tmp_path / "old", sources | {"vllm/utils/argparse_utils.py": ""}))["enable_x"] == {
         "flags": ["--enable-x"],
         "kind": "bool",

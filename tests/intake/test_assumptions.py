@@ -53,7 +53,12 @@ OPEN: list[tuple[str, list[str], dict[str, Any], list[Assumption]]] = [
     ("0.33.0", DENSE, {"environment": {"has_triton": True}, "env": SET}, [platform(), plugins()]),
     ("0.33.0", DENSE, {"environment": {**STATED, "platform": None}}, [platform(), runner({"0": V1})]),
     ("0.33.0", DENSE, {"environment": {**STATED, "has_triton": None}}, [triton(false=V1), runner({"0": V1})]),
-    ("0.33.0", DENSE, {"environment": {"platform": "cpu", "plugins": {}}}, [triton(value=False, true=V2), runner({"1": Alternative("v2", starts=False)})]),
+    (
+        "0.33.0",
+        DENSE,
+        {"environment": {"platform": "cpu", "plugins": {}}},
+        [triton(value=False, true=V2), runner({"1": Alternative("v2", starts=False)})],
+    ),
     ("0.33.0", DENSE, {"environment": {**STATED, "plugins": None}, "env": SET}, [plugins()]),
     ("0.29.0", NGRAM, {"environment": STATED}, [runner({"1": Alternative("v2", starts=False)})]),
     ("0.23.0", NIXL, {"environment": STATED, "upstream": False}, [runner({"1": V2})]),
@@ -71,7 +76,12 @@ def test_each_thing_that_nobody_stated_is_listed_with_what_would_change(
 def test_a_platform_that_refuses_the_model_would_not_start_it(ask: Asking) -> None:
     models = {"x": {"architectures": ["TransformersForCausalLM"], "model_type": "qwen3"}}
     found = assumed(ask, ["--model", "x"], "0.33.0", models=models)
-    assert [each.fact for each in found] == ["environment.platform", "platform.has_triton", "plugins.logits_processors", RUNNER]
+    assert [each.fact for each in found] == [
+        "environment.platform",
+        "platform.has_triton",
+        "plugins.logits_processors",
+        RUNNER,
+    ]
 
 
 @pytest.mark.parametrize("platform_", ["rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"])
@@ -94,7 +104,13 @@ def pod(*variables: str) -> dict[str, Any]:
 
 def asked_of(ask: Asking, manifest: dict[str, Any]) -> Request:
     configs = ask.request(DENSE)["deployment"]["model_configs"]
-    document = {"manifest": manifest, "model_configs": configs, "environment": STATED, "layers": ["upstream"], "explain": True}
+    document = {
+        "manifest": manifest,
+        "model_configs": configs,
+        "environment": STATED,
+        "layers": ["upstream"],
+        "explain": True,
+    }
     asked = read_request_or_manifest(document, ask.policy.releases)
     assert isinstance(asked, Manifest)
     ((_, request),) = requests_of(asked, ask.policy.releases)
@@ -114,6 +130,8 @@ UNKNOWN: list[tuple[tuple[str, ...], list[Assumption]]] = [
 
 
 @pytest.mark.parametrize(("variables", "expected"), UNKNOWN)
-def test_a_variable_whose_value_cannot_be_known_is_an_assumption(ask: Asking, variables: tuple[str, ...], expected: list[Assumption]) -> None:
+def test_a_variable_whose_value_cannot_be_known_is_an_assumption(
+    ask: Asking, variables: tuple[str, ...], expected: list[Assumption]
+) -> None:
     decision = ask.policy.decide(asked_of(ask, pod(*variables)), date(2026, 1, 1))
     assert (decision.runner, decision.assumptions) == ("v2", expected)

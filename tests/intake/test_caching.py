@@ -51,14 +51,18 @@ POOLINGS: list[tuple[str, list[str], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("release", "args", "pooling", "expected"), POOLINGS)
-def test_a_pooling_hybrid_caches_by_how_it_pools(ask: Asking, release: str, args: list[str], pooling: str | None, expected: str) -> None:
+def test_a_pooling_hybrid_caches_by_how_it_pools(
+    ask: Asking, release: str, args: list[str], pooling: str | None, expected: str
+) -> None:
     files = MODULES if pooling is None else {**MODULES, "a/1_Pooling/config.json": pooling}
     found = ask.fact(MODE, ["--model", "a", *args], release, models={"a": MODELS["hybrid"]}, files=files)
     assert found == (expected, "default")
 
 
 @pytest.mark.parametrize(("args", "expected"), MODES, ids=[" ".join(args) for args, _ in MODES])
-def test_the_mode_is_what_the_releases_hooks_make_of_it(ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]) -> None:
+def test_the_mode_is_what_the_releases_hooks_make_of_it(
+    ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]
+) -> None:
     assert {release: ask.fact(MODE, ["--model", *args], release) for release in expected} == expected
 
 
@@ -76,8 +80,13 @@ ENCODERS: list[tuple[list[str], dict[str, tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("args", "expected"), ENCODERS)
-def test_from_0_31_on_an_engine_that_only_encodes_caches_no_prefixes(ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]) -> None:
-    found = {release: ask.fact(MODE, ["--model", "vision-hybrid", *args], release, models={"vision-hybrid": VISION}) for release in expected}
+def test_from_0_31_on_an_engine_that_only_encodes_caches_no_prefixes(
+    ask: Asking, args: list[str], expected: dict[str, tuple[str, str]]
+) -> None:
+    found = {
+        release: ask.fact(MODE, ["--model", "vision-hybrid", *args], release, models={"vision-hybrid": VISION})
+        for release in expected
+    }
     assert found == expected
 
 
@@ -98,4 +107,7 @@ def test_a_pooling_model_caches_prefixes_where_it_looks_back_only(
 
 def test_the_mode_all_is_no_value_from_0_32_on(ask: Asking) -> None:
     problem = ask.refusal(["--model", "hybrid", *ALL], "0.32.0")
-    assert problem == ("invalid-request", [("/deployment/args/3", "`--mamba-cache-mode`: `all` is not legal; legal are `align`, `none`")])
+    assert problem == (
+        "invalid-request",
+        [("/deployment/args/3", "`--mamba-cache-mode`: `all` is not legal; legal are `align`, `none`")],
+    )

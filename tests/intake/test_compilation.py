@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from asking import Asking
 
 Origin = tuple[Any, str]
-MODE, GRAPH, SP = "compilation_config.mode", "compilation_config.cudagraph_mode", "compilation_config.pass_config.enable_sp"
+MODE, GRAPH, SP = (
+    "compilation_config.mode",
+    "compilation_config.cudagraph_mode",
+    "compilation_config.pass_config.enable_sp",
+)
 SCHEDULE = "speculative_config.num_speculative_tokens_per_batch_size"
 DENSE = ["--model", "dense"]
 LARGE = ["--model", "large"]
@@ -51,7 +55,9 @@ MODES: list[tuple[list[str], Origin, Origin]] = [
 
 
 @pytest.mark.parametrize(("args", "mode", "graph"), MODES, ids=[" ".join(args) for args, _, _ in MODES])
-def test_modes_are_what_the_arguments_say_or_the_level(ask: Asking, args: list[str], mode: Origin, graph: Origin) -> None:
+def test_modes_are_what_the_arguments_say_or_the_level(
+    ask: Asking, args: list[str], mode: Origin, graph: Origin
+) -> None:
     assert modes(ask, [*DENSE, *args], "0.31.0") == (mode, graph)
 
 
@@ -62,7 +68,11 @@ BORDERS: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]
     (
         [*DENSE, "-cc.mode=1"],
         {},
-        {"0.29.0": (STOCK, ("NONE", HERE)), "0.30.0": (STOCK, ("FULL_DECODE_ONLY", HERE)), "0.31.0": (STOCK, ("FULL_DECODE_ONLY", HERE))},
+        {
+            "0.29.0": (STOCK, ("NONE", HERE)),
+            "0.30.0": (STOCK, ("FULL_DECODE_ONLY", HERE)),
+            "0.31.0": (STOCK, ("FULL_DECODE_ONLY", HERE)),
+        },
     ),
     ([*DENSE, "-cc.mode=1"], V2, {"0.31.0": (STOCK, ("FULL_DECODE_ONLY", HERE)), "0.32.0": (STOCK, ("NONE", HERE))}),
     (
@@ -74,9 +84,21 @@ BORDERS: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]]]
         },
     ),
     (DENSE, {"TORCH_COMPILE_DISABLE": "0"}, {"0.33.0": (DEFAULT_MODE, DEFAULT_GRAPH)}),
-    (["--model", "breakable"], {}, {"0.22.1": (DEFAULT_MODE, DEFAULT_GRAPH), "0.23.0": (BREAKABLE, DEFAULT_GRAPH), "0.33.0": (BREAKABLE, DEFAULT_GRAPH)}),
+    (
+        ["--model", "breakable"],
+        {},
+        {
+            "0.22.1": (DEFAULT_MODE, DEFAULT_GRAPH),
+            "0.23.0": (BREAKABLE, DEFAULT_GRAPH),
+            "0.33.0": (BREAKABLE, DEFAULT_GRAPH),
+        },
+    ),
     (["--model", "breakable"], {BREAK: "0"}, {"0.33.0": (DEFAULT_MODE, DEFAULT_GRAPH)}),
-    (DENSE, {BREAK: "1"}, {"0.21.0": (DEFAULT_MODE, DEFAULT_GRAPH), "0.22.0": (("NONE", f"env.{BREAK}"), DEFAULT_GRAPH)}),
+    (
+        DENSE,
+        {BREAK: "1"},
+        {"0.21.0": (DEFAULT_MODE, DEFAULT_GRAPH), "0.22.0": (("NONE", f"env.{BREAK}"), DEFAULT_GRAPH)},
+    ),
 ]
 
 
@@ -99,7 +121,13 @@ BY_PLATFORM: list[tuple[str, list[str], dict[str, str], str, tuple[Origin, Origi
     ("xpu", DENSE, {}, "0.30.0", (DEFAULT_MODE, ("NONE", PLATFORM))),
     ("xpu", DENSE, {"VLLM_XPU_ENABLE_XPU_GRAPH": "1"}, "0.30.0", (DEFAULT_MODE, DEFAULT_GRAPH)),
     ("xpu", DENSE, {}, "0.31.0", (DEFAULT_MODE, DEFAULT_GRAPH)),
-    ("xpu", [*DENSE, "--enable-sleep-mode"], {"VLLM_XPU_ENABLE_XPU_GRAPH": "1"}, "0.31.0", (DEFAULT_MODE, ("NONE", PLATFORM))),
+    (
+        "xpu",
+        [*DENSE, "--enable-sleep-mode"],
+        {"VLLM_XPU_ENABLE_XPU_GRAPH": "1"},
+        "0.31.0",
+        (DEFAULT_MODE, ("NONE", PLATFORM)),
+    ),
     ("rocm", [*DENSE, "-pcp", "2"], {}, "0.33.0", (DEFAULT_MODE, ("PIECEWISE", PLATFORM))),
     ("rocm", ["--model", "mla", "-tp", "2", "-dcp", "2"], {}, "0.28.0", (DEFAULT_MODE, ("PIECEWISE", PLATFORM))),
     ("rocm", ["--model", "mla", "-tp", "2", "-dcp", "2"], {}, "0.29.0", (DEFAULT_MODE, DEFAULT_GRAPH)),
@@ -116,11 +144,19 @@ def test_the_platforms_hook_has_the_last_word(
     assert modes(ask, args, release, env=env, environment={"platform": platform}) == expected
 
 
-LAYERWISE = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both", "kv_connector_extra_config": {"use_layerwise": True}}
+LAYERWISE = {
+    "kv_connector": "LMCacheConnectorV1",
+    "kv_role": "kv_both",
+    "kv_connector_extra_config": {"use_layerwise": True},
+}
 
 
 def several(*connectors: Any) -> dict[str, Any]:
-    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": list(connectors)}}
+    return {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"connectors": list(connectors)},
+    }
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -169,7 +205,13 @@ SEQUENCES: list[tuple[list[str], str, str, Origin, str]] = [
     ([*DENSE, *LEAST, *TWO], "cuda", "0.31.0", (True, HERE), "FULL"),
     ([*DENSE, *LEAST, *TWO], "xpu", "0.23.0", (False, PLATFORM), "NONE"),
     ([*DENSE, *LEAST, *TWO], "xpu", "0.24.0", (True, HERE), "NONE"),
-    ([*LARGE, *cc(pass_config={"enable_sp": True}, use_inductor_graph_partition=True), *TWO], "cuda", "0.31.0", (True, HERE), "FULL_AND_PIECEWISE"),
+    (
+        [*LARGE, *cc(pass_config={"enable_sp": True}, use_inductor_graph_partition=True), *TWO],
+        "cuda",
+        "0.31.0",
+        (True, HERE),
+        "FULL_AND_PIECEWISE",
+    ),
     ([*LARGE, *cc(pass_config={"enable_sp": True}, mode=1), *TWO], "cuda", "0.31.0", (True, HERE), "FULL_DECODE_ONLY"),
 ]
 
@@ -207,8 +249,13 @@ SCHEDULES: list[tuple[list[str], dict[str, str], dict[str, tuple[Origin, Origin]
 
 
 @pytest.mark.parametrize(("args", "env", "expected"), SCHEDULES)
-def test_drafts_by_batch_size_cost_graphs_or_are_dropped(ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[Origin, Origin]]) -> None:
-    found = {release: (ask.fact(SCHEDULE, args, release, env=env), ask.fact(GRAPH, args, release, env=env)) for release in expected}
+def test_drafts_by_batch_size_cost_graphs_or_are_dropped(
+    ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[Origin, Origin]]
+) -> None:
+    found = {
+        release: (ask.fact(SCHEDULE, args, release, env=env), ask.fact(GRAPH, args, release, env=env))
+        for release in expected
+    }
     assert found == expected
 
 
@@ -227,13 +274,18 @@ SPLIT: list[tuple[list[str], dict[str, str], Origin]] = [
 
 
 @pytest.mark.parametrize(("args", "env", "graph"), SPLIT)
-def test_the_splitting_of_the_graph_has_its_say_once_the_runner_is_chosen(ask: Asking, args: list[str], env: dict[str, str], graph: Origin) -> None:
+def test_the_splitting_of_the_graph_has_its_say_once_the_runner_is_chosen(
+    ask: Asking, args: list[str], env: dict[str, str], graph: Origin
+) -> None:
     assert ask.fact(GRAPH, args, env=env) == graph
 
 
 def test_a_model_without_a_hidden_size_is_not_run_in_sequence_parallel(ask: Asking) -> None:
     models = {"x": {**CONFIG, "hidden_size": "many"}}
-    assert ask.fact(SP, ["--model", "x", SP_ON, *TWO], "0.31.0", models=models) == (False, "model_configs/x/hidden_size")
+    assert ask.fact(SP, ["--model", "x", SP_ON, *TWO], "0.31.0", models=models) == (
+        False,
+        "model_configs/x/hidden_size",
+    )
 
 
 LEGAL_MODES = "`NONE`, `STOCK_TORCH_COMPILE`, `DYNAMO_TRACE_ONCE`, `VLLM_COMPILE`"

@@ -26,14 +26,25 @@ ATTRIBUTES: list[tuple[str, Document, str, Any]] = [
     (NEWEST, {"model_type": "qwen3", "num_hidden_layers": 2}, "layer_types", ["full_attention"] * 2),
     (
         NEWEST,
-        {"model_type": "qwen3", "num_hidden_layers": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+        {
+            "model_type": "qwen3",
+            "num_hidden_layers": 2,
+            "use_sliding_window": True,
+            "sliding_window": 8,
+            "max_window_layers": 1,
+        },
         "layer_types",
         ["full_attention", "sliding_attention"],
     ),
     (NEWEST, {"model_type": "qwen3", "num_hidden_layers": "two"}, "layer_types", None),
     (NEWEST, {"model_type": "qwen3", "layer_types": ["mamba", 1]}, "layer_types", ["linear_attention", 1]),
     ("0.23.0", {"model_type": "qwen3", "layer_types": ["mamba", 1]}, "layer_types", ["mamba", 1]),
-    (NEWEST, {"model_type": "nemotron_h", "hybrid_override_pattern": "M*-E"}, "layer_types", ["linear_attention", "full_attention", "mlp", "moe"]),
+    (
+        NEWEST,
+        {"model_type": "nemotron_h", "hybrid_override_pattern": "M*-E"},
+        "layer_types",
+        ["linear_attention", "full_attention", "mlp", "moe"],
+    ),
     (NEWEST, {"model_type": "nemotron_h", "hybrid_override_pattern": "M?"}, "layer_types", None),
     (
         NEWEST,
@@ -44,14 +55,26 @@ ATTRIBUTES: list[tuple[str, Document, str, Any]] = [
     (NEWEST, {"model_type": "swin"}, "hidden_size", None),
     (NEWEST, {"model_type": "swin", "hidden_size": 4}, "hidden_size", 4),
     (NEWEST, {"model_type": "musespark1x_text", "moe": {"num_experts": 8}}, "num_local_experts", 8),
-    (NEWEST, {"model_type": "deepseek_v41", "text_config": {"n_routed_experts": 2, "model_type": "x"}}, "n_routed_experts", 2),
-    (NEWEST, {"model_type": "deepseek_v41", "n_routed_experts": 3, "text_config": {"n_routed_experts": 2}}, "n_routed_experts", 3),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v41", "text_config": {"n_routed_experts": 2, "model_type": "x"}},
+        "n_routed_experts",
+        2,
+    ),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v41", "n_routed_experts": 3, "text_config": {"n_routed_experts": 2}},
+        "n_routed_experts",
+        3,
+    ),
     (NEWEST, {"model_type": "deepseek_v41", "text_config": []}, "n_routed_experts", None),
 ]
 
 
 @pytest.mark.parametrize(("release", "document", "name", "expected"), ATTRIBUTES)
-def test_an_attribute_is_stated_computed_or_a_default(release: str, document: Document, name: str, expected: Any) -> None:
+def test_an_attribute_is_stated_computed_or_a_default(
+    release: str, document: Document, name: str, expected: Any
+) -> None:
     assert Configuration(document, tables(release)).get(name) == expected
 
 
@@ -64,8 +87,16 @@ TEXTS: list[tuple[Document, str | None, int]] = [
     ({"model_type": "gemma3", "text_config": [1]}, "gemma3_text", 26),
     ({"model_type": "no_such_type", "text_config": {"num_hidden_layers": 3}}, None, 3),
     ({"model_type": "no_such_type", "llm_config": {"num_hidden_layers": 3}}, None, 3),
-    ({"model_type": "no_such_type", "llm_config": {"num_hidden_layers": 3}, "text_config": {"num_hidden_layers": 4}}, None, 4),
-    ({"model_type": "qwen3_omni_moe", "thinker_config": {"text_config": {"num_hidden_layers": 3}}}, "qwen3_omni_moe_text", 3),
+    (
+        {"model_type": "no_such_type", "llm_config": {"num_hidden_layers": 3}, "text_config": {"num_hidden_layers": 4}},
+        None,
+        4,
+    ),
+    (
+        {"model_type": "qwen3_omni_moe", "thinker_config": {"text_config": {"num_hidden_layers": 3}}},
+        "qwen3_omni_moe_text",
+        3,
+    ),
     ({"speculators_config": {}}, "speculators", 0),
     ({"architectures": ["LongcatFlashForCausalLM"]}, "longcat_flash", 0),
     ({"architectures": [1]}, None, 0),
@@ -93,38 +124,113 @@ def test_the_language_model_is_looked_for_once() -> None:
 
 def test_a_null_that_is_stated_is_there() -> None:
     configuration = Configuration({"model_type": "llama", "num_experts": None}, tables(NEWEST))
-    assert (configuration.has("num_experts"), configuration.has("layer_types"), configuration.has("num_hidden_layers")) == (True, False, True)
+    assert (
+        configuration.has("num_experts"),
+        configuration.has("layer_types"),
+        configuration.has("num_hidden_layers"),
+    ) == (True, False, True)
 
 
 def test_a_member_is_found_by_its_path() -> None:
-    configuration = Configuration({"model_type": "gemma3", "text_config": {"num_hidden_layers": 3}, "a": {"b": {"c": 1}}}, tables(NEWEST))
+    configuration = Configuration(
+        {"model_type": "gemma3", "text_config": {"num_hidden_layers": 3}, "a": {"b": {"c": 1}}}, tables(NEWEST)
+    )
     paths = ("a.b.c", "a.x.c", "text_config.class", "text_config.model_type", "class", "model_type")
-    assert [configuration.at(path) for path in paths] == [1, None, "Gemma3TextConfig", "gemma3_text", "Gemma3Config", "gemma3"]
+    assert [configuration.at(path) for path in paths] == [
+        1,
+        None,
+        "Gemma3TextConfig",
+        "gemma3_text",
+        "Gemma3Config",
+        "gemma3",
+    ]
 
 
 DRAFTS: list[tuple[str, Document, str | None, list[str]]] = [
-    ("0.20.0", {"model_type": "deepseek_v32", "architectures": ["DeepseekV32ForCausalLM"]}, "deepseek_mtp", ["DeepSeekMTPModel"]),
-    (NEWEST, {"model_type": "deepseek_v32", "architectures": ["DeepseekV32ForCausalLM"]}, "deepseek_mtp", ["DeepseekV32MTPModel"]),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, "deepseek_mtp", ["DeepSeekMTPModel"]),
-    (NEWEST, {"model_type": "deepseek_v41", "architectures": ["DeepseekV41ForCausalLM"]}, "deepseek_mtp", ["DeepseekV41ForCausalLM"]),
-    (NEWEST, {"model_type": "qwen3_5_moe", "architectures": ["X"]}, "qwen3_5_mtp", ["Qwen3_5MoeMTP"]),
-    (NEWEST, {"model_type": "qwen3_5", "architectures": ["X"]}, "qwen3_5_mtp", ["Qwen3_5MTP"]),
-    ("0.23.0", {"model_type": "nemotron_h", "architectures": ["X"], "num_nextn_predict_layers": 1}, "nemotron_h_mtp", ["NemotronHMTPModel"]),
-    ("0.23.0", {"model_type": "nemotron_h", "architectures": ["X"], "num_nextn_predict_layers": 0}, "nemotron_h", ["X"]),
-    (NEWEST, {"model_type": "step3p7", "architectures": ["X"], "text_config": {"num_hidden_layers": 2}}, "step3p5_mtp", ["Step3p5MTP"]),
-    (NEWEST, {"model_type": "x", "architectures": ["MiMoV2OmniForCausalLM"]}, "mimo_v2_mtp", ["MiMoV2OmniMTPModel"]),
-    (NEWEST, {"model_type": "x", "architectures": ["MistralLarge3ForCausalLM"]}, "x", ["EagleMistralLarge3ForCausalLM"]),
-    (NEWEST, {"model_type": "x", "architectures": ["RadioMBartPrefixForCausalLM"], "decoder": {"causal_vision_prefix": True}}, "mtp", ["ParseAuxMTPModel"]),
-    (NEWEST, {"model_type": "x", "architectures": ["RadioMBartPrefixForCausalLM"], "decoder": 1}, "x", ["RadioMBartPrefixForCausalLM"]),
+    (
+        "0.20.0",
+        {"model_type": "deepseek_v32", "architectures": ["DeepseekV32ForCausalLM"]},
+        "deepseek_mtp",
+        ["DeepSeekMTPModel"],
+    ),
     (
         NEWEST,
-        {"model_type": "nemo", "architectures": ["NemotronH_Omni_Reasoning_V3"], "text_config": {"model_type": "nemotron_h", "num_nextn_predict_layers": 1}},
+        {"model_type": "deepseek_v32", "architectures": ["DeepseekV32ForCausalLM"]},
+        "deepseek_mtp",
+        ["DeepseekV32MTPModel"],
+    ),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]},
+        "deepseek_mtp",
+        ["DeepSeekMTPModel"],
+    ),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v41", "architectures": ["DeepseekV41ForCausalLM"]},
+        "deepseek_mtp",
+        ["DeepseekV41ForCausalLM"],
+    ),
+    (NEWEST, {"model_type": "qwen3_5_moe", "architectures": ["X"]}, "qwen3_5_mtp", ["Qwen3_5MoeMTP"]),
+    (NEWEST, {"model_type": "qwen3_5", "architectures": ["X"]}, "qwen3_5_mtp", ["Qwen3_5MTP"]),
+    (
+        "0.23.0",
+        {"model_type": "nemotron_h", "architectures": ["X"], "num_nextn_predict_layers": 1},
+        "nemotron_h_mtp",
+        ["NemotronHMTPModel"],
+    ),
+    (
+        "0.23.0",
+        {"model_type": "nemotron_h", "architectures": ["X"], "num_nextn_predict_layers": 0},
+        "nemotron_h",
+        ["X"],
+    ),
+    (
+        NEWEST,
+        {"model_type": "step3p7", "architectures": ["X"], "text_config": {"num_hidden_layers": 2}},
+        "step3p5_mtp",
+        ["Step3p5MTP"],
+    ),
+    (NEWEST, {"model_type": "x", "architectures": ["MiMoV2OmniForCausalLM"]}, "mimo_v2_mtp", ["MiMoV2OmniMTPModel"]),
+    (
+        NEWEST,
+        {"model_type": "x", "architectures": ["MistralLarge3ForCausalLM"]},
+        "x",
+        ["EagleMistralLarge3ForCausalLM"],
+    ),
+    (
+        NEWEST,
+        {
+            "model_type": "x",
+            "architectures": ["RadioMBartPrefixForCausalLM"],
+            "decoder": {"causal_vision_prefix": True},
+        },
+        "mtp",
+        ["ParseAuxMTPModel"],
+    ),
+    (
+        NEWEST,
+        {"model_type": "x", "architectures": ["RadioMBartPrefixForCausalLM"], "decoder": 1},
+        "x",
+        ["RadioMBartPrefixForCausalLM"],
+    ),
+    (
+        NEWEST,
+        {
+            "model_type": "nemo",
+            "architectures": ["NemotronH_Omni_Reasoning_V3"],
+            "text_config": {"model_type": "nemotron_h", "num_nextn_predict_layers": 1},
+        },
         "nemotron_h_mtp",
         ["NemotronHMTPModel"],
     ),
     (
         NEWEST,
-        {"model_type": "nemo", "architectures": ["NemotronH_Omni_Reasoning_V3"], "text_config": {"model_type": "llama", "architectures": 7}},
+        {
+            "model_type": "nemo",
+            "architectures": ["NemotronH_Omni_Reasoning_V3"],
+            "text_config": {"model_type": "llama", "architectures": 7},
+        },
         "llama",
         [],
     ),
@@ -134,27 +240,68 @@ DRAFTS: list[tuple[str, Document, str | None, list[str]]] = [
 
 
 @pytest.mark.parametrize(("release", "document", "model_type", "architectures"), DRAFTS)
-def test_a_target_is_rewritten_into_its_draft(release: str, document: Document, model_type: str | None, architectures: list[str]) -> None:
+def test_a_target_is_rewritten_into_its_draft(
+    release: str, document: Document, model_type: str | None, architectures: list[str]
+) -> None:
     configuration = Configuration(document, tables(release))
     draft, names = as_draft(configuration, architectures_stated(configuration))
     assert (draft.model_type, names) == (model_type, architectures)
 
 
 def test_a_draft_keeps_the_class_that_filled_its_configuration() -> None:
-    document = {"model_type": "dots3_note", "architectures": ["Dots3NoteForCausalLM"], "layer_types": ["full_attention"], "num_nextn_predict_layers": 2}
+    document = {
+        "model_type": "dots3_note",
+        "architectures": ["Dots3NoteForCausalLM"],
+        "layer_types": ["full_attention"],
+        "num_nextn_predict_layers": 2,
+    }
     draft, names = as_draft(Configuration(document, tables(NEWEST)), ["Dots3NoteForCausalLM"])
-    assert (names, draft.get("layer_types")) == (["Dots3NoteMTPModel"], ["full_attention", "sliding_attention", "sliding_attention"])
+    assert (names, draft.get("layer_types")) == (
+        ["Dots3NoteMTPModel"],
+        ["full_attention", "sliding_attention", "sliding_attention"],
+    )
     moved, _ = as_draft(Configuration({"model_type": "deepseek_v3"}, tables(NEWEST)), ["DeepseekV3ForCausalLM"])
-    assert (moved.model_type, moved.kind.class_name, moved.get("n_routed_experts")) == ("deepseek_mtp", "DeepseekV3Config", 256)
+    assert (moved.model_type, moved.kind.class_name, moved.get("n_routed_experts")) == (
+        "deepseek_mtp",
+        "DeepseekV3Config",
+        256,
+    )
 
 
 METHODS: list[tuple[str, str, str, list[str], str, str, list[str], bool]] = [
-    ("0.22.0", "draft_model", "AngelSlim/Qwen3-8B_eagle3", ["LlamaForCausalLM"], "llama", "eagle3", ["Eagle3LlamaForCausalLM"], False),
+    (
+        "0.22.0",
+        "draft_model",
+        "AngelSlim/Qwen3-8B_eagle3",
+        ["LlamaForCausalLM"],
+        "llama",
+        "eagle3",
+        ["Eagle3LlamaForCausalLM"],
+        False,
+    ),
     ("0.22.0", "eagle3", "x", ["LlamaForCausalLMEagle3"], "llama", "eagle3", ["LlamaForCausalLMEagle3"], False),
-    ("0.22.0", "draft_model", "yuhuili/EAGLE-LLaMA3", ["LlamaForCausalLM"], "llama", "eagle", ["EagleLlamaForCausalLM"], False),
+    (
+        "0.22.0",
+        "draft_model",
+        "yuhuili/EAGLE-LLaMA3",
+        ["LlamaForCausalLM"],
+        "llama",
+        "eagle",
+        ["EagleLlamaForCausalLM"],
+        False,
+    ),
     ("0.22.0", "draft_model", "x", ["MedusaModel"], "medusa", "medusa", ["MedusaModel"], False),
     (NEWEST, "draft_model", "x", ["MedusaModel"], "medusa", "draft_model", ["MedusaModel"], False),
-    (NEWEST, "draft_model", "z-lab/Qwen3-8B-DFlash", ["DFlashDraftModel"], "qwen3", "dflash", ["DFlashDraftModel"], True),
+    (
+        NEWEST,
+        "draft_model",
+        "z-lab/Qwen3-8B-DFlash",
+        ["DFlashDraftModel"],
+        "qwen3",
+        "dflash",
+        ["DFlashDraftModel"],
+        True,
+    ),
     (NEWEST, "dflash", "x", ["LiLiCorrDraftModel"], "qwen3", "dflash", ["LiLiCorrDraftModel"], True),
     ("0.30.0", "dflash", "x", ["LiLiCorrDraftModel"], "qwen3", "dflash", ["DFlashLiLiCorrDraftModel"], True),
     (NEWEST, "draft_model", "x", ["Qwen3DSparkModel"], "qwen3", "dspark", ["Qwen3DSparkModel"], True),
@@ -165,9 +312,19 @@ METHODS: list[tuple[str, str, str, list[str], str, str, list[str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("release", "method", "model", "architectures", "model_type", "found", "names", "parallel"), METHODS)
+@pytest.mark.parametrize(
+    ("release", "method", "model", "architectures", "model_type", "found", "names", "parallel"), METHODS
+)
 def test_a_draft_decides_the_method_and_gets_its_names(
-    release: str, method: str, model: str, architectures: list[str], model_type: str, found: str, names: list[str], *, parallel: bool
+    release: str,
+    method: str,
+    model: str,
+    architectures: list[str],
+    model_type: str,
+    found: str,
+    names: list[str],
+    *,
+    parallel: bool,
 ) -> None:
     constants = tables(release).constants
     known = {
@@ -179,7 +336,11 @@ def test_a_draft_decides_the_method_and_gets_its_names(
     }
     known["method"] = compute(constants["draft_method"], known.get)
     known |= overridden(constants["draft_overrides"], known.get)
-    assert (known["method"], known["draft_model_config.architectures"], known["parallel_drafting"]) == (found, names, parallel)
+    assert (known["method"], known["draft_model_config.architectures"], known["parallel_drafting"]) == (
+        found,
+        names,
+        parallel,
+    )
 
 
 def test_the_second_of_two_rows_sees_what_the_first_wrote() -> None:
@@ -193,7 +354,12 @@ def test_the_second_of_two_rows_sees_what_the_first_wrote() -> None:
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.sampled_from([10**400, "mamba", "moe"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from([10**400, "mamba", "moe"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
@@ -206,7 +372,9 @@ DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=8)
 
 
 @given(document=DOCUMENTS, model_type=st.sampled_from(TYPES) | JUNK, release=st.sampled_from(releases()))
-def test_whatever_a_document_holds_every_attribute_has_a_value(document: Document, model_type: Any, release: str) -> None:
+def test_whatever_a_document_holds_every_attribute_has_a_value(
+    document: Document, model_type: Any, release: str
+) -> None:
     configuration = Configuration({**document, "model_type": model_type}, tables(release))
     for found in (configuration, configuration.text()):
         for name in NAMES:

@@ -19,16 +19,28 @@ ARGS = ["--model", "dense"]
 
 
 def container(image: str | None, name: str = "vllm", args: list[str] | None = None) -> dict[str, Any]:
-    return {"name": name, "args": ARGS if args is None else args, "command": ["vllm", "serve"], **({"image": image} if image else {})}
+    return {
+        "name": name,
+        "args": ARGS if args is None else args,
+        "command": ["vllm", "serve"],
+        **({"image": image} if image else {}),
+    }
 
 
 def pod(*containers: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": list(containers)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n"},
+        "spec": {"containers": list(containers)},
+    }
 
 
 def read(ask: Asking, document: Any, pointer: str = "", **members: Any) -> list[tuple[str, Request | RequestInvalid]]:
     configs = ask.request(ARGS)["deployment"]["model_configs"]
-    asked = read_request_or_manifest({"manifest": document, "model_configs": configs, **members}, ask.policy.releases, pointer)
+    asked = read_request_or_manifest(
+        {"manifest": document, "model_configs": configs, **members}, ask.policy.releases, pointer
+    )
     assert isinstance(asked, Manifest)
     return requests_of(asked, ask.policy.releases)
 
@@ -75,12 +87,17 @@ def test_notes_are_warnings_of_the_decision(ask: Asking) -> None:
 
 
 def test_an_image_of_an_unknown_release_spoils_only_its_own_container(ask: Asking) -> None:
-    items = read(ask, pod(container("vllm/vllm-openai:v0.99.0", "a"), container("vllm/vllm-openai:v0.33.0", "b")), "/items/3")
+    items = read(
+        ask, pod(container("vllm/vllm-openai:v0.99.0", "a"), container("vllm/vllm-openai:v0.33.0", "b")), "/items/3"
+    )
     (first, unknown), (second, request) = items
     assert (first, second) == ("spec.containers[0]", "spec.containers[1]")
     assert isinstance(unknown, RequestInvalid)
     assert isinstance(request, Request)
-    assert (unknown.problem, [fault.pointer for fault in unknown.faults]) == ("unknown-release", ["/items/3/manifest/spec/containers/0"])
+    assert (unknown.problem, [fault.pointer for fault in unknown.faults]) == (
+        "unknown-release",
+        ["/items/3/manifest/spec/containers/0"],
+    )
     assert unknown.faults[0].message.startswith("the image `vllm/vllm-openai:v0.99.0`: ")
     assert (request.release.decided_as, request.pointer) == ("0.33.0", "/items/3/manifest/spec/containers/1")
 
@@ -99,7 +116,10 @@ def test_a_missing_configuration_stands_where_the_request_would_state_it(ask: As
     with pytest.raises(RequestInvalid) as raised:
         ask.policy.decide(request, TODAY)
     message = "the config.json of `a/b` is needed, under the name that the arguments give it; given: `dense`"
-    assert (raised.value.problem, raised.value.faults) == ("model-config-needed", (RequestFault("/model_configs/a~1b", message),))
+    assert (raised.value.problem, raised.value.faults) == (
+        "model-config-needed",
+        (RequestFault("/model_configs/a~1b", message),),
+    )
 
 
 def test_a_manifest_that_cannot_be_read_is_a_problem_as_a_whole(ask: Asking) -> None:
@@ -118,11 +138,21 @@ def test_a_bare_manifest_is_a_request_by_itself(ask: Asking) -> None:
 
 
 def test_what_is_asked_of_a_manifest_is_asked_of_each_container(ask: Asking) -> None:
-    members: dict[str, Any] = {"layers": ["upstream"], "explain": True, "request_id": "r", "environment": {"platform": "rocm"}}
+    members: dict[str, Any] = {
+        "layers": ["upstream"],
+        "explain": True,
+        "request_id": "r",
+        "environment": {"platform": "rocm"},
+    }
     ((_, request),) = read(ask, pod(container("vllm/vllm-openai:v0.33.0")), **members)
     assert isinstance(request, Request)
     assert request.deployment is not None
-    assert (request.upstream_only, request.explain, request.request_id, request.deployment.environment.platform) == (True, True, "r", "rocm")
+    assert (request.upstream_only, request.explain, request.request_id, request.deployment.environment.platform) == (
+        True,
+        True,
+        "r",
+        "rocm",
+    )
 
 
 DEPLOYMENT = {
@@ -172,10 +202,23 @@ SERVE = """applications:
         - model_loading_config: {model_id: qwen, model_source: Qwen/Qwen3-8B}
           engine_kwargs: {speculative_config: 3}
 """
-CONTAINER = {"name": "c", "image": "vllm/vllm-openai:v0.33.0", "command": ["vllm", "serve", "Qwen/Qwen3-8B", "--dtype", "x"]}
-SPEC = {"name": "m", "repository": "vllm/vllm-openai", "tag": "v0.33.0", "modelURL": "Qwen/Qwen3-8B", "vllmConfig": {"dtype": "x"}}
+CONTAINER = {
+    "name": "c",
+    "image": "vllm/vllm-openai:v0.33.0",
+    "command": ["vllm", "serve", "Qwen/Qwen3-8B", "--dtype", "x"],
+}
+SPEC = {
+    "name": "m",
+    "repository": "vllm/vllm-openai",
+    "tag": "v0.33.0",
+    "modelURL": "Qwen/Qwen3-8B",
+    "vllmConfig": {"dtype": "x"},
+}
 AT_WHAT_IS_THERE: list[tuple[dict[str, Any], list[str]]] = [
-    (pod({**CONTAINER, "args": ["--max-model-len", "many"]}), ["/spec/containers/0/command/4", "/spec/containers/0/args/1"]),
+    (
+        pod({**CONTAINER, "args": ["--max-model-len", "many"]}),
+        ["/spec/containers/0/command/4", "/spec/containers/0/args/1"],
+    ),
     ({"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": SERVE}}, ["/spec/serveConfigV2"]),
     ({"servingEngineSpec": {"modelSpec": [SPEC]}}, ["/servingEngineSpec/modelSpec/0"]),
 ]
@@ -183,7 +226,9 @@ AT_WHAT_IS_THERE: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize("pointer", ["", "/items/3"])
 @pytest.mark.parametrize(("document", "pointers"), AT_WHAT_IS_THERE, ids=["words", "a text", "values of a chart"])
-def test_what_is_wrong_with_an_engine_points_at_what_is_there(ask: Asking, document: dict[str, Any], pointers: list[str], pointer: str) -> None:
+def test_what_is_wrong_with_an_engine_points_at_what_is_there(
+    ask: Asking, document: dict[str, Any], pointers: list[str], pointer: str
+) -> None:
     ((_, request),) = read(ask, document, pointer)
     assert isinstance(request, Request)
     with pytest.raises(RequestInvalid) as raised:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policy.errors import MAX_FAULTS, RequestFault
-from policy.intake.deployment import MAX_FILES, MAX_MODELS, MAX_PLUGINS, MAX_VARIABLES, Deployment, Environment, read_deployment
+from policy.intake.deployment import (
+    MAX_FILES,
+    MAX_MODELS,
+    MAX_PLUGINS,
+    MAX_VARIABLES,
+    Deployment,
+    Environment,
+    read_deployment,
+)
 
 if TYPE_CHECKING:
     from asking import Asking
@@ -26,7 +34,9 @@ def test_everything_that_is_stated_is_taken_as_it_is() -> None:
         "files": {"serve.yaml": "x: 1"},
         "environment": {"platform": "rocm", "has_triton": False, "plugins": {"logits_processors": ["one"]}},
     }
-    environment = Environment("rocm", has_triton=False, logits_processors=("one",), stated=frozenset({"platform", "has_triton", "plugins"}))
+    environment = Environment(
+        "rocm", has_triton=False, logits_processors=("one",), stated=frozenset({"platform", "has_triton", "plugins"})
+    )
     expected = Deployment(
         ["--model", "a/b"],
         {"A": "1", "B": ""},
@@ -51,7 +61,10 @@ def test_a_variable_of_null_is_one_that_is_not_set() -> None:
 ENVIRONMENTS: list[tuple[dict[str, Any], Environment]] = [
     ({}, Environment("cuda", has_triton=True)),
     ({"platform": "cpu"}, Environment("cpu", has_triton=False, stated=frozenset({"platform"}))),
-    ({"platform": "cpu", "has_triton": True}, Environment("cpu", has_triton=True, stated=frozenset({"platform", "has_triton"}))),
+    (
+        {"platform": "cpu", "has_triton": True},
+        Environment("cpu", has_triton=True, stated=frozenset({"platform", "has_triton"})),
+    ),
     ({"has_triton": False}, Environment("cuda", has_triton=False, stated=frozenset({"has_triton"}))),
     ({"platform": None, "has_triton": None, "plugins": None}, Environment()),
     ({"plugins": {}}, Environment(stated=frozenset({"plugins"}))),
@@ -60,7 +73,9 @@ ENVIRONMENTS: list[tuple[dict[str, Any], Environment]] = [
 
 
 @pytest.mark.parametrize(("document", "expected"), ENVIRONMENTS)
-def test_the_environment_is_as_stated_and_the_rest_as_the_platform_has_it(document: dict[str, Any], expected: Environment) -> None:
+def test_the_environment_is_as_stated_and_the_rest_as_the_platform_has_it(
+    document: dict[str, Any], expected: Environment
+) -> None:
     deployment, faults = read({"environment": document})
     assert (deployment.environment, faults) == (expected, [])
 
@@ -72,27 +87,64 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ([], [("", '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
     ({"arg": []}, [("/arg", f"unknown member `arg`; legal: {MEMBERS}; did you mean `args`?")]),
     ({"a/b~c": 1}, [("/a~1b~0c", f"unknown member `a/b~c`; legal: {MEMBERS}")]),
-    ({"args": None}, [("/args", '`null` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')]),
+    (
+        {"args": None},
+        [("/args", '`null` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')],
+    ),
     ({"args": {}}, [("/args", '`{}` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')]),
-    ({"args": ["-tp", 2, None]}, [("/args/1", "`2` is no text; write it in quotes"), ("/args/2", "`null` is no text; write it in quotes")]),
+    (
+        {"args": ["-tp", 2, None]},
+        [("/args/1", "`2` is no text; write it in quotes"), ("/args/2", "`null` is no text; write it in quotes")],
+    ),
     ({"env": []}, [("/env", "`[]` is no object of variables with their texts")]),
-    ({"env": {"A": 1, "B": True}}, [("/env/A", "`1` is no text; write it in quotes"), ("/env/B", "`true` is no text; write it in quotes")]),
+    (
+        {"env": {"A": 1, "B": True}},
+        [("/env/A", "`1` is no text; write it in quotes"), ("/env/B", "`true` is no text; write it in quotes")],
+    ),
     ({"files": "x"}, [("/files", "`x` is no object of files with their texts")]),
     ({"files": {"a/b": {}}}, [("/files/a~1b", "`{}` is no text; write it in quotes")]),
-    ({"model_configs": []}, [("/model_configs", '`[]` is no object; write each model\'s config.json by its name: `{"Qwen/Qwen3-8B": {…}}`')]),
+    (
+        {"model_configs": []},
+        [
+            (
+                "/model_configs",
+                '`[]` is no object; write each model\'s config.json by its name: `{"Qwen/Qwen3-8B": {…}}`',
+            )
+        ],
+    ),
     ({"model_configs": {"a/b": []}}, [("/model_configs/a~1b", "`[]` is no config.json; it is an object")]),
-    ({"environment": "cuda"}, [("/environment", '`cuda` is no environment; write an object such as `{"platform": "cuda"}`')]),
+    (
+        {"environment": "cuda"},
+        [("/environment", '`cuda` is no environment; write an object such as `{"platform": "cuda"}`')],
+    ),
     (
         {"environment": {"platforms": "cuda"}},
-        [("/environment/platforms", "unknown member `platforms`; legal: `platform`, `has_triton`, `plugins`; did you mean `platform`?")],
+        [
+            (
+                "/environment/platforms",
+                "unknown member `platforms`; legal: `platform`, `has_triton`, `plugins`; did you mean `platform`?",
+            )
+        ],
     ),
-    ({"environment": {"platform": "cude"}}, [("/environment/platform", f"`cude` is no platform; legal: {PLATFORMS}; did you mean `cuda`?")]),
+    (
+        {"environment": {"platform": "cude"}},
+        [("/environment/platform", f"`cude` is no platform; legal: {PLATFORMS}; did you mean `cuda`?")],
+    ),
     ({"environment": {"platform": 1}}, [("/environment/platform", f"`1` is no platform; legal: {PLATFORMS}")]),
-    ({"environment": {"platform": ["cuda"]}}, [("/environment/platform", f'`["cuda"]` is no platform; legal: {PLATFORMS}')]),
+    (
+        {"environment": {"platform": ["cuda"]}},
+        [("/environment/platform", f'`["cuda"]` is no platform; legal: {PLATFORMS}')],
+    ),
     ({"environment": {"has_triton": "true"}}, [("/environment/has_triton", "`true` is neither `true` nor `false`")]),
     ({"environment": {"has_triton": 1}}, [("/environment/has_triton", "`1` is neither `true` nor `false`")]),
-    ({"environment": {"plugins": []}}, [("/environment/plugins", '`[]` is no object; write `{"logits_processors": []}`')]),
-    ({"environment": {"plugins": {"x": 1}}}, [("/environment/plugins/x", "unknown member `x`; legal: `logits_processors`")]),
+    (
+        {"environment": {"plugins": []}},
+        [("/environment/plugins", '`[]` is no object; write `{"logits_processors": []}`')],
+    ),
+    (
+        {"environment": {"plugins": {"x": 1}}},
+        [("/environment/plugins/x", "unknown member `x`; legal: `logits_processors`")],
+    ),
     (
         {"environment": {"plugins": {"logits_processors": "a"}}},
         [("/environment/plugins/logits_processors", f"`a` is no list of at most {MAX_PLUGINS} texts")],
@@ -121,9 +173,21 @@ def test_all_faults_are_named_at_once(ask: Asking) -> None:
 
 
 BOUNDS: list[tuple[str, dict[str, Any], str]] = [
-    ("env", {str(n): "" for n in range(MAX_VARIABLES + 1)}, f"{MAX_VARIABLES + 1} variables are more than the {MAX_VARIABLES} that are taken"),
-    ("files", {str(n): "" for n in range(MAX_FILES + 1)}, f"{MAX_FILES + 1} files are more than the {MAX_FILES} that are taken"),
-    ("model_configs", {str(n): {} for n in range(MAX_MODELS + 1)}, f"{MAX_MODELS + 1} models are more than the {MAX_MODELS} that are taken"),
+    (
+        "env",
+        {str(n): "" for n in range(MAX_VARIABLES + 1)},
+        f"{MAX_VARIABLES + 1} variables are more than the {MAX_VARIABLES} that are taken",
+    ),
+    (
+        "files",
+        {str(n): "" for n in range(MAX_FILES + 1)},
+        f"{MAX_FILES + 1} files are more than the {MAX_FILES} that are taken",
+    ),
+    (
+        "model_configs",
+        {str(n): {} for n in range(MAX_MODELS + 1)},
+        f"{MAX_MODELS + 1} models are more than the {MAX_MODELS} that are taken",
+    ),
 ]
 
 
@@ -141,12 +205,16 @@ def test_of_many_unknown_members_and_words_only_the_first_are_named() -> None:
 ORIGINS = {
     "platform.has_triton": "has_triton",
     "plugins.logits_processors": "plugins",
-    **dict.fromkeys(["platform.is_rocm", "platform.is_tpu", "platform.is_out_of_tree", "platform.is_unspecified"], "platform"),
+    **dict.fromkeys(
+        ["platform.is_rocm", "platform.is_tpu", "platform.is_out_of_tree", "platform.is_unspecified"], "platform"
+    ),
 }
 
 
 @pytest.mark.parametrize(("fact", "member"), ORIGINS.items())
 def test_what_no_manifest_shows_says_whether_somebody_stated_it(ask: Asking, fact: str, member: str) -> None:
     stated = {"platform": "cuda", "has_triton": True, "plugins": {}}
-    found = [ask.fact(fact, ["--model", "dense"], environment=environment) for environment in ({}, {member: stated[member]})]
+    found = [
+        ask.fact(fact, ["--model", "dense"], environment=environment) for environment in ({}, {member: stated[member]})
+    ]
     assert [each and each[1] for each in found] == ["assumed", f"environment.{member}"]

@@ -35,7 +35,21 @@ FILES = [
     "0.32.0",
     "0.32.0-cpuplatform",
     "0.33.0",
-    *(f"drawn-{release}" for release in ("0.20.2", "0.21.0", "0.23.0", "0.25.0", "0.27.1", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0")),
+    *(
+        f"drawn-{release}"
+        for release in (
+            "0.20.2",
+            "0.21.0",
+            "0.23.0",
+            "0.25.0",
+            "0.27.1",
+            "0.29.0",
+            "0.30.0",
+            "0.31.0",
+            "0.32.0",
+            "0.33.0",
+        )
+    ),
 ]
 FOLDER = Path(__file__).resolve().parent.parent / "recordings" / "deployments"
 TODAY = date(2026, 1, 1)
@@ -82,7 +96,9 @@ def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(policy
             mismatches.append((line["id"], found, line["expected"]))
         asked = line.get("facts", {})
         facts = facts_as_recorded(decision, asked, decision.release.decided_as)
-        mismatches += [(line["id"], fact, facts[fact], value) for fact, value in asked.items() if as_lists(facts[fact]) != value]
+        mismatches += [
+            (line["id"], fact, facts[fact], value) for fact, value in asked.items() if as_lists(facts[fact]) != value
+        ]
     assert mismatches == []
 
 
@@ -91,11 +107,15 @@ def comes_from_somewhere(origin: str, deployment: Line) -> bool:
     argument = ARGUMENT.fullmatch(origin)
     if argument is not None:
         return int(argument[1]) < len(deployment["args"])
-    named = [f"env.{name}" for name in deployment["env"]] + [f"environment.{name}" for name in deployment["environment"]]
+    named = [f"env.{name}" for name in deployment["env"]] + [
+        f"environment.{name}" for name in deployment["environment"]
+    ]
     models = [f"model_configs/{name}" for name in deployment["model_configs"]]
     within = [*models, *(f"files/{name}" for name in deployment.get("files", {}))]
     whole = {"args"} if isinstance(deployment["args"], str) else set()
-    return origin in {"default", "assumed", *whole, *named, *models} or origin.startswith(tuple(f"{place}/" for place in within))
+    return origin in {"default", "assumed", *whole, *named, *models} or origin.startswith(
+        tuple(f"{place}/" for place in within)
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -104,5 +124,9 @@ def test_every_fact_says_where_it_came_from(policy: Policy, name: str) -> None:
     for line, decision in answers(policy, name):
         assert decision.facts
         deployment = line["request"]["deployment"]
-        lost += [(line["id"], fact, sourced.from_) for fact, sourced in decision.facts.items() if not comes_from_somewhere(sourced.from_, deployment)]
+        lost += [
+            (line["id"], fact, sourced.from_)
+            for fact, sourced in decision.facts.items()
+            if not comes_from_somewhere(sourced.from_, deployment)
+        ]
     assert lost == []

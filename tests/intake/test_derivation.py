@@ -57,11 +57,19 @@ def test_an_argument_states_a_fact(ask: Asking, fact: str, args: list[str], valu
 
 
 BORDERS: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
-    (ROUTED, [*DENSE, "--enable-return-routed-experts"], {"0.20.0": (True, "args[2]"), "0.30.0": (True, "args[2]"), "0.31.0": (False, "args[2]")}),
+    (
+        ROUTED,
+        [*DENSE, "--enable-return-routed-experts"],
+        {"0.20.0": (True, "args[2]"), "0.30.0": (True, "args[2]"), "0.31.0": (False, "args[2]")},
+    ),
     (ENCODER_ONLY, [*VISION, *PRODUCER], {"0.28.0": (False, "default"), "0.29.0": (True, "args[2]")}),
     (ENCODER_ONLY, [*VISION, "--ec-transfer-config", '{"ec_role": "ec_producer"}'], {"0.33.0": (False, "default")}),
     (ENCODER_ONLY, [*VISION, *CONSUMER], {"0.28.0": (False, "default"), "0.29.0": (False, "default")}),
-    (ENCODER_ONLY, [*VISION, *PRODUCER, "--mm-encoder-only"], {"0.28.0": (True, "args[4]"), "0.29.0": (True, "args[4]")}),
+    (
+        ENCODER_ONLY,
+        [*VISION, *PRODUCER, "--mm-encoder-only"],
+        {"0.28.0": (True, "args[4]"), "0.29.0": (True, "args[4]")},
+    ),
     (ENCODER_ONLY, [*VISION, "--mm-encoder-only"], {"0.20.0": (True, "args[2]"), "0.33.0": (True, "args[2]")}),
     (ENCODER_ONLY, [*DENSE, "--mm-encoder-only"], {"0.20.0": (False, "args[2]"), "0.33.0": (False, "args[2]")}),
     (ENCODER_ONLY, [*DENSE, *PRODUCER], {"0.33.0": (False, "default")}),
@@ -69,7 +77,9 @@ BORDERS: list[tuple[str, list[str], dict[str, tuple[Any, str]]]] = [
 
 
 @pytest.mark.parametrize(("fact", "args", "expected"), BORDERS)
-def test_what_a_release_changed_holds_from_it_on(ask: Asking, fact: str, args: list[str], expected: dict[str, tuple[Any, str]]) -> None:
+def test_what_a_release_changed_holds_from_it_on(
+    ask: Asking, fact: str, args: list[str], expected: dict[str, tuple[Any, str]]
+) -> None:
     assert {release: ask.fact(fact, args, release) for release in expected} == expected
 
 
@@ -84,7 +94,9 @@ VARIABLE: list[tuple[str, dict[str, str], Any, str, str | None]] = [
 
 
 @pytest.mark.parametrize(("release", "env", "value", "origin", "runner"), VARIABLE)
-def test_the_runners_own_variable_is_a_fact(ask: Asking, release: str, env: dict[str, str], value: Any, origin: str, runner: str | None) -> None:
+def test_the_runners_own_variable_is_a_fact(
+    ask: Asking, release: str, env: dict[str, str], value: Any, origin: str, runner: str | None
+) -> None:
     decision = ask(DENSE, release, env=env)
     assert decision.facts
     fact = decision.facts["env.VLLM_USE_V2_MODEL_RUNNER"]
@@ -103,7 +115,9 @@ PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified")
 def test_a_platform_states_its_own_fact_and_no_other(ask: Asking, platform: str) -> None:
     facts = ask.facts("platform", DENSE, environment={"platform": platform})
     own = {"rocm": "is_rocm", "tpu": "is_tpu", "out-of-tree": "is_out_of_tree", "unspecified": "is_unspecified"}
-    expected: dict[str, tuple[Any, str]] = {name: (own.get(platform) == name, "environment.platform") for name in own.values()}
+    expected: dict[str, tuple[Any, str]] = {
+        name: (own.get(platform) == name, "environment.platform") for name in own.values()
+    }
     assert facts == {**expected, "has_triton": (platform != "cpu", "assumed")}
 
 
@@ -120,16 +134,38 @@ WAITING: list[tuple[str, list[str], dict[str, str], bool]] = [
 
 
 @pytest.mark.parametrize(("release", "args", "env", "value"), WAITING)
-def test_where_v1_refuses_what_only_v2_can_nothing_after_that_is_set(ask: Asking, release: str, args: list[str], env: dict[str, str], *, value: bool) -> None:
+def test_where_v1_refuses_what_only_v2_can_nothing_after_that_is_set(
+    ask: Asking, release: str, args: list[str], env: dict[str, str], *, value: bool
+) -> None:
     assert ask.fact(ASYNC, [*DENSE, *args], release, env=env) == (value, "default")
 
 
 ILLEGAL: list[tuple[list[str], str, str]] = [
-    (["-tp", "0"], "/deployment/args/2", "`0` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647"),
-    (["-tp", "-1"], "/deployment/args/2", "`-1` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647"),
-    (["-pp", "0"], "/deployment/args/2", "`0` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to 2147483647"),
-    (["-dcp", "0"], "/deployment/args/2", "`0` is not legal for `parallel_config.decode_context_parallel_size`; legal: a whole number from 1 to 2147483647"),
-    (["--ubatch-size", "-1"], "/deployment/args/2", "`-1` is not legal for `parallel_config.ubatch_size`; legal: a whole number from 0 to 2147483647"),
+    (
+        ["-tp", "0"],
+        "/deployment/args/2",
+        "`0` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647",
+    ),
+    (
+        ["-tp", "-1"],
+        "/deployment/args/2",
+        "`-1` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647",
+    ),
+    (
+        ["-pp", "0"],
+        "/deployment/args/2",
+        "`0` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to 2147483647",
+    ),
+    (
+        ["-dcp", "0"],
+        "/deployment/args/2",
+        "`0` is not legal for `parallel_config.decode_context_parallel_size`; legal: a whole number from 1 to 2147483647",
+    ),
+    (
+        ["--ubatch-size", "-1"],
+        "/deployment/args/2",
+        "`-1` is not legal for `parallel_config.ubatch_size`; legal: a whole number from 0 to 2147483647",
+    ),
     (
         ["-pp", "2147483648"],
         "/deployment/args/2",
@@ -144,7 +180,9 @@ ILLEGAL: list[tuple[list[str], str, str]] = [
 
 
 @pytest.mark.parametrize(("args", "pointer", "message"), ILLEGAL, ids=[" ".join(args) for args, _, _ in ILLEGAL])
-def test_a_value_that_no_release_takes_is_a_fault_at_its_argument(ask: Asking, args: list[str], pointer: str, message: str) -> None:
+def test_a_value_that_no_release_takes_is_a_fault_at_its_argument(
+    ask: Asking, args: list[str], pointer: str, message: str
+) -> None:
     assert ask.refusal([*DENSE, *args]) == ("invalid-request", [(pointer, message)])
 
 
@@ -157,4 +195,7 @@ def test_an_illegal_value_of_a_model_or_a_variable_is_a_fault_there(ask: Asking)
     long = "x" * 9000
     models = {"dense": {"architectures": ["Qwen3ForCausalLM", long], "model_type": "qwen3"}}
     _, faults = ask.refusal(DENSE, models=models, env={"VLLM_USE_V2_MODEL_RUNNER": long})
-    assert [pointer for pointer, _ in faults] == ["/deployment/env/VLLM_USE_V2_MODEL_RUNNER", "/deployment/model_configs/dense"]
+    assert [pointer for pointer, _ in faults] == [
+        "/deployment/env/VLLM_USE_V2_MODEL_RUNNER",
+        "/deployment/model_configs/dense",
+    ]

@@ -105,7 +105,12 @@ def test_a_formula_that_makes_no_sense_is_incomputable(formula: Any) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["full_attention", "*", "M*", 10**400, 10**9]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["full_attention", "*", "M*", 10**400, 10**9]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
     max_leaves=8,
 )
@@ -115,7 +120,11 @@ def every_formula() -> Iterator[Any]:
     for release in (releases()[0], releases()[-1]):
         found = tables(release)
         yield from (formula for kind in found.configs.values() for formula in kind.formulas.values())
-        yield from (formula for row in (*found.constants["mtp_overrides"], *found.constants["draft_overrides"]) for formula in row.values())
+        yield from (
+            formula
+            for row in (*found.constants["mtp_overrides"], *found.constants["draft_overrides"])
+            for formula in row.values()
+        )
         yield from (found.constants[name] for name in ("draft_method", "async_scheduling", "prefix_caching"))
 
 
@@ -125,7 +134,9 @@ FORMULAS = list(every_formula())
 @given(value=JSON, other=JSON, index=st.integers(0, len(FORMULAS) - 1))
 def test_whatever_the_values_a_formula_of_the_tables_has_a_value_or_none(value: Any, other: Any, index: int) -> None:
     try:
-        found = compute(FORMULAS[index], lambda name: value if len(name) % 2 else other, {"full_attention_interval": value})
+        found = compute(
+            FORMULAS[index], lambda name: value if len(name) % 2 else other, {"full_attention_interval": value}
+        )
     except Incomputable:
         return
     assert not isinstance(found, list) or len(found) <= LONGEST

@@ -28,7 +28,14 @@ GIVE = "or give its `config.json`"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubServer]:
     monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_OIDC_RESOURCE"):
+    for name in (
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "HF_ENDPOINT",
+        "HF_HUB_OFFLINE",
+        "TRANSFORMERS_OFFLINE",
+        "HF_OIDC_RESOURCE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with hub_server() as started:
@@ -115,7 +122,9 @@ def test_a_revision_is_asked_for(server: HubServer, asks: Asks, revision: str) -
     assert asks().config(NAME, revision).config == CONFIG
 
 
-def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_left_out(server: HubServer, asks: Asks) -> None:
+def test_companions_come_from_the_same_commit_and_those_that_are_not_there_are_left_out(
+    server: HubServer, asks: Asks
+) -> None:
     server.give(Reply())
     server.give(Reply(b"[]"), "modules.json")
     server.give(Reply(b'{"a": 1}'), "1_Pooling/config.json", revision=COMMIT)
@@ -153,7 +162,9 @@ def test_offline_the_cache_answers(server: HubServer, asks: Asks) -> None:
     asks().config(NAME, also=["modules.json", "joint_head_config.json"])
     server.asked.clear()
     also = ["modules.json", "joint_head_config.json", "1_Pooling/config.json"]
-    assert asks(offline=True).config(NAME, also=also) == ModelFiles(CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2)
+    assert asks(offline=True).config(NAME, also=also) == ModelFiles(
+        CONFIG, {"modules.json": "[]"}, COMMIT, ("1_Pooling/config.json",), True, len(TEXT) + 2
+    )
     assert server.asked == []
 
 
@@ -164,7 +175,9 @@ def test_offline_without_a_copy_is_told(server: HubServer, asks: Asks) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_a_hub_that_does_not_work_is_told_at_once_and_not_asked_twice(server: HubServer, asks: Asks, status: int) -> None:
+def test_a_hub_that_does_not_work_is_told_at_once_and_not_asked_twice(
+    server: HubServer, asks: Asks, status: int
+) -> None:
     server.give(Reply(b"", status, {"Retry-After": "3600"}))
     assert refusal(asks()) == ("HubUnreachable", f"the hub answers {status}; ask again later, {GIVE}")
     assert len(server.asked) == 1
@@ -242,21 +255,76 @@ def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> No
 @pytest.mark.parametrize(
     ("status", "code", "token", "kind", "told"),
     [
-        (401, None, None, "HubDenied", f"HUB shows no `{NAME}` without a token; check the name, set `HF_TOKEN` where it is private or gated, {GIVE}"),
-        (401, None, TOKEN, "HubDenied", f"HUB shows no `{NAME}` with the token in `HF_TOKEN`; check the name and the token, {GIVE}"),
-        (401, "RepoNotFound", None, "HubDenied", f"HUB shows no `{NAME}` without a token; check the name, set `HF_TOKEN` where it is private or gated, {GIVE}"),
-        (401, "GatedRepo", None, "HubDenied", f"`{NAME}` on HUB is gated; ask for access on its page and set `HF_TOKEN`, {GIVE}"),
-        (403, "GatedRepo", TOKEN, "HubDenied", f"`{NAME}` on HUB is gated; ask for access on its page with the account of `HF_TOKEN`, {GIVE}"),
+        (
+            401,
+            None,
+            None,
+            "HubDenied",
+            f"HUB shows no `{NAME}` without a token; check the name, set `HF_TOKEN` where it is private or gated, {GIVE}",
+        ),
+        (
+            401,
+            None,
+            TOKEN,
+            "HubDenied",
+            f"HUB shows no `{NAME}` with the token in `HF_TOKEN`; check the name and the token, {GIVE}",
+        ),
+        (
+            401,
+            "RepoNotFound",
+            None,
+            "HubDenied",
+            f"HUB shows no `{NAME}` without a token; check the name, set `HF_TOKEN` where it is private or gated, {GIVE}",
+        ),
+        (
+            401,
+            "GatedRepo",
+            None,
+            "HubDenied",
+            f"`{NAME}` on HUB is gated; ask for access on its page and set `HF_TOKEN`, {GIVE}",
+        ),
+        (
+            403,
+            "GatedRepo",
+            TOKEN,
+            "HubDenied",
+            f"`{NAME}` on HUB is gated; ask for access on its page with the account of `HF_TOKEN`, {GIVE}",
+        ),
         (403, None, TOKEN, "HubDenied", f"HUB forbids `{NAME}`; set `HF_TOKEN` to a token that may read it, {GIVE}"),
-        (404, "RepoNotFound", None, "HubNotFound", f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` where it is private, {GIVE}"),
-        (404, None, None, "HubNotFound", f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` where it is private, {GIVE}"),
-        (404, "RevisionNotFound", None, "HubNotFound", f"`{NAME}` on HUB has no revision `main`; name a branch, a tag or a commit"),
+        (
+            404,
+            "RepoNotFound",
+            None,
+            "HubNotFound",
+            f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` where it is private, {GIVE}",
+        ),
+        (
+            404,
+            None,
+            None,
+            "HubNotFound",
+            f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` where it is private, {GIVE}",
+        ),
+        (
+            404,
+            "RevisionNotFound",
+            None,
+            "HubNotFound",
+            f"`{NAME}` on HUB has no revision `main`; name a branch, a tag or a commit",
+        ),
         (404, "EntryNotFound", None, "HubNotFound", f"`{NAME}` on HUB has no `config.json`; check the name, {GIVE}"),
         (418, None, None, "HubUnreachable", f"HUB answers 418 for `{NAME}`; ask again later, {GIVE}"),
     ],
 )
 def test_a_refusal_says_what_to_do(
-    server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, status: int, code: str | None, token: str | None, kind: str, told: str
+    server: HubServer,
+    asks: Asks,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    code: str | None,
+    token: str | None,
+    kind: str,
+    told: str,
 ) -> None:
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
@@ -271,7 +339,10 @@ def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
 
 # What cannot be used
 
-TOO_LARGE = ("HubTooLarge", f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`")
+TOO_LARGE = (
+    "HubTooLarge",
+    f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`",
+)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +353,9 @@ TOO_LARGE = ("HubTooLarge", f"the hub's file has more than the {MAX_BYTES} bytes
         (Reply(b" " * (MAX_BYTES + 1), headers={"Content-Length": None}), 2),
     ],
 )
-def test_a_file_that_is_too_large_is_not_fetched(server: HubServer, asks: Asks, reply: Reply, asked: int, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_fetched(
+    server: HubServer, asks: Asks, reply: Reply, asked: int, tmp_path: Path
+) -> None:
     server.give(reply)
     assert refusal(asks()) == TOO_LARGE
     assert len(server.asked) == asked
@@ -296,7 +369,10 @@ def test_a_file_of_the_largest_size_is_read(server: HubServer, asks: Asks) -> No
 
 def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks) -> None:
     server.give(Reply(headers={"Content-Encoding": "gzip"}))
-    assert refusal(asks()) == ("HubUnreachable", f"the hub sends files packed though it is asked not to; check `HF_ENDPOINT`, {GIVE}")
+    assert refusal(asks()) == (
+        "HubUnreachable",
+        f"the hub sends files packed though it is asked not to; check `HF_ENDPOINT`, {GIVE}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -347,15 +423,21 @@ def test_a_model_that_moved_is_followed(server: HubServer, asks: Asks) -> None:
     assert asks().config("old-name").config == CONFIG
 
 
-def test_the_token_goes_to_the_hub_and_to_no_other_server(server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_goes_to_the_hub_and_to_no_other_server(
+    server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    server.give(Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"', "X-Linked-Size": str(len(TEXT))}))
+    server.give(
+        Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"', "X-Linked-Size": str(len(TEXT))})
+    )
     other.replies["/blob"] = Reply()
     assert asks().config(NAME).config == CONFIG
     assert (server.tokens, other.asked, other.tokens) == ([f"Bearer {TOKEN}"], [("GET", "/blob")], [None])
 
 
-def test_a_redirect_on_the_way_does_not_carry_the_token_off(server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_on_the_way_does_not_carry_the_token_off(
+    server: HubServer, other: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     server.give(Reply(b"", 307, {"Location": "/moved"}))
     server.replies["/moved"] = Reply(b"", 302, {"Location": f"{other.url}/blob", "X-Linked-Etag": '"abc"'})
@@ -371,7 +453,9 @@ def test_without_a_token_none_is_sent(server: HubServer, asks: Asks) -> None:
 
 
 @pytest.mark.parametrize("token", [f"{TOKEN}é", f"{TOKEN}\x07x"])
-def test_what_is_no_token_is_told_without_showing_it(server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+def test_what_is_no_token_is_told_without_showing_it(
+    server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
     assert refusal(asks()) == ("HubDenied", "the token in `HF_TOKEN` has characters that no token has; set it anew")
     assert server.asked == []
@@ -393,18 +477,44 @@ def test_a_password_in_the_address_is_not_shown(server: HubServer, asks: Asks) -
 
 
 @pytest.mark.parametrize(
-    "name", ["", "/models/qwen", "./qwen", "../x", "a/b/c", "a..b", "a/../b", "~/x", "x.git", "a b", "a\0b", "a\n", "é", "a" * 201, "-x", "a--b"]
+    "name",
+    [
+        "",
+        "/models/qwen",
+        "./qwen",
+        "../x",
+        "a/b/c",
+        "a..b",
+        "a/../b",
+        "~/x",
+        "x.git",
+        "a b",
+        "a\0b",
+        "a\n",
+        "é",
+        "a" * 201,
+        "-x",
+        "a--b",
+    ],
 )
 def test_what_is_no_name_of_a_repository_is_not_asked_for(server: HubServer, asks: Asks, name: str) -> None:
     kind, told = refusal(asks(), name)
-    assert (kind, told.rpartition(" is the name of ")[2]) == ("HubNameInvalid", "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`")
+    assert (kind, told.rpartition(" is the name of ")[2]) == (
+        "HubNameInvalid",
+        "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`",
+    )
     assert server.asked == []
 
 
-@pytest.mark.parametrize("revision", ["", "..", "../../x", "/etc", "a/../b", "a//b", "a/", ".x", "a b", "a\n", "-x", "a" * 201, "x."])
+@pytest.mark.parametrize(
+    "revision", ["", "..", "../../x", "/etc", "a/../b", "a//b", "a/", ".x", "a b", "a\n", "-x", "a" * 201, "x."]
+)
 def test_what_is_no_revision_is_not_asked_for(server: HubServer, asks: Asks, revision: str) -> None:
     kind, told = refusal(asks(), NAME, revision)
-    assert (kind, told.rpartition(" is no ")[2]) == ("HubNameInvalid", "revision of a repository: name a branch, a tag or a commit")
+    assert (kind, told.rpartition(" is no ")[2]) == (
+        "HubNameInvalid",
+        "revision of a repository: name a branch, a tag or a commit",
+    )
     assert server.asked == []
 
 
@@ -438,7 +548,10 @@ def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) 
         while not server.asked:
             threading.Event().wait(0.01)
         hub.timeout = 0.1
-        assert refusal(hub, "gpt2") == ("HubBusy", "the hub was not asked for `gpt2`: too many models are being fetched; ask again, or give its `config.json`")
+        assert refusal(hub, "gpt2") == (
+            "HubBusy",
+            "the hub was not asked for `gpt2`: too many models are being fetched; ask again, or give its `config.json`",
+        )
         server.release.set()
         assert first.result().config == CONFIG
     server.give(Reply(), name="gpt2")
@@ -449,7 +562,10 @@ def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) 
 # Settings
 
 
-@pytest.mark.parametrize("endpoint", ["huggingface.co", "ftp://hub", "http://", "https://[", "http://h:99999", "http://h?x", "http://h#x", "http://h\n"])
+@pytest.mark.parametrize(
+    "endpoint",
+    ["huggingface.co", "ftp://hub", "http://", "https://[", "http://h:99999", "http://h?x", "http://h#x", "http://h\n"],
+)
 def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
     with pytest.raises(HubMisconfigured, match=r"no address such as `https://huggingface\.co`; set `HF_ENDPOINT`"):
         Hub(1, endpoint=endpoint)
@@ -485,8 +601,14 @@ def test_requests_of_others_have_no_bounds_of_ours(server: HubServer, asks: Asks
 def ran(code: str, **environment: str) -> str:
     root = Path(__file__).resolve().parents[2]
     unset = ("HF_", "TRANSFORMERS_", "HUGGING")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(unset)} | {"NO_PROXY": "127.0.0.1"} | environment
-    run = subprocess.run([sys.executable, "-c", code], cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60)
+    env = (
+        {name: value for name, value in os.environ.items() if not name.startswith(unset)}
+        | {"NO_PROXY": "127.0.0.1"}
+        | environment
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60
+    )
     assert run.stderr == ""
     return run.stdout.strip()
 

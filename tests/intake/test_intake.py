@@ -40,18 +40,35 @@ MISSING: list[tuple[list[str] | str, dict[str, Any], list[str]]] = [
     (["--model", "x/model", *DRAFT], {"x/draft/": DENSE}, ["x/model"]),
     (["--model", "x/model", "--hf-config-path", "x/other", *DRAFT], {}, ["x/model", "x/other", "x/draft"]),
     (["--model", "x/model"], {"x/model": SPECULATORS}, ["x/verifier"]),
-    (["--model", "x/model", "--speculative-config", '{"model": "x/model", "num_speculative_tokens": 3}'], {}, ["x/model"]),
+    (
+        ["--model", "x/model", "--speculative-config", '{"model": "x/model", "num_speculative_tokens": 3}'],
+        {},
+        ["x/model"],
+    ),
     (["--model", "x/model", "--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}'], {}, ["x/model"]),
-    (["--model", "x/model", "--speculative-config", '{"method": "ngram", "model": "x/draft", "num_speculative_tokens": 3}'], {}, ["x/model"]),
+    (
+        [
+            "--model",
+            "x/model",
+            "--speculative-config",
+            '{"method": "ngram", "model": "x/draft", "num_speculative_tokens": 3}',
+        ],
+        {},
+        ["x/model"],
+    ),
     (["--model", "/mnt/models"], {}, ["/mnt/models"]),
 ]
 
 
 @pytest.mark.parametrize(("args", "models", "expected"), MISSING, ids=[str(args) for args, _, _ in MISSING])
-def test_every_model_whose_configuration_nobody_gave_is_named_at_once(ask: Asking, args: list[str] | str, models: dict[str, Any], expected: list[str]) -> None:
+def test_every_model_whose_configuration_nobody_gave_is_named_at_once(
+    ask: Asking, args: list[str] | str, models: dict[str, Any], expected: list[str]
+) -> None:
     told = ", ".join(f"`{name.rstrip('/')}`" for name in models)
     given_ones = f"; given: {told}" if told else ""
-    places = [(f"/deployment/model_configs/{name.replace('/', '~1')}", NEEDED.format(name, given_ones)) for name in expected]
+    places = [
+        (f"/deployment/model_configs/{name.replace('/', '~1')}", NEEDED.format(name, given_ones)) for name in expected
+    ]
     assert ask.refusal(args, models=models) == ("model-config-needed", places)
 
 
@@ -63,7 +80,11 @@ def test_the_problem_has_the_names_of_the_models(ask: Asking) -> None:
 
 UNSUPPORTED: list[tuple[list[str], str, str]] = [
     (["--model", "x"], "x", "Model architectures ['NoSuchThing'] are not supported for now."),
-    (["--model", "dense", "--hf-config-path", "x"], "x", "Model architectures ['NoSuchThing'] are not supported for now."),
+    (
+        ["--model", "dense", "--hf-config-path", "x"],
+        "x",
+        "Model architectures ['NoSuchThing'] are not supported for now.",
+    ),
     (
         ["--model", "dense", "--hf-overrides", '{"architectures": ["Phi3SmallForCausalLM"]}'],
         "dense",
@@ -74,7 +95,9 @@ UNSUPPORTED: list[tuple[list[str], str, str]] = [
 
 
 @pytest.mark.parametrize(("args", "name", "why"), UNSUPPORTED)
-def test_a_model_that_the_release_refuses_is_a_problem_of_its_own(ask: Asking, args: list[str], name: str, why: str) -> None:
+def test_a_model_that_the_release_refuses_is_a_problem_of_its_own(
+    ask: Asking, args: list[str], name: str, why: str
+) -> None:
     models = {"x": {"architectures": ["NoSuchThing"]}, "empty": {}}
     message = f"vLLM {NEWEST} refuses this model: {why}"
     assert ask.refusal(args, models=models) == ("unsupported-model", [(f"/deployment/model_configs/{name}", message)])
@@ -127,13 +150,19 @@ def test_a_model_is_found_elsewhere_once_nobody_brings_it(catalogue: Catalogue) 
 
     policy = Policy(catalogue, find=find)
     ask = Asking(policy)
-    assert ask.fact("model_config.runner_type", ["--model", "x/model"]) == ("pooling", "model_configs/x/model/architectures")
+    assert ask.fact("model_config.runner_type", ["--model", "x/model"]) == (
+        "pooling",
+        "model_configs/x/model/architectures",
+    )
     assert ask.fact("model_config.runner_type", ["--model", "x/model"], models={"x/model": LLAMA}) == (
         "generate",
         "model_configs/x/model/architectures",
     )
     problem, faults = ask.refusal(["--model", "x/model", *DRAFT])
-    assert (problem, [pointer for pointer, _ in faults]) == ("model-config-needed", ["/deployment/model_configs/x~1draft"])
+    assert (problem, [pointer for pointer, _ in faults]) == (
+        "model-config-needed",
+        ["/deployment/model_configs/x~1draft"],
+    )
     ask(["--model", "x/model"])
     assert looked == ["x/model", "x/model", "x/draft", "x/model"]
 
@@ -148,21 +177,76 @@ LEAVES = (
     | st.text(max_size=8)
     | st.sampled_from(["dense", "draft", "dspark", "mtp", "0", "1", "cpu", "auto"])
 )
-ANYTHING = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3), max_leaves=6)
+ANYTHING = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
 MEMBERS = ("args", "env", "model_configs", "files", "environment")
 KEYS = (
-    *("architectures", "model_type", "num_attention_heads", "num_key_value_heads", "hidden_size", "layer_types", "text_config", "speculators_config"),
-    *("kv_lora_rank", "num_experts", "quantization_config", "is_encoder_decoder", "auto_map", "block_configs", "canvas_length", "compress_ratios"),
-    *("transformer_layer_config", "speculators_model_type", "head_dim", "is_causal", "num_hidden_layers", "n_predict", "num_nextn_predict_layers"),
+    *(
+        "architectures",
+        "model_type",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "hidden_size",
+        "layer_types",
+        "text_config",
+        "speculators_config",
+    ),
+    *(
+        "kv_lora_rank",
+        "num_experts",
+        "quantization_config",
+        "is_encoder_decoder",
+        "auto_map",
+        "block_configs",
+        "canvas_length",
+        "compress_ratios",
+    ),
+    *(
+        "transformer_layer_config",
+        "speculators_model_type",
+        "head_dim",
+        "is_causal",
+        "num_hidden_layers",
+        "n_predict",
+        "num_nextn_predict_layers",
+    ),
 )
-TYPES = ("llama", "qwen3", "jamba", "deepseek_v3", "deepseek_v4", "whisper", "nemotron_h", "medusa", "eagle", "speculators", "qwen3_next", "bert")
+TYPES = (
+    "llama",
+    "qwen3",
+    "jamba",
+    "deepseek_v3",
+    "deepseek_v4",
+    "whisper",
+    "nemotron_h",
+    "medusa",
+    "eagle",
+    "speculators",
+    "qwen3_next",
+    "bert",
+)
 CONFIGS = st.builds(
     lambda base, members, kind: {**MODELS[base], **members, **({"model_type": kind} if kind else {})},
     st.sampled_from(sorted(MODELS)),
     st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=3),
     st.none() | st.sampled_from(TYPES),
 )
-METHODS = ("ngram", "eagle", "eagle3", "mtp", "dflash", "dspark", "draft_model", "suffix", "medusa", "extract_hidden_states", "custom_class")
+METHODS = (
+    "ngram",
+    "eagle",
+    "eagle3",
+    "mtp",
+    "dflash",
+    "dspark",
+    "draft_model",
+    "suffix",
+    "medusa",
+    "extract_hidden_states",
+    "custom_class",
+)
 
 
 def objects(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
@@ -183,31 +267,91 @@ SPECULATIVE = objects(
 COMPILATION = objects(
     mode=st.integers(-1, 5) | ANYTHING,
     cudagraph_mode=st.integers(-1, 6) | ANYTHING,
-    pass_config=st.fixed_dictionaries({}, optional={"enable_sp": st.booleans(), "sp_min_token_num": ANYTHING}) | ANYTHING,
+    pass_config=st.fixed_dictionaries({}, optional={"enable_sp": st.booleans(), "sp_min_token_num": ANYTHING})
+    | ANYTHING,
     splitting_ops=st.just([]) | ANYTHING,
 )
 TRANSFER = objects(
     kv_connector=st.sampled_from(["MultiConnector", "LMCacheConnectorV1", "HiSparseConnector"]) | ANYTHING,
     kv_role=st.just("kv_both") | ANYTHING,
     ec_role=st.just("ec_producer") | ANYTHING,
-    kv_connector_extra_config=st.fixed_dictionaries({}, optional={"use_layerwise": ANYTHING, "connectors": ANYTHING}) | ANYTHING,
+    kv_connector_extra_config=st.fixed_dictionaries({}, optional={"use_layerwise": ANYTHING, "connectors": ANYTHING})
+    | ANYTHING,
 )
 SWITCHES = st.sampled_from(
     [
-        *("-O0", "-O1", "-O3", "--enforce-eager", "--enable-dbo", "--async-scheduling", "--no-async-scheduling", "--enable-prefix-caching"),
-        *("--mm-encoder-only", "--enable-return-routed-experts", "--return-sampling-mask", "--enable-expert-parallel", "-cc.splitting_ops=[]"),
+        *(
+            "-O0",
+            "-O1",
+            "-O3",
+            "--enforce-eager",
+            "--enable-dbo",
+            "--async-scheduling",
+            "--no-async-scheduling",
+            "--enable-prefix-caching",
+        ),
+        *(
+            "--mm-encoder-only",
+            "--enable-return-routed-experts",
+            "--return-sampling-mask",
+            "--enable-expert-parallel",
+            "-cc.splitting_ops=[]",
+        ),
         *("--enable-lora", "-cc.pass_config.enable_sp=true"),
     ]
 ).map(lambda switch: [switch])
 VALUED = st.tuples(
     st.sampled_from(
         [
-            *("-tp", "-pp", "-dp", "-dcp", "-pcp", "--ubatch-size", "--runner", "--convert", "--model-impl", "--hf-overrides", "--hf-config-path"),
-            *("--optimization-level", "--distributed-executor-backend", "--kv-offloading-size", "--kv-offloading-backend", "--mamba-cache-mode"),
-            *("--attention-config", "--aux-output-config", "--logprobs-mode", "--all2all-backend", "--reasoning-parser", "--watermark-config", "--config"),
+            *(
+                "-tp",
+                "-pp",
+                "-dp",
+                "-dcp",
+                "-pcp",
+                "--ubatch-size",
+                "--runner",
+                "--convert",
+                "--model-impl",
+                "--hf-overrides",
+                "--hf-config-path",
+            ),
+            *(
+                "--optimization-level",
+                "--distributed-executor-backend",
+                "--kv-offloading-size",
+                "--kv-offloading-backend",
+                "--mamba-cache-mode",
+            ),
+            *(
+                "--attention-config",
+                "--aux-output-config",
+                "--logprobs-mode",
+                "--all2all-backend",
+                "--reasoning-parser",
+                "--watermark-config",
+                "--config",
+            ),
         ]
     ),
-    st.sampled_from(["0", "1", "2", "16", "-1", "draft", "pooling", "transformers", "ray", "mp", "align", "lmcache", "processed_logprobs", "classify"])
+    st.sampled_from(
+        [
+            "0",
+            "1",
+            "2",
+            "16",
+            "-1",
+            "draft",
+            "pooling",
+            "transformers",
+            "ray",
+            "mp",
+            "align",
+            "lmcache",
+            "processed_logprobs",
+            "classify",
+        ]
+    )
     | st.text(max_size=6)
     | ANYTHING.map(json.dumps),
 ).map(list)
@@ -216,10 +360,18 @@ JSON_VALUED = (
     | st.tuples(st.just("--compilation-config"), COMPILATION).map(list)
     | st.tuples(st.sampled_from(["--kv-transfer-config", "--ec-transfer-config"]), TRANSFER).map(list)
 )
-WORDS = st.lists(SWITCHES | VALUED | JSON_VALUED, max_size=4).map(lambda parts: [word for part in parts for word in part])
-ENV = st.dictionaries(st.sampled_from(VARIABLES), st.sampled_from(["0", "1", "", " 1", "x"]) | st.text(max_size=4), max_size=3)
+WORDS = st.lists(SWITCHES | VALUED | JSON_VALUED, max_size=4).map(
+    lambda parts: [word for part in parts for word in part]
+)
+ENV = st.dictionaries(
+    st.sampled_from(VARIABLES), st.sampled_from(["0", "1", "", " 1", "x"]) | st.text(max_size=4), max_size=3
+)
 ENVIRONMENT = st.fixed_dictionaries(
-    {}, optional={"platform": st.sampled_from(["cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"]), "has_triton": st.booleans()}
+    {},
+    optional={
+        "platform": st.sampled_from(["cuda", "rocm", "xpu", "cpu", "tpu", "out-of-tree", "unspecified"]),
+        "has_triton": st.booleans(),
+    },
 )
 RELEASES = st.sampled_from(["0.20.0", "0.22.0", "0.24.0", "0.26.0", "0.28.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"])
 DEPLOYMENTS = st.builds(
@@ -236,7 +388,9 @@ DEPLOYMENTS = st.builds(
     ENV,
     ENVIRONMENT,
 )
-LAW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+LAW = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 Answer = tuple[str, Any]
 
@@ -251,7 +405,9 @@ def answer(ask: Asking, document: Any) -> Answer:
 
 @LAW
 @given(release=RELEASES, member=st.sampled_from(MEMBERS), value=ANYTHING)
-def test_whatever_a_member_holds_there_is_an_answer_or_a_fault_in_it(ask: Asking, release: str, member: str, value: Any) -> None:
+def test_whatever_a_member_holds_there_is_an_answer_or_a_fault_in_it(
+    ask: Asking, release: str, member: str, value: Any
+) -> None:
     deployment = {"args": ["--model", "dense"], "model_configs": {"dense": DENSE}, member: value}
     kind, found = answer(ask, {"deployment": deployment, "vllm_version": release})
     assert kind == "decision" or all(fault.pointer.startswith("/deployment/") for fault in found)
@@ -259,7 +415,9 @@ def test_whatever_a_member_holds_there_is_an_answer_or_a_fault_in_it(ask: Asking
 
 @LAW
 @given(release=RELEASES, deployment=DEPLOYMENTS)
-def test_whatever_is_deployed_there_is_an_answer_with_legal_facts_or_a_fault_in_it(ask: Asking, release: str, deployment: dict[str, Any]) -> None:
+def test_whatever_is_deployed_there_is_an_answer_with_legal_facts_or_a_fault_in_it(
+    ask: Asking, release: str, deployment: dict[str, Any]
+) -> None:
     kind, found = answer(ask, {"deployment": deployment, "vllm_version": release})
     if kind != "decision":
         assert all(fault.pointer.startswith("/deployment/") for fault in found)
@@ -284,7 +442,9 @@ def forgetful(catalogue: Catalogue) -> Asking:
 
 @LAW
 @given(release=RELEASES, deployment=DEPLOYMENTS)
-def test_a_deployment_is_decided_the_same_whenever_it_is_asked(ask: Asking, forgetful: Asking, release: str, deployment: dict[str, Any]) -> None:
+def test_a_deployment_is_decided_the_same_whenever_it_is_asked(
+    ask: Asking, forgetful: Asking, release: str, deployment: dict[str, Any]
+) -> None:
     document = {"deployment": deployment, "vllm_version": release}
     first = answer(ask, document)
     forgetful.policy._taken.clear()
@@ -305,7 +465,9 @@ def test_to_explain_changes_nothing_else(ask: Asking, release: str, deployment: 
 
 
 def test_more_deployments_than_are_kept_are_all_decided(ask: Asking) -> None:
-    found = [ask.fact("parallel_config.ubatch_size", ["--model", "dense", "--ubatch-size", str(n)]) for n in (*range(200), 0)]
+    found = [
+        ask.fact("parallel_config.ubatch_size", ["--model", "dense", "--ubatch-size", str(n)]) for n in (*range(200), 0)
+    ]
     assert [fact and fact[0] for fact in found] == [*range(200), 0]
 
 

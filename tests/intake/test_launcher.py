@@ -73,7 +73,9 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
         ("export A=b; bash -c 'C=d vllm serve $A'", ["b"], {"A": "b", "C": "d"}, True),
     ],
 )
-def test_the_command_of_a_script_that_starts_vllm_is_read(script: str, words: list[str], env: dict[str, str | None], *, serve: bool) -> None:
+def test_the_command_of_a_script_that_starts_vllm_is_read(
+    script: str, words: list[str], env: dict[str, str | None], *, serve: bool
+) -> None:
     faults: list[RequestFault] = []
     assert read_text(script, ENV, faults, "/a") == CommandLine(words, ["args"] * len(words), env, serve)
     for shell in (["sh", "-c"], ["/bin/bash", "-lc"], ["bash", "-e", "-o", "pipefail", "-c"], ["bash", "-c", "-x"]):
@@ -124,7 +126,11 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
         ["echo", "vllm", "serve"],
         ["sh", "-c", ". /opt/venv/bin/activate && ray start --address=$LEADER --block"],
         ["sh", "-c", "until pgrep -f 'vllm serve'; do sleep $(date +%s); done"],
-        ["sh", "-c", "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$LWS_LEADER_ADDRESS"],
+        [
+            "sh",
+            "-c",
+            "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$LWS_LEADER_ADDRESS",
+        ],
         ["bash", "/vllm-workspace/examples/online_serving/multi-node-serving.sh", "worker"],
         ["sh", "-c", "vllm bench latency; sleep infinity"],
         ["sh", "-c", "# vllm serve m\nsleep infinity"],
@@ -137,9 +143,13 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
 def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     faults: list[RequestFault] = []
     assert read_command(words, PLACES[: len(words)], {}, faults, "/a") == CommandLine()
-    assert [(fault.pointer, fault.message.endswith("does not start vLLM's server; write its flags, or `vllm serve MODEL …`")) for fault in faults] == [
-        ("/a", True)
-    ]
+    assert [
+        (
+            fault.pointer,
+            fault.message.endswith("does not start vLLM's server; write its flags, or `vllm serve MODEL …`"),
+        )
+        for fault in faults
+    ] == [("/a", True)]
     assert starts_vllm(words, {}) is False
 
 
@@ -151,7 +161,12 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["vllm", "$(HIDDEN)", "m"], "`$(HIDDEN)` stands for a command of `vllm` and has no value here", 1, True),
     (["python3", "$(HIDDEN)", "m"], "the file `$(HIDDEN)` is a program of Python that is not read", 1, False),
     (["python3", "-m", "$(HIDDEN)", "m"], "the module or command that `python3` runs has no value here", 2, False),
-    (["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints')"], "`python3` runs a text that is not read", 2, False),
+    (
+        ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints')"],
+        "`python3` runs a text that is not read",
+        2,
+        False,
+    ),
     (["python3", "-"], "`python3` reads its program from elsewhere", 1, False),
     (["$(HIDDEN)/$(HIDDEN)", "serve"], f"`$(HIDDEN)/$(HIDDEN)` {HAS_NO_VALUE}", 0, False),
     (["python3", "/app/server.py"], "the file `/app/server.py` is a program of Python that is not read", 1, False),
@@ -160,7 +175,12 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["/app/start.sh"], "the file `/app/start.sh` is a script that is not read", 0, False),
     (["nohup", "/app/start.sh", "m"], "the file `/app/start.sh` is a script that is not read", 1, False),
     (["exec", "$(HIDDEN)", "serve"], "`$(HIDDEN)` may stand for a program and has no value here", 1, False),
-    (["screen", "-dm", "bash", "-c", "vllm serve m"], "`screen` has vLLM's server among its arguments and may start it", 0, True),
+    (
+        ["screen", "-dm", "bash", "-c", "vllm serve m"],
+        "`screen` has vLLM's server among its arguments and may start it",
+        0,
+        True,
+    ),
     (["nginx", "vllm", "serve"], "`nginx` has vLLM's server among its arguments and may start it", 0, True),
     (["sh", "-c", "$A serve m"], f"`$A` {HAS_NO_VALUE}", 2, False),
     (["sh", "-c", "$(NOBODY)"], f"`$(NOBODY)` {HAS_NO_VALUE}", 2, False),
@@ -171,13 +191,33 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["sh", "-c", "eval $A"], "`eval` runs `$A`, which is not read", 2, False),
     (["sh", "-c", 'A=x; eval "$B vllm serve m"'], "`eval` runs `$B vllm serve m`, which is not read", 2, True),
     (["sh", "-c", "echo serve m | xargs vllm"], "`xargs` starts `vllm` with arguments that are not known", 2, True),
-    (["sh", "-c", "echo m | xargs -n 1 vllm serve"], "`xargs` starts `vllm` with arguments that are not known", 2, True),
+    (
+        ["sh", "-c", "echo m | xargs -n 1 vllm serve"],
+        "`xargs` starts `vllm` with arguments that are not known",
+        2,
+        True,
+    ),
     (["sh", "-c", "echo 'vllm serve m' | sh"], "`sh` reads its commands from elsewhere", 2, False),
     (["sh", "-c", "cat x | python3"], "`python3` reads its program from elsewhere", 2, False),
-    (["sh", "-c", "trap 'vllm serve m' EXIT; sleep 1"], "`trap` has vLLM's server among its arguments and may start it", 2, True),
-    (["sh", "-c", "$A; trap 'vllm serve m' EXIT"], "`trap` has vLLM's server among its arguments and may start it", 2, True),
+    (
+        ["sh", "-c", "trap 'vllm serve m' EXIT; sleep 1"],
+        "`trap` has vLLM's server among its arguments and may start it",
+        2,
+        True,
+    ),
+    (
+        ["sh", "-c", "$A; trap 'vllm serve m' EXIT"],
+        "`trap` has vLLM's server among its arguments and may start it",
+        2,
+        True,
+    ),
     (["sh", "-c", ". /app/start.sh"], "the file `/app/start.sh` is a script that is not read", 2, False),
-    (["sh", "-c", 'if a; then set -- vllm serve m; fi; exec "$@"'], "`$@` may stand for a program and has no value here", 2, False),
+    (
+        ["sh", "-c", 'if a; then set -- vllm serve m; fi; exec "$@"'],
+        "`$@` may stand for a program and has no value here",
+        2,
+        False,
+    ),
     (
         ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
         "`sh` is started by more shells within one another than the 4 that are read",
@@ -188,7 +228,9 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
 
 
 @pytest.mark.parametrize(("words", "why", "place", "names_vllm"), UNREAD)
-def test_what_cannot_be_read_is_a_fault_that_says_so(words: list[str], why: str, place: int, *, names_vllm: bool) -> None:
+def test_what_cannot_be_read_is_a_fault_that_says_so(
+    words: list[str], why: str, place: int, *, names_vllm: bool
+) -> None:
     _, faults = read(words)
     found = starts_vllm(words, ENV)
     assert isinstance(found, Unread)
@@ -196,7 +238,9 @@ def test_what_cannot_be_read_is_a_fault_that_says_so(words: list[str], why: str,
     assert faults == [RequestFault(f"/deployment/args/{place}", f"{why}, {REMEDY}")]
 
 
-@pytest.mark.parametrize("script", ["cat <<EOF\nx\nEOF\nvllm serve m", "python3 - <<EOF\nvllm.entrypoints.openai\nEOF", "vllm serve 'm"])
+@pytest.mark.parametrize(
+    "script", ["cat <<EOF\nx\nEOF\nvllm serve m", "python3 - <<EOF\nvllm.entrypoints.openai\nEOF", "vllm serve 'm"]
+)
 def test_a_script_that_cannot_be_read_may_start_vllm(script: str) -> None:
     found = starts_vllm(["sh", "-c", script], {})
     assert isinstance(found, Unread)
@@ -246,10 +290,14 @@ def test_a_text_that_does_not_start_vllm_is_a_fault_and_an_empty_one_is_none() -
     assert read_text("", {}, faults, "/a") == CommandLine()
     assert faults == []
     read_text("sleep 1", {}, faults, "/a")
-    assert faults == [RequestFault("/a", "`sleep 1` does not start vLLM's server; write its flags, or `vllm serve MODEL …`")]
+    assert faults == [
+        RequestFault("/a", "`sleep 1` does not start vLLM's server; write its flags, or `vllm serve MODEL …`")
+    ]
 
 
-@pytest.mark.parametrize(("words", "starts"), [(["vllm", "serve"], True), (["--model", "m"], False), (["org/m", "--port", "1"], False)])
+@pytest.mark.parametrize(
+    ("words", "starts"), [(["vllm", "serve"], True), (["--model", "m"], False), (["org/m", "--port", "1"], False)]
+)
 def test_flags_alone_could_be_another_program_s(words: list[str], *, starts: bool) -> None:
     assert starts_vllm(words, {}) is starts
 
@@ -257,7 +305,10 @@ def test_flags_alone_could_be_another_program_s(words: list[str], *, starts: boo
 def test_a_broken_script_says_where() -> None:
     said = "the script cannot be read: the quote `'` at character 12 is not closed; close it"
     assert read(["sh", "-c", "vllm serve 'm"])[1] == [RequestFault("/deployment/args", said)]
-    for text, message in (('sh -c "vllm serve \'m"', said), ("vllm serve 'm", said.replace("the script cannot be read", "not a shell's command"))):
+    for text, message in (
+        ('sh -c "vllm serve \'m"', said),
+        ("vllm serve 'm", said.replace("the script cannot be read", "not a shell's command")),
+    ):
         faults: list[RequestFault] = []
         read_text(text, {}, faults, "/a")
         assert faults == [RequestFault("/a", message)]
@@ -272,7 +323,27 @@ def test_more_words_than_are_read_are_a_fault() -> None:
 
 
 WORD = st.sampled_from(
-    ["vllm", "serve", "python", "-m", SERVER, "sh", "-c", "vllm serve m", "env", "A=b", "exec", "--model", "m", "$(TP)", "'", "x.sh", "-o", "", "uv"]
+    [
+        "vllm",
+        "serve",
+        "python",
+        "-m",
+        SERVER,
+        "sh",
+        "-c",
+        "vllm serve m",
+        "env",
+        "A=b",
+        "exec",
+        "--model",
+        "m",
+        "$(TP)",
+        "'",
+        "x.sh",
+        "-o",
+        "",
+        "uv",
+    ]
 ) | st.text(max_size=8)
 
 

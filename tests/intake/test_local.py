@@ -39,11 +39,17 @@ def test_a_folder_with_a_configuration_alone_has_no_other_files(tmp_path: Path) 
 
 
 def test_what_stands_beside_the_configuration_is_given_as_text(tmp_path: Path) -> None:
-    folder = saved(tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", joint_head_config_json="{}", weights_bin="…")
+    folder = saved(
+        tmp_path, config_json=json.dumps(CONFIG), modules_json="[]", joint_head_config_json="{}", weights_bin="…"
+    )
     saved(folder / "1_Pooling", config_json='{"pooling_mode_lasttoken": true}')
     assert read_folder(str(folder)) == (
         CONFIG,
-        {"modules.json": "[]", "joint_head_config.json": "{}", "1_Pooling/config.json": '{"pooling_mode_lasttoken": true}'},
+        {
+            "modules.json": "[]",
+            "joint_head_config.json": "{}",
+            "1_Pooling/config.json": '{"pooling_mode_lasttoken": true}',
+        },
     )
 
 

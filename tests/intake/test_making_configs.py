@@ -44,18 +44,34 @@ def post(body: str) -> str:
 
 ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("", "num_experts: int = 4", {"defaults": {"num_experts": 4}}),
-    ("", "num_experts = None\nis_causal = False\nlayer_types = NAMES\nhidden_size = outside", {"defaults": {"layer_types": ["a", "b"]}}),
+    (
+        "",
+        "num_experts = None\nis_causal = False\nlayer_types = NAMES\nhidden_size = outside",
+        {"defaults": {"layer_types": ["a", "b"]}},
+    ),
     ("", "hidden_size = outside(1)", {}),
     ("", "attribute_map = {'num_experts': 'n', 'x': 'y'}\nn: int = 2", {"aliases": {"num_experts": "n"}}),
     ("", "attribute_map = outside(1)", {}),
     ("OldConfig", "", {"defaults": {"hidden_size": 8, "num_experts": 2, "num_hidden_layers": 3}}),
     ("", post("self.num_experts = 3"), {"formulas": {"num_experts": 3}}),
     ("", post("self.num_experts: int = -3"), {"formulas": {"num_experts": -3}}),
-    ("", post("self.num_experts = kwargs.pop('n', 2)\nkwargs.pop('m')"), {"formulas": {"num_experts": ["given", "n", 2]}}),
+    (
+        "",
+        post("self.num_experts = kwargs.pop('n', 2)\nkwargs.pop('m')"),
+        {"formulas": {"num_experts": ["given", "n", 2]}},
+    ),
     ("", post("self.num_experts = kwargs.get('n')"), {"formulas": {"num_experts": ["given", "n", None]}}),
-    ("", post("if 'n' in kwargs:\n    self.num_experts = 1"), {"formulas": {"num_experts": ["if", ["stated", "n"], 1, ["key", "num_experts"]]}}),
+    (
+        "",
+        post("if 'n' in kwargs:\n    self.num_experts = 1"),
+        {"formulas": {"num_experts": ["if", ["stated", "n"], 1, ["key", "num_experts"]]}},
+    ),
     ("", post("if outside(1):\n    self.num_experts = 1"), {"formulas": {"num_experts": None}}),
-    ("", post("if self.num_experts is None:\n    raise ValueError\nself.hidden_size = 2"), {"formulas": {"hidden_size": 2}}),
+    (
+        "",
+        post("if self.num_experts is None:\n    raise ValueError\nself.hidden_size = 2"),
+        {"formulas": {"hidden_size": 2}},
+    ),
     ("", post("self.num_experts = outside(self.n)"), {"formulas": {"num_experts": None}}),
     ("", post("self.num_experts = outside"), {"formulas": {"num_experts": None}}),
     ("", post("for i in range(3):\n    self.num_experts = i"), {"formulas": {"num_experts": None}}),
@@ -66,7 +82,11 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "",
         post("self.layer_types = [KINDS[k] for k in self.k]"),
-        {"formulas": {"layer_types": ["for each", ["key", "k"], ["at", ["mapping", [0, "sliding"], [4, "sparse"]], ["each"]]]}},
+        {
+            "formulas": {
+                "layer_types": ["for each", ["key", "k"], ["at", ["mapping", [0, "sliding"], [4, "sparse"]], ["each"]]]
+            }
+        },
     ),
     (
         "",
@@ -75,35 +95,90 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "",
-        post("odd = {i for i in range(self.num_hidden_layers) if i % 2}\nself.layer_types = ['a' if i in odd else 'b' for i in range(2)]"),
-        {"formulas": {"layer_types": ["for each", ["range", 2], ["if", ["in", ["each"], ["where", ["range", N], ["%", ["each"], 2]]], "a", "b"]]}},
+        post(
+            "odd = {i for i in range(self.num_hidden_layers) if i % 2}\nself.layer_types = ['a' if i in odd else 'b' for i in range(2)]"
+        ),
+        {
+            "formulas": {
+                "layer_types": [
+                    "for each",
+                    ["range", 2],
+                    ["if", ["in", ["each"], ["where", ["range", N], ["%", ["each"], 2]]], "a", "b"],
+                ]
+            }
+        },
     ),
-    ("", post("self.layer_types = ['a'] * min(self.num_hidden_layers, 2)"), {"formulas": {"layer_types": ["*", ["items", "a"], ["min", N, 2]]}}),
-    ("", post("self.layer_types = self.layer_types[: self.num_hidden_layers]"), {"formulas": {"layer_types": ["first", L, N]}}),
-    ("", post("self.layer_types = remap_legacy_layer_types(self.layer_types)"), {"formulas": {"layer_types": ["remap", L]}}),
+    (
+        "",
+        post("self.layer_types = ['a'] * min(self.num_hidden_layers, 2)"),
+        {"formulas": {"layer_types": ["*", ["items", "a"], ["min", N, 2]]}},
+    ),
+    (
+        "",
+        post("self.layer_types = self.layer_types[: self.num_hidden_layers]"),
+        {"formulas": {"layer_types": ["first", L, N]}},
+    ),
+    (
+        "",
+        post("self.layer_types = remap_legacy_layer_types(self.layer_types)"),
+        {"formulas": {"layer_types": ["remap", L]}},
+    ),
     (
         "",
         post("if (n := kwargs.get('n')) is not None:\n    self.num_experts = n"),
-        {"formulas": {"num_experts": ["if", ["!=", ["given", "n", None], None], ["given", "n", None], ["key", "num_experts"]]}},
+        {
+            "formulas": {
+                "num_experts": ["if", ["!=", ["given", "n", None], None], ["given", "n", None], ["key", "num_experts"]]
+            }
+        },
     ),
-    ("", post("self.num_experts = getattr(self, 'n', 3) and not self.m"), {"formulas": {"num_experts": ["and", ["key", "n"], ["not", ["key", "m"]]]}}),
-    ("", post("self.num_experts = self.moe.count"), {"formulas": {"num_experts": ["get", ["key", "moe"], "count", None]}}),
-    ("", post("self.num_experts = self.moe.get('count', 2)"), {"formulas": {"num_experts": ["get", ["key", "moe"], "count", 2]}}),
+    (
+        "",
+        post("self.num_experts = getattr(self, 'n', 3) and not self.m"),
+        {"formulas": {"num_experts": ["and", ["key", "n"], ["not", ["key", "m"]]]}},
+    ),
+    (
+        "",
+        post("self.num_experts = self.moe.count"),
+        {"formulas": {"num_experts": ["get", ["key", "moe"], "count", None]}},
+    ),
+    (
+        "",
+        post("self.num_experts = self.moe.get('count', 2)"),
+        {"formulas": {"num_experts": ["get", ["key", "moe"], "count", 2]}},
+    ),
     (
         "",
         post("self.num_experts = self._count(3)") + "\n@staticmethod\ndef _count(n):\n    m = n\n    return m + 1",
         {"formulas": {"num_experts": ["+", 3, 1]}},
     ),
-    ("", post("self.num_experts = self._count()") + "\ndef _count(self):\n    return self.n", {"formulas": {"num_experts": ["key", "n"]}}),
-    ("", post("self.num_experts = self._count()") + "\ndef _count(self):\n    return self._count()", {"formulas": {"num_experts": None}}),
-    ("", post("self.num_experts = self._count()") + "\ndef _count(self):\n    pass", {"formulas": {"num_experts": None}}),
+    (
+        "",
+        post("self.num_experts = self._count()") + "\ndef _count(self):\n    return self.n",
+        {"formulas": {"num_experts": ["key", "n"]}},
+    ),
+    (
+        "",
+        post("self.num_experts = self._count()") + "\ndef _count(self):\n    return self._count()",
+        {"formulas": {"num_experts": None}},
+    ),
+    (
+        "",
+        post("self.num_experts = self._count()") + "\ndef _count(self):\n    pass",
+        {"formulas": {"num_experts": None}},
+    ),
     ("", post("self.num_experts = self._none()"), {"formulas": {"num_experts": None}}),
     (
         "",
-        post("self.num_experts = self._count()") + "\ndef _count(self):\n    if self.n:\n        return 1\n    return 2",
+        post("self.num_experts = self._count()")
+        + "\ndef _count(self):\n    if self.n:\n        return 1\n    return 2",
         {"formulas": {"num_experts": ["if", ["key", "n"], 1, 2]}},
     ),
-    ("", post("if self.n:\n    self.num_experts = 1\n    return\nself.num_experts = 2"), {"formulas": {"num_experts": ["if", ["key", "n"], 1, 2]}}),
+    (
+        "",
+        post("if self.n:\n    self.num_experts = 1\n    return\nself.num_experts = 2"),
+        {"formulas": {"num_experts": ["if", ["key", "n"], 1, 2]}},
+    ),
     ("", post("if outside(1):\n    return\nself.num_experts = 2"), {"formulas": {"num_experts": None}}),
     ("MadeConfig", post("super().__post_init__(**kwargs)"), {"formulas": {"num_experts": 5}}),
     ("MadeConfig", post("super().__post_init__(num_experts=6)"), {"formulas": {"num_experts": 6}}),
@@ -112,14 +187,26 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         "def __init__(self, n=1, **kwargs):\n    super().__init__(num_hidden_layers=n)",
         {"formulas": {"num_experts": 5, "num_hidden_layers": ["key", "n"]}, "defaults": {"n": 1}},
     ),
-    ("", "@property\ndef layers_block_type(self):\n    return ['a'] * self.n", {"formulas": {"layers_block_type": ["*", ["items", "a"], ["key", "n"]]}}),
-    ("", "@property\ndef layers_block_type(self):\n    raise NotImplementedError", {"formulas": {"layers_block_type": None}}),
+    (
+        "",
+        "@property\ndef layers_block_type(self):\n    return ['a'] * self.n",
+        {"formulas": {"layers_block_type": ["*", ["items", "a"], ["key", "n"]]}},
+    ),
+    (
+        "",
+        "@property\ndef layers_block_type(self):\n    raise NotImplementedError",
+        {"formulas": {"layers_block_type": None}},
+    ),
     (
         "",
         "@property\ndef num_experts(self):\n    if self.n:\n        return 1\n    else:\n        return 2",
         {"formulas": {"num_experts": ["if", ["key", "n"], 1, 2]}},
     ),
-    ("", "sub_configs = {'text_config': TextConfig, 'vision_config': TextConfig, **x}", {"parts": {"text_config": "inner"}}),
+    (
+        "",
+        "sub_configs = {'text_config': TextConfig, 'vision_config': TextConfig, **x}",
+        {"parts": {"text_config": "inner"}},
+    ),
     ("", "sub_configs = {'text_config': NamelessConfig}", {"parts": {"text_config": None}}),
     ("", post("self.text_config = TextConfig(**self.text_config)"), {"parts": {"text_config": "inner"}}),
     ("", post("self.decoder = CONFIG_MAPPING['llama']()"), {"parts": {"decoder": "llama"}}),
@@ -131,7 +218,11 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("", "def get_text_config(self):\n    return self", {}),
     ("", "def __init__(self, text_config, **kwargs):\n    for k, v in text_config.items():\n        print(k)", {}),
-    ("", "def __init__(self, text_config, **kwargs):\n    for k, v in text_config.items():\n        setattr(self, k, v)", {"flattens": "text_config"}),
+    (
+        "",
+        "def __init__(self, text_config, **kwargs):\n    for k, v in text_config.items():\n        setattr(self, k, v)",
+        {"flattens": "text_config"},
+    ),
 ]
 
 
@@ -188,6 +279,8 @@ def test_models_without_a_source_test_say_only_what_they_support(tmp_path: Path)
     ("body", "expected"),
     [("remap_legacy_layer_types(self)", {"mamba": "linear_attention"}), ("pass", {})],
 )
-def test_old_layer_types_are_renamed_where_every_configuration_does_so(tmp_path: Path, body: str, expected: dict[str, str]) -> None:
+def test_old_layer_types_are_renamed_where_every_configuration_does_so(
+    tmp_path: Path, body: str, expected: dict[str, str]
+) -> None:
     text = f"_LEGACY_LAYER_TYPE_REMAP = {{'mamba': 'linear_attention'}}\nclass PreTrainedConfig:\n    def __post_init__(self, **kwargs):\n        {body}\n"
     assert legacy_layer_types(world_of(tmp_path, {"transformers/configuration_utils.py": text})) == expected

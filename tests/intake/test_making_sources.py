@@ -43,10 +43,22 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     ("if self.b:\n    raise ValueError\nself.a = 1", {"a": 1}),
     ("if self.b:\n    self.a = 1\nelse:\n    raise ValueError", {"a": 1}),
     ("raise ValueError\nself.a = 1", {}),
-    ("if self.b:\n    return 1\nif self.c:\n    return 2\nraise ValueError", {"return": ["if", ["key", "b"], 1, ["if", ["key", "c"], 2, False]]}),
-    ("if self.b:\n    return\nself.a = 1", {"a": ["if", ["key", "b"], ["key", "a"], 1], "return": ["if", ["key", "b"], True, False]}),
-    ("return self.a in {*self.b, 'c', 'd'}", {"return": ["in", ["key", "a"], ["+", ["key", "b"], ["items", "c", "d"]]]}),
-    ("if self.b:\n    c = self.d\nelse:\n    c = self.e\nself.a = c", {"a": ["if", ["key", "b"], ["key", "d"], ["key", "e"]]}),
+    (
+        "if self.b:\n    return 1\nif self.c:\n    return 2\nraise ValueError",
+        {"return": ["if", ["key", "b"], 1, ["if", ["key", "c"], 2, False]]},
+    ),
+    (
+        "if self.b:\n    return\nself.a = 1",
+        {"a": ["if", ["key", "b"], ["key", "a"], 1], "return": ["if", ["key", "b"], True, False]},
+    ),
+    (
+        "return self.a in {*self.b, 'c', 'd'}",
+        {"return": ["in", ["key", "a"], ["+", ["key", "b"], ["items", "c", "d"]]]},
+    ),
+    (
+        "if self.b:\n    c = self.d\nelse:\n    c = self.e\nself.a = c",
+        {"a": ["if", ["key", "b"], ["key", "d"], ["key", "e"]]},
+    ),
     ("self.b['c'] = 1\nself.a = self.b.get('c', 2)", {"b.c": 1, "a": ["if", ["!=", 1, None], 1, 2]}),
     ("d = {'x': self.b}\nself.a = d['x']", {"d.x": ["key", "b"], "a": ["key", "b"]}),
     ("self.update({**self.b, 'a': 1})", {"a": 1}),
@@ -156,7 +168,9 @@ def test_bases_that_python_would_refuse_still_get_an_order(tmp_path: Path) -> No
     world = world_of(tmp_path, files)
     module = world.module("m")
     assert module is not None
-    orders = {name: klass.order() for name in "CE" if isinstance(klass := klass_of(world, module, ast.Name(name)), Klass)}
+    orders = {
+        name: klass.order() for name in "CE" if isinstance(klass := klass_of(world, module, ast.Name(name)), Klass)
+    }
     assert {name: [part.name for part in order] for name, order in orders.items()} == {
         "C": ["C", "A", "B"],
         "E": ["E", "Generic", "Made", "A", "g", "factory"],
@@ -164,7 +178,9 @@ def test_bases_that_python_would_refuse_still_get_an_order(tmp_path: Path) -> No
 
 
 def test_a_name_that_is_made_of_itself_ends(tmp_path: Path) -> None:
-    world = world_of(tmp_path, {"m.py": "LOOP = LOOP\nclass K:\n    flag = LOOP\n    other = 1\nAlias = K\nclass L(Alias): ..."})
+    world = world_of(
+        tmp_path, {"m.py": "LOOP = LOOP\nclass K:\n    flag = LOOP\n    other = 1\nAlias = K\nclass L(Alias): ..."}
+    )
     module = world.module("m")
     assert module is not None
     klass = klass_of(world, module, ast.Name("L"))

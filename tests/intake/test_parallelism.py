@@ -32,7 +32,9 @@ EXECUTORS: list[tuple[list[str], tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("args", "expected"), EXECUTORS, ids=[" ".join(args) for args, _ in EXECUTORS])
-def test_the_executor_follows_from_the_sizes_unless_it_is_named(ask: Asking, args: list[str], expected: tuple[str, str]) -> None:
+def test_the_executor_follows_from_the_sizes_unless_it_is_named(
+    ask: Asking, args: list[str], expected: tuple[str, str]
+) -> None:
     assert ask.fact(BACKEND, [*DENSE, *args]) == expected
 
 
@@ -53,5 +55,8 @@ def test_the_cpu_platform_runs_one_device_in_a_process_of_its_own(
 
 
 def test_the_cpu_platform_has_no_dual_batch_overlap(ask: Asking) -> None:
-    found = [ask.fact("parallel_config.enable_dbo", [*DENSE, "--enable-dbo"], environment=environment) for environment in ({}, CPU)]
+    found = [
+        ask.fact("parallel_config.enable_dbo", [*DENSE, "--enable-dbo"], environment=environment)
+        for environment in ({}, CPU)
+    ]
     assert found == [(True, "args[2]"), (False, "environment.platform")]

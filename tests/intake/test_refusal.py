@@ -35,10 +35,20 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
     ("0.33.0", ["--model", "moe", "--enable-expert-parallel"], {}, []),
     ("0.33.0", [*DENSE, "-pp", "2"], {}, []),
     ("0.33.0", ["--model", "encoder-decoder", "-pp", "2"], {}, ["it does not support pipeline parallelism"]),
-    ("0.33.0", [*DENSE, "-dcp", "2"], {}, ["decode context parallelism needs a tensor parallel size above its 8 KV heads, and that is 1"]),
+    (
+        "0.33.0",
+        [*DENSE, "-dcp", "2"],
+        {},
+        ["decode context parallelism needs a tensor parallel size above its 8 KV heads, and that is 1"],
+    ),
     ("0.33.0", ["--model", "mla", "-dcp", "2"], {}, []),
     ("0.33.0", [*DENSE, "-tp", "16", "-dcp", "2"], {}, []),
-    ("0.33.0", [*DENSE, "-tp", "16", "-dcp", "4"], {}, ["a decode context parallel size of 4 is above 2, the tensor parallel size by its KV heads"]),
+    (
+        "0.33.0",
+        [*DENSE, "-tp", "16", "-dcp", "4"],
+        {},
+        ["a decode context parallel size of 4 is above 2, the tensor parallel size by its KV heads"],
+    ),
     (
         "0.33.0",
         ["--model", "x", "-tp", "96", "-dcp", "2"],
@@ -50,23 +60,51 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
     ("0.33.0", ["--model", "mamba", "-tp", "3"], {}, []),
     ("0.33.0", ["--model", "mamba", "-tp", "2", "-dcp", "2"], {}, []),
     ("0.33.0", [*DENSE, *MASK], {}, []),
-    ("0.28.0", [*DENSE, "--return-sampling-mask"], {}, ["a sampling mask is only returned with `--logprobs-mode processed_logprobs`"]),
-    ("0.28.0", [*DENSE, *MASK, "--logits-processors", "a:B"], {}, ["a sampling mask cannot be returned with custom logits processors"]),
-    ("0.33.0", ["--model", "x", *MASK], {"x": {**CONFIG, "canvas_length": 4}}, ["a sampling mask cannot be returned by a diffusion model"]),
+    (
+        "0.28.0",
+        [*DENSE, "--return-sampling-mask"],
+        {},
+        ["a sampling mask is only returned with `--logprobs-mode processed_logprobs`"],
+    ),
+    (
+        "0.28.0",
+        [*DENSE, *MASK, "--logits-processors", "a:B"],
+        {},
+        ["a sampling mask cannot be returned with custom logits processors"],
+    ),
+    (
+        "0.33.0",
+        ["--model", "x", *MASK],
+        {"x": {**CONFIG, "canvas_length": 4}},
+        ["a sampling mask cannot be returned by a diffusion model"],
+    ),
     ("0.31.0", [*DENSE, *MASK, "--speculative-config", EAGLE], {}, [SPECULATIVE]),
     ("0.32.0", [*DENSE, *MASK, "--speculative-config", EAGLE], {}, []),
     ("0.32.0", [*DENSE, *MASK, "--speculative-config", ADAPTIVE], {}, [SPECULATIVE]),
 ]
 
 
-@pytest.mark.parametrize(("release", "args", "models", "expected"), REFUSED, ids=[f"{release} {' '.join(args)}" for release, args, _, _ in REFUSED])
-def test_what_does_not_fit_the_model_is_told(ask: Asking, release: str, args: list[str], models: dict[str, Config], expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("release", "args", "models", "expected"),
+    REFUSED,
+    ids=[f"{release} {' '.join(args)}" for release, args, _, _ in REFUSED],
+)
+def test_what_does_not_fit_the_model_is_told(
+    ask: Asking, release: str, args: list[str], models: dict[str, Config], expected: list[str]
+) -> None:
     assert refusals(ask(args, release, models=models).warnings) == expected
 
 
 def test_nothing_that_comes_after_a_refusal_is_set(ask: Asking) -> None:
     args = [*DENSE, "-tp", "3", "--enforce-eager"]
-    found = [ask.fact(name, args) for name in ("scheduler_config.async_scheduling", "compilation_config.mode", "compilation_config.cudagraph_mode")]
+    found = [
+        ask.fact(name, args)
+        for name in (
+            "scheduler_config.async_scheduling",
+            "compilation_config.mode",
+            "compilation_config.cudagraph_mode",
+        )
+    ]
     assert found == [(False, "default"), ("VLLM_COMPILE", "default"), ("FULL_AND_PIECEWISE", "default")]
     assert ask.fact("scheduler_config.async_scheduling", [*args, "--async-scheduling"]) == (True, "args[5]")
 

@@ -39,15 +39,55 @@ CASES: list[tuple[str, Document, ModelQuery, tuple[str, str, str]]] = [
     (NEWEST, QWEN, ModelQuery(convert="classify"), ("pooling", "classify", "Qwen3ForCausalLM")),
     (NEWEST, QWEN, ModelQuery(sentence_transformers=True), ("pooling", "embed", "Qwen3ForCausalLM")),
     (NEWEST, QWEN, ModelQuery(runner="draft"), ("draft", "none", "Qwen3ForCausalLM")),
-    (NEWEST, {**QWEN, "architectures": ["NoSuchModel", "Qwen3ForCausalLM"]}, ModelQuery(), ("pooling", "embed", "Qwen3ForCausalLM")),
-    (NEWEST, {**QWEN, "architectures": ["NoSuch", "Qwen3ForCausalLM"]}, ModelQuery(), ("generate", "none", "Qwen3ForCausalLM")),
-    (NEWEST, {"architectures": ["LlamaModel", "LlamaForCausalLM"], "model_type": "llama"}, ModelQuery(), ("generate", "none", "LlamaForCausalLM")),
-    (NEWEST, {"architectures": ["Qwen3Model", "Qwen3ForCausalLM"], "model_type": "qwen3"}, ModelQuery(), ("pooling", "embed", "Qwen3ForCausalLM")),
+    (
+        NEWEST,
+        {**QWEN, "architectures": ["NoSuchModel", "Qwen3ForCausalLM"]},
+        ModelQuery(),
+        ("pooling", "embed", "Qwen3ForCausalLM"),
+    ),
+    (
+        NEWEST,
+        {**QWEN, "architectures": ["NoSuch", "Qwen3ForCausalLM"]},
+        ModelQuery(),
+        ("generate", "none", "Qwen3ForCausalLM"),
+    ),
+    (
+        NEWEST,
+        {"architectures": ["LlamaModel", "LlamaForCausalLM"], "model_type": "llama"},
+        ModelQuery(),
+        ("generate", "none", "LlamaForCausalLM"),
+    ),
+    (
+        NEWEST,
+        {"architectures": ["Qwen3Model", "Qwen3ForCausalLM"], "model_type": "qwen3"},
+        ModelQuery(),
+        ("pooling", "embed", "Qwen3ForCausalLM"),
+    ),
     (NEWEST, {"model_type": "llama"}, ModelQuery(), ("generate", "none", "LlamaForCausalLM")),
-    (NEWEST, {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}, ModelQuery(), ("pooling", "classify", "Qwen3ForCausalLM")),
-    (NEWEST, {"architectures": ["BertModel"], "model_type": "bert"}, ModelQuery(), ("pooling", "none", "BertEmbeddingModel")),
-    (NEWEST, {"architectures": ["Qwen3ForCausalLM"], "model_type": "no_such_type"}, ModelQuery(), ("generate", "none", "Qwen3ForCausalLM")),
-    (NEWEST, {**QWEN, "architectures": ["TransformersForCausalLM"]}, ModelQuery(model_impl="transformers"), ("generate", "none", "TransformersForCausalLM")),
+    (
+        NEWEST,
+        {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"},
+        ModelQuery(),
+        ("pooling", "classify", "Qwen3ForCausalLM"),
+    ),
+    (
+        NEWEST,
+        {"architectures": ["BertModel"], "model_type": "bert"},
+        ModelQuery(),
+        ("pooling", "none", "BertEmbeddingModel"),
+    ),
+    (
+        NEWEST,
+        {"architectures": ["Qwen3ForCausalLM"], "model_type": "no_such_type"},
+        ModelQuery(),
+        ("generate", "none", "Qwen3ForCausalLM"),
+    ),
+    (
+        NEWEST,
+        {**QWEN, "architectures": ["TransformersForCausalLM"]},
+        ModelQuery(model_impl="transformers"),
+        ("generate", "none", "TransformersForCausalLM"),
+    ),
     (NEWEST, QWEN, ModelQuery(model_impl="terratorch"), ("pooling", "none", "Terratorch")),
     (NEWEST, {"architectures": ["ExaoneMoeMTP"]}, ModelQuery(), ("generate", "none", "ExaoneMoeMTP")),
     (NEWEST, {"architectures": ["NoSuch"]}, ModelQuery(model_impl="terratorch"), ("generate", "none", "Terratorch")),
@@ -55,18 +95,32 @@ CASES: list[tuple[str, Document, ModelQuery, tuple[str, str, str]]] = [
 
 
 @pytest.mark.parametrize(("release", "document", "asked", "expected"), CASES)
-def test_the_runner_type_follows_from_the_class(release: str, document: Document, asked: ModelQuery, expected: tuple[str, str, str]) -> None:
+def test_the_runner_type_follows_from_the_class(
+    release: str, document: Document, asked: ModelQuery, expected: tuple[str, str, str]
+) -> None:
     found = resolve(release, document, asked)
     assert (found.runner_type, found.convert_type, found.model.class_name) == expected
 
 
 BACKEND: list[tuple[Document, ModelQuery, str]] = [
     (QWEN, ModelQuery(model_impl="transformers"), "TransformersForCausalLM"),
-    ({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"}, ModelQuery(model_impl="transformers"), "TransformersMoEForCausalLM"),
-    ({"architectures": ["Qwen3Model"], "model_type": "qwen3"}, ModelQuery(model_impl="transformers", runner="pooling"), "TransformersEmbeddingModel"),
+    (
+        {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe"},
+        ModelQuery(model_impl="transformers"),
+        "TransformersMoEForCausalLM",
+    ),
+    (
+        {"architectures": ["Qwen3Model"], "model_type": "qwen3"},
+        ModelQuery(model_impl="transformers", runner="pooling"),
+        "TransformersEmbeddingModel",
+    ),
     (QWEN, ModelQuery(model_impl="transformers", runner="pooling"), "TransformersForCausalLM"),
     ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, ModelQuery(), "TransformersForCausalLM"),
-    ({"architectures": ["HeliumForCausalLM"], "model_type": "helium"}, ModelQuery(convert="embed"), "TransformersForCausalLM"),
+    (
+        {"architectures": ["HeliumForCausalLM"], "model_type": "helium"},
+        ModelQuery(convert="embed"),
+        "TransformersForCausalLM",
+    ),
     (
         {"architectures": ["AyaVisionForConditionalGeneration"], "model_type": "aya_vision"},
         ModelQuery(model_impl="transformers"),
@@ -76,7 +130,9 @@ BACKEND: list[tuple[Document, ModelQuery, str]] = [
 
 
 @pytest.mark.parametrize(("document", "asked", "expected"), BACKEND)
-def test_the_transformers_backend_is_taken_for_its_own_name(document: Document, asked: ModelQuery, expected: str) -> None:
+def test_the_transformers_backend_is_taken_for_its_own_name(
+    document: Document, asked: ModelQuery, expected: str
+) -> None:
     assert resolve(NEWEST, document, asked).architecture == expected
 
 
@@ -103,12 +159,19 @@ REFUSED: list[tuple[str, Document, ModelQuery, str]] = [
         ModelQuery(model_impl="transformers"),
         "The Transformers implementation of 'NoSuch' is not compatible with vLLM.",
     ),
-    (NEWEST, {"architectures": ["NoSuch"], "auto_map": {}}, ModelQuery(model_impl="transformers"), "Model architectures ['NoSuch'] are not supported for now."),
+    (
+        NEWEST,
+        {"architectures": ["NoSuch"], "auto_map": {}},
+        ModelQuery(model_impl="transformers"),
+        "Model architectures ['NoSuch'] are not supported for now.",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("release", "document", "asked", "reason"), REFUSED)
-def test_a_model_that_a_release_refuses_is_refused_in_its_words(release: str, document: Document, asked: ModelQuery, reason: str) -> None:
+def test_a_model_that_a_release_refuses_is_refused_in_its_words(
+    release: str, document: Document, asked: ModelQuery, reason: str
+) -> None:
     with pytest.raises(Unsupported) as refused:
         resolve(release, document, asked)
     assert str(refused.value) == reason
@@ -116,7 +179,10 @@ def test_a_model_that_a_release_refuses_is_refused_in_its_words(release: str, do
 
 def test_a_class_that_no_release_registers_is_refused() -> None:
     found = tables(NEWEST)
-    bare = type(found)(**{name: getattr(found, name) for name in found.__struct_fields__} | {"models": {}, "other_platforms": {}, "resolutions": {}})
+    bare = type(found)(
+        **{name: getattr(found, name) for name in found.__struct_fields__}
+        | {"models": {}, "other_platforms": {}, "resolutions": {}}
+    )
     with pytest.raises(Unsupported, match="are not supported for now"):
         resolved(bare, Configuration(QWEN, bare), ["Qwen3ForCausalLM"], ModelQuery(model_impl="terratorch"))
 
@@ -134,17 +200,37 @@ def test_architectures_beyond_any_model_are_not_looked_at() -> None:
 
 REWRITTEN: list[tuple[str, Document, frozenset[str], list[str]]] = [
     (NEWEST, {"model_type": "mimo_v2", "architectures": ["MiMoV2ForCausalLM"]}, frozenset(), ["MiMoV2ForCausalLM"]),
-    (NEWEST, {"model_type": "mimo_v2", "architectures": ["MiMoV2ForCausalLM"], "vision_config": {"depth": 1}}, frozenset(), ["MiMoV2OmniForCausalLM"]),
+    (
+        NEWEST,
+        {"model_type": "mimo_v2", "architectures": ["MiMoV2ForCausalLM"], "vision_config": {"depth": 1}},
+        frozenset(),
+        ["MiMoV2OmniForCausalLM"],
+    ),
     (
         NEWEST,
         {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": 2},
         frozenset(),
         ["DeepseekV4ForConditionalGeneration"],
     ),
-    (NEWEST, {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": "two"}, frozenset(), ["DeepseekV4ForCausalLM"]),
-    ("0.29.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": 2}, frozenset(), ["DeepseekV4ForCausalLM"]),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": "two"},
+        frozenset(),
+        ["DeepseekV4ForCausalLM"],
+    ),
+    (
+        "0.29.0",
+        {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "vision_n_layers": 2},
+        frozenset(),
+        ["DeepseekV4ForCausalLM"],
+    ),
     (NEWEST, {"model_type": "qwen3_5", "architectures": ["Qwen3_5Model"]}, frozenset(), ["Qwen3_5Model"]),
-    (NEWEST, {"model_type": "qwen3_5", "architectures": ["Qwen3_5Model"]}, frozenset({"decision_config.json"}), ["D3ForSequenceClassification"]),
+    (
+        NEWEST,
+        {"model_type": "qwen3_5", "architectures": ["Qwen3_5Model"]},
+        frozenset({"decision_config.json"}),
+        ["D3ForSequenceClassification"],
+    ),
     (NEWEST, {"model_type": "llama", "architectures": ["A", 1, "B"]}, frozenset(), ["A", "B"]),
     (NEWEST, {"model_type": "llama", "architectures": []}, frozenset(), ["LlamaModel"]),
     (NEWEST, {"model_type": "llama", "architectures": None}, frozenset(), ["LlamaModel"]),
@@ -154,7 +240,9 @@ REWRITTEN: list[tuple[str, Document, frozenset[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("release", "document", "files", "expected"), REWRITTEN)
-def test_architectures_are_those_that_vllm_sees(release: str, document: Document, files: frozenset[str], expected: list[str]) -> None:
+def test_architectures_are_those_that_vllm_sees(
+    release: str, document: Document, files: frozenset[str], expected: list[str]
+) -> None:
     assert architectures_of(Configuration(document, tables(release)), files) == expected
 
 
@@ -171,7 +259,10 @@ EXPERTS: list[tuple[Document, bool]] = [
     ({"model_type": "x", "num_experts": "8"}, False),
     ({"model_type": "x", "num_experts": float("nan")}, False),
     ({"model_type": "x", "block_configs": [1, {"block_type": "moe", "n_routed_experts": 2}]}, True),
-    ({"model_type": "x", "block_configs": [{"block_type": "moe"}, {"block_type": "dense", "n_routed_experts": 2}]}, False),
+    (
+        {"model_type": "x", "block_configs": [{"block_type": "moe"}, {"block_type": "dense", "n_routed_experts": 2}]},
+        False,
+    ),
     ({"model_type": "x", "block_configs": 3}, False),
 ]
 
@@ -197,7 +288,11 @@ def test_a_class_that_is_not_hybrid_stays_so() -> None:
 
 @pytest.mark.parametrize(
     ("document", "expected"),
-    [({"model_type": "whisper"}, True), ({"model_type": "x", "text_config": {"is_encoder_decoder": True}}, True), ({"model_type": "llama"}, False)],
+    [
+        ({"model_type": "whisper"}, True),
+        ({"model_type": "x", "text_config": {"is_encoder_decoder": True}}, True),
+        ({"model_type": "llama"}, False),
+    ],
 )
 def test_an_encoder_may_stand_in_the_language_model(document: Document, *, expected: bool) -> None:
     assert is_encoder_decoder(Configuration(document, tables(NEWEST))) is expected
@@ -205,28 +300,73 @@ def test_an_encoder_may_stand_in_the_language_model(document: Document, *, expec
 
 LATENT: list[tuple[str, Document, ModelQuery, bool]] = [
     (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, ModelQuery(), True),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": None}, ModelQuery(), False),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, ModelQuery(), False),
-    ("0.28.0", {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False}, ModelQuery(), True),
-    (NEWEST, {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}, ModelQuery(model_impl="transformers"), True),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": None},
+        ModelQuery(),
+        False,
+    ),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False},
+        ModelQuery(),
+        False,
+    ),
+    (
+        "0.28.0",
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "is_causal": False},
+        ModelQuery(),
+        True,
+    ),
+    (
+        NEWEST,
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]},
+        ModelQuery(model_impl="transformers"),
+        True,
+    ),
     (NEWEST, {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}, ModelQuery(), False),
     (NEWEST, {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, ModelQuery(), True),
-    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4], "head_dim": 512}, ModelQuery(), True),
-    ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4]}, ModelQuery(), False),
+    (
+        "0.30.0",
+        {
+            "model_type": "deepseek_v4",
+            "architectures": ["DeepseekV4ForCausalLM"],
+            "compress_ratios": [0, 4],
+            "head_dim": 512,
+        },
+        ModelQuery(),
+        True,
+    ),
+    (
+        "0.30.0",
+        {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"], "compress_ratios": [0, 4]},
+        ModelQuery(),
+        False,
+    ),
     ("0.30.0", {"model_type": "deepseek_v4", "architectures": ["DeepseekV4ForCausalLM"]}, ModelQuery(), False),
 ]
 
 
 @pytest.mark.parametrize(("release", "document", "asked", "expected"), LATENT)
-def test_latent_attention_follows_from_the_language_model(release: str, document: Document, asked: ModelQuery, *, expected: bool) -> None:
+def test_latent_attention_follows_from_the_language_model(
+    release: str, document: Document, asked: ModelQuery, *, expected: bool
+) -> None:
     configuration = Configuration(document, tables(release))
     assert use_mla(resolve(release, document, asked), configuration) is expected
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.sampled_from([10**400, "moe", "Qwen3ForCausalLM", "LlamaModel"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=6)
+    | st.sampled_from([10**400, "moe", "Qwen3ForCausalLM", "LlamaModel"]),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["model_type", "architectures", "block_type"]) | st.text(max_size=4), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["model_type", "architectures", "block_type"]) | st.text(max_size=4), inner, max_size=3
+        )
     ),
     max_leaves=6,
 )
@@ -240,7 +380,9 @@ WORDS = {
     "convert": ("auto", "none", "embed", "classify", "reward"),
     "model_impl": ("auto", "vllm", "transformers", "terratorch"),
 }
-ASKED = st.builds(ModelQuery, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans())
+ASKED = st.builds(
+    ModelQuery, **{name: st.sampled_from(words) for name, words in WORDS.items()}, sentence_transformers=st.booleans()
+)
 
 
 @given(
@@ -250,7 +392,9 @@ ASKED = st.builds(ModelQuery, **{name: st.sampled_from(words) for name, words in
     asked=ASKED,
     release=st.sampled_from(releases()),
 )
-def test_whatever_a_document_holds_it_is_resolved_or_refused(document: Document, names: Any, model_type: Any, asked: ModelQuery, release: str) -> None:
+def test_whatever_a_document_holds_it_is_resolved_or_refused(
+    document: Document, names: Any, model_type: Any, asked: ModelQuery, release: str
+) -> None:
     configuration = Configuration({**document, "architectures": names, "model_type": model_type}, tables(release))
     is_moe(configuration)
     is_encoder_decoder(configuration)

@@ -14,7 +14,10 @@ DENSE = ["--model", "dense"]
 NGRAM = ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3}']
 SEPARATE = ["--speculative-config", '{"model": "draft", "num_speculative_tokens": 3}']
 EAGLE = ["--speculative-config", '{"model": "eagle3-draft", "num_speculative_tokens": 3}']
-UNPADDED = ["--speculative-config", '{"model": "eagle3-draft", "num_speculative_tokens": 3, "disable_padded_drafter_batch": true}']
+UNPADDED = [
+    "--speculative-config",
+    '{"model": "eagle3-draft", "num_speculative_tokens": 3, "disable_padded_drafter_batch": true}',
+]
 RAY = ["--distributed-executor-backend", "ray"]
 ON = (True, "default")
 V1 = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
@@ -43,7 +46,9 @@ CHOSEN: list[tuple[list[str], dict[str, str], dict[str, tuple[bool, str]]]] = [
 
 
 @pytest.mark.parametrize(("args", "env", "expected"), CHOSEN, ids=[" ".join([*args, *env]) for args, env, _ in CHOSEN])
-def test_scheduling_is_as_the_release_chooses(ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[bool, str]]) -> None:
+def test_scheduling_is_as_the_release_chooses(
+    ask: Asking, args: list[str], env: dict[str, str], expected: dict[str, tuple[bool, str]]
+) -> None:
     assert {release: ask.fact(FACT, [*DENSE, *args], release, env=env) for release in expected} == expected
 
 
@@ -57,5 +62,7 @@ ELSEWHERE: list[tuple[list[str], dict[str, Any], tuple[bool, str]]] = [
 
 
 @pytest.mark.parametrize(("args", "environment", "expected"), ELSEWHERE)
-def test_pooling_models_and_cpus_are_scheduled_in_step(ask: Asking, args: list[str], environment: dict[str, Any], expected: tuple[bool, str]) -> None:
+def test_pooling_models_and_cpus_are_scheduled_in_step(
+    ask: Asking, args: list[str], environment: dict[str, Any], expected: tuple[bool, str]
+) -> None:
     assert ask.fact(FACT, args, environment=environment) == expected

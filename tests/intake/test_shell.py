@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.intake.command.shell import MAX_COPIED, MAX_FILLED, MAX_TEXT, MAX_WORDS, ShellSyntaxError, Unknown, known, split
+from policy.intake.command.shell import (
+    MAX_COPIED,
+    MAX_FILLED,
+    MAX_TEXT,
+    MAX_WORDS,
+    ShellSyntaxError,
+    Unknown,
+    known,
+    split,
+)
 
 ENV = {"TP": "4", "EMPTY": "", "MANY": " -tp  2 --enforce-eager ", "HIDDEN": None}
 
@@ -43,7 +52,21 @@ def test_a_text_parts_into_words_as_a_shell_parts_it(text: str, words: list[str]
 
 @pytest.mark.parametrize(
     "text",
-    ["$(cat x)", "`cat x`", "$NOBODY", "${NOBODY}", "${TP%x}", "${NO:-$(cat x)}", "$HIDDEN", "${HIDDEN:-2}", "${#TP}", "${NO:?gone}", "$9", "$?", "$(a $(b))"],
+    [
+        "$(cat x)",
+        "`cat x`",
+        "$NOBODY",
+        "${NOBODY}",
+        "${TP%x}",
+        "${NO:-$(cat x)}",
+        "$HIDDEN",
+        "${HIDDEN:-2}",
+        "${#TP}",
+        "${NO:?gone}",
+        "$9",
+        "$?",
+        "$(a $(b))",
+    ],
 )
 def test_what_only_a_running_shell_knows_stays_as_it_was_written(text: str) -> None:
     for written in (f"a {text}", f'a "{text}"'):
@@ -141,7 +164,9 @@ def test_a_script_changes_its_arguments(text: str, words: list[str]) -> None:
     assert (found, [type(word) is Unknown for word in found]) == (words, [word == "$@" for word in words])
 
 
-@pytest.mark.parametrize("text", ["$(vllm serve m)", "`exec /usr/bin/vllm serve m`", "${A:-$(python -m vllm.entrypoints.openai.api_server)}"])
+@pytest.mark.parametrize(
+    "text", ["$(vllm serve m)", "`exec /usr/bin/vllm serve m`", "${A:-$(python -m vllm.entrypoints.openai.api_server)}"]
+)
 def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text: str) -> None:
     for script in (f"echo {text}", f'echo "{text}"', f"A={text}", f"export A={text}"):
         found = split(script, {})[0].words
@@ -161,7 +186,10 @@ def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text:
         ("a" * (MAX_TEXT + 1), f"{MAX_TEXT + 1} characters are more than the {MAX_TEXT} that are read"),
         ("$A" * 11, f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"),
         ("$@" * 11, f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"),
-        ("set -a;" + "".join(f"A{n}=1;b;" for n in range(1000)), f"its commands have more than the {MAX_COPIED} variables in all that are read"),
+        (
+            "set -a;" + "".join(f"A{n}=1;b;" for n in range(1000)),
+            f"its commands have more than the {MAX_COPIED} variables in all that are read",
+        ),
     ],
 )
 def test_a_text_that_is_no_command_says_where(text: str, said: str) -> None:

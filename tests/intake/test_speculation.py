@@ -17,7 +17,10 @@ Found = dict[str, Origin]
 METHOD, PARALLEL, DRAFT = "method", "parallel_drafting", "draft_model_config"
 ARCHITECTURES, LAYERS = f"{DRAFT}.architectures", f"{DRAFT}.hf_config.layer_types"
 FULL = ["full_attention"] * 4
-OF_THE_TARGET: Found = {ARCHITECTURES: (["Qwen3ForCausalLM"], "model_configs/dense"), LAYERS: (FULL, "model_configs/dense")}
+OF_THE_TARGET: Found = {
+    ARCHITECTURES: (["Qwen3ForCausalLM"], "model_configs/dense"),
+    LAYERS: (FULL, "model_configs/dense"),
+}
 
 
 def asked(**keys: Any) -> list[str]:
@@ -27,7 +30,9 @@ def asked(**keys: Any) -> list[str]:
 def said(ask: Asking, args: list[str], release: str, **given: Any) -> Found:
     """The method and the draft."""
     found = ask.facts("speculative_config", args, release, **given)
-    return {name: fact for name, fact in found.items() if name in {METHOD, ARCHITECTURES, LAYERS} and fact[0] is not None}
+    return {
+        name: fact for name, fact in found.items() if name in {METHOD, ARCHITECTURES, LAYERS} and fact[0] is not None
+    }
 
 
 def by(name: str, architecture: str, method: str, origin: str | None = None) -> Found:
@@ -52,7 +57,11 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
         "dense",
         {"method": "dspark"},
         "0.25.0",
-        {METHOD: ("dspark", HERE), ARCHITECTURES: (["DSparkDraftModel"], "model_configs/dense"), LAYERS: (FULL, "model_configs/dense")},
+        {
+            METHOD: ("dspark", HERE),
+            ARCHITECTURES: (["DSparkDraftModel"], "model_configs/dense"),
+            LAYERS: (FULL, "model_configs/dense"),
+        },
     ),
     ("dense", {"method": "ngram"}, "0.33.0", {METHOD: ("ngram", HERE), **OF_THE_TARGET}),
     ("dense", {"model": "ngram"}, "0.33.0", {METHOD: ("ngram", HERE), **OF_THE_TARGET}),
@@ -62,20 +71,38 @@ METHODS: list[tuple[str, dict[str, Any], str, Found]] = [
         "dense",
         {"method": "extract_hidden_states"},
         "0.33.0",
-        {METHOD: ("extract_hidden_states", HERE), ARCHITECTURES: (["ExtractHiddenStatesModel"], "model_configs/dense"), LAYERS: (FULL, "model_configs/dense")},
+        {
+            METHOD: ("extract_hidden_states", HERE),
+            ARCHITECTURES: (["ExtractHiddenStatesModel"], "model_configs/dense"),
+            LAYERS: (FULL, "model_configs/dense"),
+        },
     ),
     ("dense", {"model": "my.Proposer"}, "0.22.0", {METHOD: ("custom_class", HERE), **OF_THE_TARGET}),
     ("dense", {"model": "my.draft", "method": "eagle"}, "0.25.1", {METHOD: ("custom_class", HERE), **OF_THE_TARGET}),
-    ("dense", {"model": "my.draft", "method": "eagle"}, "0.26.0", by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE)),
-    ("dense", {"model": "my.draft", "method": "eagle"}, "0.21.0", by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE)),
+    (
+        "dense",
+        {"model": "my.draft", "method": "eagle"},
+        "0.26.0",
+        by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
+    ),
+    (
+        "dense",
+        {"model": "my.draft", "method": "eagle"},
+        "0.21.0",
+        by("my.draft", "EagleLlamaForCausalLM", "eagle", HERE),
+    ),
     ("dense", {"model": "my.draft"}, "0.21.0", by("my.draft", "LlamaForCausalLM", "draft_model")),
     ("dense", {"model": "a/my.draft"}, "0.33.0", by("a/my.draft", "LlamaForCausalLM", "draft_model")),
 ]
 MY_DRAFTS = {"my.draft": LLAMA, "a/my.draft": LLAMA}
 
 
-@pytest.mark.parametrize(("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS])
-def test_the_method_is_found_as_the_release_finds_it(ask: Asking, model: str, keys: dict[str, Any], release: str, expected: Found) -> None:
+@pytest.mark.parametrize(
+    ("model", "keys", "release", "expected"), METHODS, ids=[f"{release}-{keys}" for _, keys, release, _ in METHODS]
+)
+def test_the_method_is_found_as_the_release_finds_it(
+    ask: Asking, model: str, keys: dict[str, Any], release: str, expected: Found
+) -> None:
     assert said(ask, ["--model", model, *asked(**keys)], release, models=MY_DRAFTS) == expected
 
 
@@ -118,7 +145,12 @@ def test_some_methods_draft_in_parallel_by_themselves(ask: Asking, keys: dict[st
 @pytest.mark.parametrize(("release", "expected"), [("0.32.0", False), ("0.33.0", True)])
 def test_an_xpress_head_is_one_from_0_33_on(ask: Asking, release: str, *, expected: bool) -> None:
     models = {"draft": {**DENSE, "architectures": ["Qwen3XPressModel"]}}
-    found = ask.fact("speculative_config.is_xpress", ["--model", "dense", *asked(model="draft", method="dflash")], release, models=models)
+    found = ask.fact(
+        "speculative_config.is_xpress",
+        ["--model", "dense", *asked(model="draft", method="dflash")],
+        release,
+        models=models,
+    )
     assert found == (expected, "model_configs/draft")
 
 
@@ -138,7 +170,9 @@ ILLEGAL: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize("release", ["0.26.0", "0.33.0"])
 @pytest.mark.parametrize(("key", "value"), ILLEGAL)
-def test_a_value_of_no_legal_type_is_a_fault_where_vllm_asks_for_the_runner_too(ask: Asking, release: str, key: str, value: Any) -> None:
+def test_a_value_of_no_legal_type_is_a_fault_where_vllm_asks_for_the_runner_too(
+    ask: Asking, release: str, key: str, value: Any
+) -> None:
     # 0.26 has no `draft_lm_head_quantization`: there it is an unknown member. No such value may reach the rules.
     problem, faults = ask.refusal(["--model", "dense", *asked(method="ngram", **{key: value})], release)
     assert (problem, [pointer.rpartition("/")[0] for pointer, _ in faults]) == ("invalid-request", ["/deployment/args"])
@@ -187,7 +221,10 @@ def test_a_repository_of_speculators_brings_its_verifier_and_itself_as_the_draft
     models = {"spec": speculators(kind), "dense": DENSE}
     found = ask.facts("speculative_config", [*AS_MODEL, *args], release, models=models)
     assert (found[METHOD], found[PARALLEL], found[DRAFT]) == (method, parallel, (True, IN_IT))
-    assert ask.fact("model_config.architectures", [*AS_MODEL, *args], release, models=models) == (["Qwen3ForCausalLM"], "model_configs/dense/architectures")
+    assert ask.fact("model_config.architectures", [*AS_MODEL, *args], release, models=models) == (
+        ["Qwen3ForCausalLM"],
+        "model_configs/dense/architectures",
+    )
 
 
 def test_as_a_draft_a_repository_of_speculators_is_its_own_layers(ask: Asking) -> None:

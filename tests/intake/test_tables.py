@@ -19,7 +19,13 @@ def test_every_class_of_a_release_could_be_read(release: str) -> None:
     found = tables(release)
     models = found.models.values()
     assert len(found.models) > 300
-    assert {"suffix_defaults", "num_experts_names", "mla_model_types", "attention_only_layer_types", "mtp_overrides"} <= found.constants.keys()
+    assert {
+        "suffix_defaults",
+        "num_experts_names",
+        "mla_model_types",
+        "attention_only_layer_types",
+        "mtp_overrides",
+    } <= found.constants.keys()
     assert sum(model.is_text_generation_model or model.is_pooling_model for model in models) > 0.95 * len(found.models)
 
 
@@ -29,7 +35,9 @@ def test_tables_are_read_once() -> None:
 
 def test_a_model_changes_with_the_release() -> None:
     hybrid = {
-        release: model is not None and model.is_hybrid for release in ("0.23.0", "0.27.1") for model in [tables(release).model("MiniMaxText01ForCausalLM")]
+        release: model is not None and model.is_hybrid
+        for release in ("0.23.0", "0.27.1")
+        for model in [tables(release).model("MiniMaxText01ForCausalLM")]
     }
     assert hybrid == {"0.23.0": True, "0.27.1": False}
     assert tables("0.27.1").previously["BambaForCausalLM"] == "0.23.0"
@@ -37,7 +45,11 @@ def test_a_model_changes_with_the_release() -> None:
 
 def test_a_model_has_the_flags_of_its_platform() -> None:
     newest = tables("0.33.0")
-    flags = {platform: model.supports_pp for platform in ("cuda", "rocm") if (model := newest.model("DeepseekV41ForCausalLM", platform)) is not None}
+    flags = {
+        platform: model.supports_pp
+        for platform in ("cuda", "rocm")
+        if (model := newest.model("DeepseekV41ForCausalLM", platform)) is not None
+    }
     other = newest.other_platforms
     assert flags.keys() == {"cuda", "rocm"}
     assert {type(model) for models in other.values() for model in models.values()} == {Model}
@@ -64,7 +76,9 @@ BREAKABLE = [
 
 
 @pytest.mark.parametrize(("release", "platform", "architecture", "expected"), BREAKABLE)
-def test_some_architectures_get_breakable_cuda_graphs_by_default(release: str, platform: str, architecture: str, *, expected: bool) -> None:
+def test_some_architectures_get_breakable_cuda_graphs_by_default(
+    release: str, platform: str, architecture: str, *, expected: bool
+) -> None:
     by_platform = tables(release).constants.get("breakable_cudagraph_architectures", {"cuda": frozenset()})
     assert (architecture in by_platform.get(platform, by_platform["cuda"])) is expected
 
@@ -72,7 +86,12 @@ def test_some_architectures_get_breakable_cuda_graphs_by_default(release: str, p
 DRAFT_METHODS = {
     "0.20.0": {},
     "0.24.0": {},
-    "0.29.0": {"Gemma4DSparkModel": "dspark", "MuseGlimmerAssistantModel": "dflash", "Qwen3DSparkModel": "dspark", "Qwen3OmniDSparkModel": "dspark"},
+    "0.29.0": {
+        "Gemma4DSparkModel": "dspark",
+        "MuseGlimmerAssistantModel": "dflash",
+        "Qwen3DSparkModel": "dspark",
+        "Qwen3OmniDSparkModel": "dspark",
+    },
 }
 
 

@@ -55,7 +55,12 @@ FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
     ("hybrid", {}, MOE, (True, "default")),
     ("vision", {}, "model_config.is_multimodal_model", (True, "model_configs/vision/architectures")),
     ("encoder-decoder", {}, "model_config.is_encoder_decoder", (True, "default")),
-    ("x", {**DENSE, "is_encoder_decoder": True}, "model_config.is_encoder_decoder", (True, "model_configs/x/is_encoder_decoder")),
+    (
+        "x",
+        {**DENSE, "is_encoder_decoder": True},
+        "model_config.is_encoder_decoder",
+        (True, "model_configs/x/is_encoder_decoder"),
+    ),
     ("x", {**DENSE, "canvas_length": 256}, "model_config.is_diffusion", (True, "model_configs/x/canvas_length")),
     ("x", {**DENSE, "num_experts": 0}, MOE, (False, "model_configs/x/num_experts")),
     ("moe", {}, MOE, (True, "model_configs/moe/num_experts")),
@@ -67,8 +72,12 @@ FACTS: list[tuple[str, Config, str, tuple[Any, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "config", "fact", "expected"), FACTS, ids=[f"{name}-{fact}" for name, _, fact, _ in FACTS])
-def test_a_fact_is_what_the_configuration_says(ask: Asking, name: str, config: Config, fact: str, expected: tuple[Any, str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "config", "fact", "expected"), FACTS, ids=[f"{name}-{fact}" for name, _, fact, _ in FACTS]
+)
+def test_a_fact_is_what_the_configuration_says(
+    ask: Asking, name: str, config: Config, fact: str, expected: tuple[Any, str]
+) -> None:
     assert ask.fact(fact, ["--model", name], models={name: config} if config else {}) == expected
 
 
@@ -84,25 +93,45 @@ QUANTIZATION: list[tuple[Config, tuple[bool, str], tuple[bool, str]]] = [
         (False, "model_configs/x/text_config/quantization_config"),
         (True, "model_configs/x/text_config/quantization_config"),
     ),
-    ({**DENSE, "quantization_config": None}, (False, "model_configs/x/quantization_config"), (False, "model_configs/x/quantization_config")),
+    (
+        {**DENSE, "quantization_config": None},
+        (False, "model_configs/x/quantization_config"),
+        (False, "model_configs/x/quantization_config"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("config", "before", "after"), QUANTIZATION)
-def test_from_0_33_on_two_more_members_say_that_a_model_is_quantised(ask: Asking, config: Config, before: tuple[bool, str], after: tuple[bool, str]) -> None:
+def test_from_0_33_on_two_more_members_say_that_a_model_is_quantised(
+    ask: Asking, config: Config, before: tuple[bool, str], after: tuple[bool, str]
+) -> None:
     args = ["--model", "x"]
-    assert [ask.fact(QUANTIZED, args, release, models={"x": config}) for release in ("0.32.0", "0.33.0")] == [before, after]
+    assert [ask.fact(QUANTIZED, args, release, models={"x": config}) for release in ("0.32.0", "0.33.0")] == [
+        before,
+        after,
+    ]
 
 
 def test_the_flag_of_quantisation_is_not_the_models(ask: Asking) -> None:
     assert ask.fact(QUANTIZED, ["--model", "dense", "--quantization", "fp8"]) == (False, "default")
 
 
-DISABLED = [("1", True), (" 1 ", True), ("+1", True), ("-1", True), ("0", False), ("00", False), ("", False), ("true", False)]
+DISABLED = [
+    ("1", True),
+    (" 1 ", True),
+    ("+1", True),
+    ("-1", True),
+    ("0", False),
+    ("00", False),
+    ("", False),
+    ("true", False),
+]
 
 
 @pytest.mark.parametrize(("text", "disabled"), DISABLED)
-def test_multi_head_latent_attention_can_be_switched_off_by_a_variable(ask: Asking, text: str, *, disabled: bool) -> None:
+def test_multi_head_latent_attention_can_be_switched_off_by_a_variable(
+    ask: Asking, text: str, *, disabled: bool
+) -> None:
     expected = (False, "env.VLLM_MLA_DISABLE") if disabled else (True, "model_configs/mla/kv_lora_rank")
     assert ask.fact(MLA, ["--model", "mla"], env={"VLLM_MLA_DISABLE": text}) == expected
 
@@ -115,7 +144,11 @@ BY_ARGUMENT: list[tuple[list[str], str, tuple[Any, str]]] = [
     (["--hf-overrides", '{"num_experts": 8}'], MOE, (True, "args[2]")),
     (["--hf-overrides", '{"architectures": ["LlamaForCausalLM"]}'], ARCHITECTURES, (["LlamaForCausalLM"], "args[2]")),
     (["--hf-overrides", '{"architectures": ["BertModel"], "model_type": "bert"}'], RUNNER, ("pooling", "args[2]")),
-    (["--hf-overrides.num_experts", "8", "--hf-overrides.canvas_length", "4"], "model_config.is_diffusion", (True, "args[4]")),
+    (
+        ["--hf-overrides.num_experts", "8", "--hf-overrides.canvas_length", "4"],
+        "model_config.is_diffusion",
+        (True, "args[4]"),
+    ),
     (["--hf-config-path", "draft"], ARCHITECTURES, (["LlamaForCausalLM"], "model_configs/draft/architectures")),
     (["--hf-config-path", "draft/"], ARCHITECTURES, (["LlamaForCausalLM"], "model_configs/draft/architectures")),
     (["--hf-config-path", "dense"], ARCHITECTURES, (["Qwen3ForCausalLM"], "model_configs/dense/architectures")),
@@ -154,7 +187,9 @@ REPOSITORIES: list[tuple[str, dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("release", "files", "expected"), REPOSITORIES)
-def test_a_repository_whose_modules_pool_is_a_pooling_model(ask: Asking, release: str, files: dict[str, str], expected: str) -> None:
+def test_a_repository_whose_modules_pool_is_a_pooling_model(
+    ask: Asking, release: str, files: dict[str, str], expected: str
+) -> None:
     found = ask.fact(RUNNER, ["--model", "a/b/"], release, models={"a/b": LLAMA}, files=files)
     assert found == (expected, "model_configs/a/b/architectures")
 
@@ -164,8 +199,13 @@ POOLED = {"a/b/modules.json": json.dumps([{"type": POOLING, "path": "1_Pooling"}
 
 @pytest.mark.parametrize("name", ["modules.json", "1_Pooling/config.json"])
 def test_a_file_of_sentence_transformers_that_is_no_json_is_a_fault_there(ask: Asking, name: str) -> None:
-    problem, faults = ask.refusal(["--model", "a/b"], models={"a/b": LLAMA}, files={**POOLED, f"a/b/{name}": "[not json"})
-    assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", [f"/deployment/files/a~1b~1{name.replace('/', '~1')}"])
+    problem, faults = ask.refusal(
+        ["--model", "a/b"], models={"a/b": LLAMA}, files={**POOLED, f"a/b/{name}": "[not json"}
+    )
+    assert (problem, [pointer for pointer, _ in faults]) == (
+        "invalid-request",
+        [f"/deployment/files/a~1b~1{name.replace('/', '~1')}"],
+    )
 
 
 HEADED: list[tuple[str, str, str, list[str]]] = [
@@ -176,7 +216,9 @@ HEADED: list[tuple[str, str, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("model_type", "architecture", "file", "expected"), HEADED)
-def test_another_file_of_the_model_makes_it_another_architecture(ask: Asking, model_type: str, architecture: str, file: str, expected: list[str]) -> None:
+def test_another_file_of_the_model_makes_it_another_architecture(
+    ask: Asking, model_type: str, architecture: str, file: str, expected: list[str]
+) -> None:
     models = {"a/b": {**DENSE, "architectures": [architecture], "model_type": model_type}}
     asked = [
         ask.fact("model_config.architectures", ["--model", "a/b"], models=models, files=files)

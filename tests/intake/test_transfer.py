@@ -17,21 +17,74 @@ SIMPLE = "VLLM_USE_SIMPLE_KV_OFFLOAD"
 
 CONNECTORS: list[tuple[str, list[str], dict[str, str], tuple[bool, str], dict[str, tuple[Any, str]]]] = [
     ("0.33.0", [], {}, (False, "default"), {}),
-    ("0.33.0", STATED, {}, (True, "args[2]"), {"kv_connector": ("NixlConnector", "args[2]"), "kv_role": ("kv_producer", "args[2]")}),
-    ("0.33.0", ["--kv-transfer-config", "{}"], {}, (True, "args[2]"), {"kv_connector": (None, "args[2]"), "kv_role": (None, "args[2]")}),
-    ("0.33.0", SIZE, {}, (True, "args[2]"), {"kv_connector": ("OffloadingConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")}),
-    ("0.33.0", SIZE, {SIMPLE: "0"}, (True, "args[2]"), {"kv_connector": ("OffloadingConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")}),
-    ("0.33.0", SIZE, {SIMPLE: "1"}, (True, "args[2]"), {"kv_connector": ("SimpleCPUOffloadConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")}),
-    ("0.22.0", [*SIZE, *LMCACHE], {}, (True, "args[2]"), {"kv_connector": ("LMCacheConnectorV1", "args[2]"), "kv_role": ("kv_both", "args[2]")}),
-    ("0.23.0", [*SIZE, *LMCACHE], {}, (True, "args[2]"), {"kv_connector": ("LMCacheMPConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")}),
+    (
+        "0.33.0",
+        STATED,
+        {},
+        (True, "args[2]"),
+        {"kv_connector": ("NixlConnector", "args[2]"), "kv_role": ("kv_producer", "args[2]")},
+    ),
+    (
+        "0.33.0",
+        ["--kv-transfer-config", "{}"],
+        {},
+        (True, "args[2]"),
+        {"kv_connector": (None, "args[2]"), "kv_role": (None, "args[2]")},
+    ),
+    (
+        "0.33.0",
+        SIZE,
+        {},
+        (True, "args[2]"),
+        {"kv_connector": ("OffloadingConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")},
+    ),
+    (
+        "0.33.0",
+        SIZE,
+        {SIMPLE: "0"},
+        (True, "args[2]"),
+        {"kv_connector": ("OffloadingConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")},
+    ),
+    (
+        "0.33.0",
+        SIZE,
+        {SIMPLE: "1"},
+        (True, "args[2]"),
+        {"kv_connector": ("SimpleCPUOffloadConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")},
+    ),
+    (
+        "0.22.0",
+        [*SIZE, *LMCACHE],
+        {},
+        (True, "args[2]"),
+        {"kv_connector": ("LMCacheConnectorV1", "args[2]"), "kv_role": ("kv_both", "args[2]")},
+    ),
+    (
+        "0.23.0",
+        [*SIZE, *LMCACHE],
+        {},
+        (True, "args[2]"),
+        {"kv_connector": ("LMCacheMPConnector", "args[2]"), "kv_role": ("kv_both", "args[2]")},
+    ),
     ("0.33.0", LMCACHE, {}, (False, "default"), {}),
-    ("0.33.0", [*STATED, *SIZE], {}, (True, "args[2]"), {"kv_connector": ("OffloadingConnector", "args[4]"), "kv_role": ("kv_both", "args[4]")}),
+    (
+        "0.33.0",
+        [*STATED, *SIZE],
+        {},
+        (True, "args[2]"),
+        {"kv_connector": ("OffloadingConnector", "args[4]"), "kv_role": ("kv_both", "args[4]")},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("release", "args", "env", "there", "expected"), CONNECTORS)
 def test_a_connector_is_stated_or_implied(
-    ask: Asking, release: str, args: list[str], env: dict[str, str], there: tuple[bool, str], expected: dict[str, tuple[Any, str]]
+    ask: Asking,
+    release: str,
+    args: list[str],
+    env: dict[str, str],
+    there: tuple[bool, str],
+    expected: dict[str, tuple[Any, str]],
 ) -> None:
     asked = [*DENSE, *args]
     assert ask.fact("kv_transfer_config", asked, release, env=env) == there

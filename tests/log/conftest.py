@@ -68,7 +68,11 @@ class Place:
     def records(self) -> list[dict[str, Any]]:
         """What the store has, the oldest first; nothing where there is no store."""
         try:
-            return [msgspec.json.decode(msgspec.json.encode(record(row))) for part in stream(Store(read_url(self.url), 30), LogFilter()) for row in part]
+            return [
+                msgspec.json.decode(msgspec.json.encode(record(row)))
+                for part in stream(Store(read_url(self.url), 30), LogFilter())
+                for row in part
+            ]
         except StoreFailed:
             return []
 
@@ -126,7 +130,12 @@ def on_server(postgres: Postgres, tmp_path: Path) -> Place:
 def noted(policy: Policy) -> Callable[..., LogEntry]:
     """A decision as the log takes it; each has an id of its own."""
 
-    def make(caller: str = "argo", facts: dict[str, Any] | None = None, version: str = "0.23.0", request_id: str | None = None) -> LogEntry:
+    def make(
+        caller: str = "argo",
+        facts: dict[str, Any] | None = None,
+        version: str = "0.23.0",
+        request_id: str | None = None,
+    ) -> LogEntry:
         document = {"facts": FACTS if facts is None else facts, "vllm_version": version, "request_id": request_id}
         request = read_request(document, policy.releases)
         return policy.answer(request, TODAY), request, "v1/decisions", caller, 1000, None
@@ -149,7 +158,14 @@ def made(place: Place) -> Place:
 @asynccontextmanager
 async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterator[LogClient]:
     """A log with a keeper, as a process of the service has it."""
-    usual = {"spill_size": 1 << 30, "patience": 5.0, "durable": False, "keep_seconds": None, "keep_size": None, "labels": LABELS}
+    usual = {
+        "spill_size": 1 << 30,
+        "patience": 5.0,
+        "durable": False,
+        "keep_seconds": None,
+        "keep_size": None,
+        "labels": LABELS,
+    }
     log = LogClient(LogConfig(**{"url": place.url, "spill": str(place.spill), **usual, **kept}), bound)
     try:
         yield log
@@ -187,7 +203,10 @@ def going(test: Awaitable[None]) -> None:
 def counts(client: httpx.Client) -> dict[str, float]:
     """The log's numbers, as they are at this moment."""
     text = client.get("/metrics").text
-    return {name.removesuffix("_total"): float(value) for name, value in re.findall(r"^runner_policy_log_(\w+) (\S+)$", text, re.MULTILINE)}
+    return {
+        name.removesuffix("_total"): float(value)
+        for name, value in re.findall(r"^runner_policy_log_(\w+) (\S+)$", text, re.MULTILINE)
+    }
 
 
 def settled(client: httpx.Client) -> dict[str, Any]:

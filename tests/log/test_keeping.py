@@ -64,7 +64,9 @@ async def test_the_end_waits_for_what_was_noted(place: Place, noted: Callable[..
     assert place.ids() == sorted(ids)
 
 
-def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(
+    on_server: Place, noted: Callable[..., LogEntry]
+) -> None:
     assert on_server.server is not None
     with on_server.server.away():
 
@@ -95,7 +97,9 @@ def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(on_ser
     going(again())
 
 
-async def test_a_store_that_goes_and_comes_back_has_every_record_once(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_store_that_goes_and_comes_back_has_every_record_once(
+    on_server: Place, noted: Callable[..., LogEntry]
+) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server) as log:
@@ -108,11 +112,21 @@ async def test_a_store_that_goes_and_comes_back_has_every_record_once(on_server:
         await until(lambda: log.counts.taken_in == 20, log)
         ids += note(log, noted, 5)
         await safe(log)
-        assert told(log, "written", "spilled", "taken_in", "lost", "store_up", "last_error", "spill_bytes") == [15, 20, 20, 0, True, "", 0]
+        assert told(log, "written", "spilled", "taken_in", "lost", "store_up", "last_error", "spill_bytes") == [
+            15,
+            20,
+            20,
+            0,
+            True,
+            "",
+            0,
+        ]
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_server_that_dies_and_comes_back_has_every_record_once(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_server_that_dies_and_comes_back_has_every_record_once(
+    on_server: Place, noted: Callable[..., LogEntry]
+) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server) as log:
@@ -135,7 +149,12 @@ async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callabl
         with server.frozen():
             ids += note(log, noted, 5)
             await safe(log)
-            assert told(log, "written", "spilled", "store_up", "last_error") == [5, 5, False, "the store does not answer in 2 s"]
+            assert told(log, "written", "spilled", "store_up", "last_error") == [
+                5,
+                5,
+                False,
+                "the store does not answer in 2 s",
+            ]
             ids += note(log, noted, 5)
             await safe(log)
             assert log.counts.spilled == 10
@@ -143,7 +162,9 @@ async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callabl
         assert on_server.ids() == sorted(ids)
 
 
-async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(
+    on_server: Place, noted: Callable[..., LogEntry]
+) -> None:
     server = on_server.server
     assert server is not None
     with server.frozen():
@@ -156,7 +177,9 @@ async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(
     assert on_server.ids() == sorted(ids)
 
 
-async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(place: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(
+    place: Place, noted: Callable[..., LogEntry]
+) -> None:
     async with keeping(place, patience=2) as log:
         ids = note(log, noted, 5)
         await safe(log)
@@ -234,7 +257,9 @@ def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callab
             note(log, noted, 10)
             await safe(log)
             assert log._process is not None
-            resource.prlimit(log._process.pid, resource.RLIMIT_FSIZE, (on_server.spill_size + 1000, resource.RLIM_INFINITY))
+            resource.prlimit(
+                log._process.pid, resource.RLIMIT_FSIZE, (on_server.spill_size + 1000, resource.RLIM_INFINITY)
+            )
             note(log, noted, 10)
             await safe(log)
             assert told(log, "spilled", "lost") == [10, 10]
@@ -249,7 +274,9 @@ def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callab
         going(test())
 
 
-async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_with_it(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_with_it(
+    on_server: Place, noted: Callable[..., LogEntry]
+) -> None:
     assert on_server.server is not None
     on_server.url = on_server.server.database("ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     async with keeping(on_server) as log:
@@ -263,7 +290,9 @@ async def test_a_record_that_the_store_refuses_is_counted_and_takes_no_other_wit
         assert on_server.ids() == sorted(others)
 
 
-async def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(place: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_keeper_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(
+    place: Place, noted: Callable[..., LogEntry]
+) -> None:
     async with keeping(place) as log:
         ids = []
         for _ in range(2):
@@ -302,7 +331,9 @@ async def test_a_decision_that_must_be_safe_is_on_the_servers_disk_however_it_is
         assert connection.execute("SELECT setting FROM commits").fetchall() == [(setting,)]
 
 
-async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(
+    sqlite: Place, noted: Callable[..., LogEntry]
+) -> None:
     async with keeping(sqlite, patience=1, durable=True) as log:
         first = noted()
         log.note(first)
@@ -326,7 +357,9 @@ async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> Non
     from policy.request.request import read_request  # noqa: PLC0415
 
     architectures = [f"{n:04}" * 2000 for n in range(100)]
-    request = read_request({"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases)
+    request = read_request(
+        {"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases
+    )
     large = policy.answer(request, TODAY), request, "v1/decisions", "argo", 1, None
     async with keeping(sqlite) as log:
         await until(lambda: log._transport, log)
@@ -379,7 +412,9 @@ async def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: 
     assert list(place.spill.iterdir()) == []
 
 
-def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
+def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(
+    sqlite: Place, noted: Callable[..., LogEntry]
+) -> None:
     async def spill() -> None:
         async with keeping(sqlite, patience=2) as log:
             note(log, noted, 1)
@@ -406,7 +441,9 @@ def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(sqlite: Pl
     going(again())
 
 
-async def test_a_keeper_ends_with_its_process_though_the_store_hangs(on_server: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_keeper_ends_with_its_process_though_the_store_hangs(
+    on_server: Place, noted: Callable[..., LogEntry]
+) -> None:
     server = on_server.server
     assert server is not None
     async with keeping(on_server, patience=2) as log:

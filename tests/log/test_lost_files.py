@@ -99,13 +99,21 @@ async def test_what_is_written_to_a_lost_file_is_written_again_and_the_rest_coun
             after = noted()
             await log.recorded(after)
             assert id_of(after) in sqlite.ids()
-            assert told(log, "written", "spilled", "lost_files", "lost_file_records", "lost", "store_up")[1:] == [0, 1, 12, 0, True]
+            assert told(log, "written", "spilled", "lost_files", "lost_file_records", "lost", "store_up")[1:] == [
+                0,
+                1,
+                12,
+                0,
+                True,
+            ]
             assert str(sqlite.file) in log.counts.last_lost_file
         assert not set(before) & set(sqlite.ids())
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
-async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_it(suffix: str, sqlite: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_it(
+    suffix: str, sqlite: Place, noted: Callable[..., LogEntry]
+) -> None:
     async with keeping(sqlite, durable=True) as one, keeping(sqlite, durable=True) as other:
         ids = note(one, noted, 20) + note(other, noted, 20)
         await safe(one)
@@ -116,7 +124,9 @@ async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_i
             await log.recorded(after)
             ids.append(id_of(after))
         assert told(one, "lost_file_records") == told(other, "lost_file_records") == [0]
-        said = [log.counts.last_lost_file for log in (one, other) if log.counts.lost_files]  # one may find the new files of the other in place
+        said = [
+            log.counts.last_lost_file for log in (one, other) if log.counts.lost_files
+        ]  # one may find the new files of the other in place
         assert said
         assert all("deleted" in each or "replaced" in each for each in said)
         # a store that another process is just opening may be slow, and its records are spilled
@@ -170,7 +180,9 @@ def set_aside(place: Place) -> list[Path]:
     return list(database(place).parent.glob("*.damaged-*Z"))
 
 
-async def test_a_database_that_was_damaged_before_the_start_is_set_aside(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_database_that_was_damaged_before_the_start_is_set_aside(
+    sqlite: Place, noted: Callable[..., LogEntry]
+) -> None:
     filled(sqlite)
     overwrite_pages(database(sqlite))
     damaged = database(sqlite).read_bytes()
@@ -293,7 +305,9 @@ async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgem
         assert new.ids() == [id_of(after)]
 
 
-async def test_spill_files_that_were_left_and_then_deleted_are_counted_once_the_store_is_back(new: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_spill_files_that_were_left_and_then_deleted_are_counted_once_the_store_is_back(
+    new: Place, noted: Callable[..., LogEntry]
+) -> None:
     database(new).mkdir(parents=True)
     async with keeping(new, durable=True) as log:
         await down(log)
@@ -319,7 +333,12 @@ def test_a_disk_that_takes_nothing_is_known_without_a_record(tmp_path: Path) -> 
 
 
 def required(place: Place, **more: str) -> dict[str, str]:
-    return {"RUNNER_POLICY_LOG": place.url, "RUNNER_POLICY_LOG_REQUIRED": "true", "RUNNER_POLICY_LOG_SPILL": str(place.spill), **more}
+    return {
+        "RUNNER_POLICY_LOG": place.url,
+        "RUNNER_POLICY_LOG_REQUIRED": "true",
+        "RUNNER_POLICY_LOG_SPILL": str(place.spill),
+        **more,
+    }
 
 
 def decide(client: httpx.Client, acknowledged: list[str], number: int = 1) -> None:
@@ -330,7 +349,9 @@ def decide(client: httpx.Client, acknowledged: list[str], number: int = 1) -> No
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_every_acknowledged_decision_is_in_the_log_or_counted(workers: str, serve: Callable[..., AbstractContextManager[Server]], sqlite: Place) -> None:
+def test_every_acknowledged_decision_is_in_the_log_or_counted(
+    workers: str, serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
+) -> None:
     """Whatever becomes of the files while several callers ask."""
     acknowledged: list[str] = []
     stop = threading.Event()
@@ -365,7 +386,9 @@ def test_every_acknowledged_decision_is_in_the_log_or_counted(workers: str, serv
         assert "a file of the decision log was lost" in server.log.read_text()
 
 
-def test_a_required_log_that_takes_nothing_makes_the_service_unready(serve: Callable[..., AbstractContextManager[Server]], sqlite: Place) -> None:
+def test_a_required_log_that_takes_nothing_makes_the_service_unready(
+    serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
+) -> None:
     import resource  # noqa: PLC0415  # of Unix
 
     with serve(**required(sqlite)) as server, server.client() as client:
@@ -374,8 +397,14 @@ def test_a_required_log_that_takes_nothing_makes_the_service_unready(serve: Call
         resource.prlimit(keeper, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         assert client.post("/v1/decisions", json=ASKED).status_code == 503
         refused = client.get("/readyz")
-        detail = "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
-        assert (refused.status_code, refused.headers["retry-after"], refused.headers["content-type"]) == (503, "1", "application/problem+json")
+        detail = (
+            "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
+        )
+        assert (refused.status_code, refused.headers["retry-after"], refused.headers["content-type"]) == (
+            503,
+            "1",
+            "application/problem+json",
+        )
         assert refused.json() == {
             "type": "urn:runner-policy:problem:log-unavailable",
             "title": "The decision could not be recorded",
@@ -391,7 +420,9 @@ def test_a_required_log_that_takes_nothing_makes_the_service_unready(serve: Call
         assert client.post("/v1/decisions", json=ASKED).status_code == 200
 
 
-def test_a_required_log_has_to_be_there_before_the_service_is_ready(serve: Callable[..., AbstractContextManager[Server]], on_server: Place) -> None:
+def test_a_required_log_has_to_be_there_before_the_service_is_ready(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+) -> None:
     assert on_server.server is not None
     on_server.spill.write_bytes(b"a file where the folder would be")
     with serve(**required(on_server)) as server, server.client() as client:
@@ -399,12 +430,16 @@ def test_a_required_log_has_to_be_there_before_the_service_is_ready(serve: Calla
             (keeper,) = keepers(server.process.pid)
             os.kill(keeper, signal.SIGKILL)
             becomes(lambda: client.get("/readyz").status_code == 503)
-            becomes(lambda: settled(client)["last_error"] not in {"", "the process that keeps the log ended"})  # a new one has looked
+            becomes(
+                lambda: settled(client)["last_error"] not in {"", "the process that keeps the log ended"}
+            )  # a new one has looked
             assert [client.get(path).status_code for path in ("/readyz", "/livez")] == [503, 200]
         becomes(lambda: client.get("/readyz").status_code == 200)
 
 
-def test_a_log_that_is_not_required_keeps_no_service_from_being_ready(serve: Callable[..., AbstractContextManager[Server]], new: Place) -> None:
+def test_a_log_that_is_not_required_keeps_no_service_from_being_ready(
+    serve: Callable[..., AbstractContextManager[Server]], new: Place
+) -> None:
     new.folder.joinpath("log").write_bytes(b"a file where the folder would be")
     new.spill.write_bytes(b"the same")
     with serve(RUNNER_POLICY_LOG=new.url, RUNNER_POLICY_LOG_SPILL=str(new.spill)) as server, server.client() as client:

@@ -40,7 +40,9 @@ def decision(second: int, **members: Any) -> Row:
     """A record of a moment; each fifth is unlike the others."""
     decision_id = first_id(BEGAN + timedelta(seconds=second))[:13] + str(uuid7())[13:]
     odd = second % 5 == 0
-    runner, outcome, release, caller = ("v1", "fallback", "0.24.0", "argo") if odd else ("v2", "default", "0.23.0", "flux")
+    runner, outcome, release, caller = (
+        ("v1", "fallback", "0.24.0", "argo") if odd else ("v2", "default", "0.23.0", "flux")
+    )
     result = {
         "decision_id": decision_id,
         "runner": runner,
@@ -51,7 +53,9 @@ def decision(second: int, **members: Any) -> Row:
         "release": {"decided_as": release},
     }
     text = json.dumps(result, separators=(",", ":"))
-    usual = Row(decision_id, caller, "v1/decisions", runner, outcome, not odd, release, "sha256:0", 1, odd, "{}", "{}", text)
+    usual = Row(
+        decision_id, caller, "v1/decisions", runner, outcome, not odd, release, "sha256:0", 1, odd, "{}", "{}", text
+    )
     return replace(usual, **members)
 
 
@@ -113,7 +117,9 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
 
 
 @pytest.mark.parametrize("looked_at", [20_000, 17])
-def test_each_filter_finds_what_it_says_however_far_one_question_looks(store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int) -> None:
+def test_each_filter_finds_what_it_says_however_far_one_question_looks(
+    store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
     monkeypatch.setattr(reading, "LOOKED_AT", looked_at)
     for name, (members, expected) in FILTERED.items():
         asked = replace(read_filter(members.items()), limit=9)
@@ -133,7 +139,17 @@ LEGAL_BOUND = "a date such as `2026-11-21`, a date and time such as `2026-11-21T
 
 
 def test_every_fault_is_named() -> None:
-    members = {"runner": "v3", "outcome": "x", "starts": "yes", "rule": "NO", "since": "999999d", "until": "soon", "limit": "0", "path": "", "colour": "red"}
+    members = {
+        "runner": "v3",
+        "outcome": "x",
+        "starts": "yes",
+        "rule": "NO",
+        "since": "999999d",
+        "until": "soon",
+        "limit": "0",
+        "path": "",
+        "colour": "red",
+    }
     with pytest.raises(RequestInvalid) as raised:
         read_filter(members.items())
     assert [fault.message for fault in raised.value.faults] == [
@@ -167,11 +183,27 @@ def test_any_moment_is_taken(moment: str) -> None:
     assert read_filter([("since", moment)]).since
 
 
-NOT_MOMENTS = ["2026-W01", "2026-W01-1", "20260131", "2026-01-31T10Z", "2026-01-31T10:00Z", "2026-01-31T10:00:00", "2026-01-31T10:00:00+0100", "2026-02-30"]
+NOT_MOMENTS = [
+    "2026-W01",
+    "2026-W01-1",
+    "20260131",
+    "2026-01-31T10Z",
+    "2026-01-31T10:00Z",
+    "2026-01-31T10:00:00",
+    "2026-01-31T10:00:00+0100",
+    "2026-02-30",
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [*(("since", text) for text in NOT_MOMENTS), ("until", "\u0662026-01-31"), ("since", "\u0661d"), ("limit", "\u0661"), ("limit", "\uff15")]
+    ("name", "text"),
+    [
+        *(("since", text) for text in NOT_MOMENTS),
+        ("until", "\u0662026-01-31"),
+        ("since", "\u0661d"),
+        ("limit", "\u0661"),
+        ("limit", "\uff15"),
+    ],
 )
 def test_numbers_and_moments_have_one_form(name: str, text: str) -> None:
     with pytest.raises(RequestInvalid) as raised:
@@ -181,7 +213,17 @@ def test_numbers_and_moments_have_one_form(name: str, text: str) -> None:
 
 def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_value() -> None:
     with pytest.raises(RequestInvalid) as raised:
-        read_filter([("runner", "v1"), ("limit", "0"), ("runner", "v2"), ("limit", "many"), ("limit", "0"), ("colour", "red"), ("colour", "blue")])
+        read_filter(
+            [
+                ("runner", "v1"),
+                ("limit", "0"),
+                ("runner", "v2"),
+                ("limit", "many"),
+                ("limit", "0"),
+                ("colour", "red"),
+                ("colour", "blue"),
+            ]
+        )
     assert [fault.message for fault in raised.value.faults] == [
         f"unknown parameter `colour`; legal: {', '.join(f'`{name}`' for name in FILTERS)}",
         "runner: stands 2 times; keep one",
@@ -193,7 +235,10 @@ def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_valu
 
 def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[Server]], place: Place) -> None:
     filled(place, ROWS).close()
-    with serve(RUNNER_POLICY_LOG=place.url, RUNNER_POLICY_LOG_KEEP_DAYS="9999") as server, server.client() as client:
+    with (
+        serve(RUNNER_POLICY_LOG=place.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
+        server.client() as client,
+    ):
         first = client.get("/v1/log", params={"runner": "v1", "limit": "15"}).json()
         second = client.get("/v1/log", params={"runner": "v1", "limit": "15", "until": first["next"]}).json()
         assert [each["decision_id"] for each in [*first["items"], *second["items"]]] == ids(ODD)[::-1]
@@ -201,11 +246,16 @@ def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[
         wrong = client.get("/v1/log", params={"limit": "many", "colour": "red"})
         assert (wrong.status_code, len(wrong.json()["errors"])) == (422, 2)
         twice = client.get("/v1/log?runner=v1&runner=v2")
-        assert (twice.status_code, [fault["message"] for fault in twice.json()["errors"]]) == (422, ["runner: stands 2 times; keep one"])
+        assert (twice.status_code, [fault["message"] for fault in twice.json()["errors"]]) == (
+            422,
+            ["runner: stands 2 times; keep one"],
+        )
         assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").json()["timestamp"] == "2026-06-01T12:00:07.000Z"
 
 
-def test_a_log_that_nothing_was_written_to_is_empty(serve: Callable[..., AbstractContextManager[Server]], new: Place, postgres: Postgres) -> None:
+def test_a_log_that_nothing_was_written_to_is_empty(
+    serve: Callable[..., AbstractContextManager[Server]], new: Place, postgres: Postgres
+) -> None:
     for url in (new.url, postgres.database()):
         with pytest.raises(StoreNotCreated):
             page(Store(read_url(url), 30), LogFilter())
@@ -215,11 +265,13 @@ def test_a_log_that_nothing_was_written_to_is_empty(serve: Callable[..., Abstrac
             assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").status_code == 404
 
 
-def test_the_log_cannot_be_asked_while_its_store_is_away_or_hangs(serve: Callable[..., AbstractContextManager[Server]], on_server: Place) -> None:
+def test_the_log_cannot_be_asked_while_its_store_is_away_or_hangs(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+) -> None:
     server = on_server.server
     assert server is not None
     filled(on_server, ROWS).close()
-    with serve(RUNNER_POLICY_LOG=on_server.url, RUNNER_POLICY_LOG_TIME="1") as service, service.client() as client:
+    with serve(RUNNER_POLICY_LOG=on_server.url, RUNNER_POLICY_LOG_TIMEOUT="1") as service, service.client() as client:
         becomes(lambda: client.get("/v1/log").status_code == 200)
         with server.frozen():
             hanging = client.get("/v1/log")
@@ -237,13 +289,20 @@ def test_the_command_line_finds_and_takes_out(call: Callable[..., Done], place: 
     filled(place, ROWS).close()
     log = {"RUNNER_POLICY_LOG": place.url}
     found = call("log", "query", "--runner", "v1", "--limit", "3", "--until", "2026-06-01T12:01:00Z", **log)
-    assert (found.code, [json.loads(each)["decision_id"] for each in found.out.splitlines()]) == (0, ids(ODD[:12][::-1][:3]))
+    assert (found.code, [json.loads(each)["decision_id"] for each in found.out.splitlines()]) == (
+        0,
+        ids(ODD[:12][::-1][:3]),
+    )
     assert call("log", "query", "--requested-by", "nobody", **log).code == 1
     wrong = call("log", "query", "--since", "soon", "--outcome", "x", **log)
     assert (wrong.code, len(wrong.err.splitlines())) == (2, 2)
-    assert [json.loads(each)["decision_id"] for each in call("log", "tail", "-n", "4", **log).out.splitlines()] == ids(ROWS[-4:])
+    assert [json.loads(each)["decision_id"] for each in call("log", "tail", "-n", "4", **log).out.splitlines()] == ids(
+        ROWS[-4:]
+    )
     lines = call("log", "export", "-", "--no-starts", **log)
-    assert [json.loads(each) for each in lines.out.splitlines()] == [each for each in place.records() if not each["result"]["starts"]]
+    assert [json.loads(each) for each in lines.out.splitlines()] == [
+        each for each in place.records() if not each["result"]["starts"]
+    ]
     assert lines.err.strip() == "20 decisions"
     file = tmp_path / "log.parquet"
     assert call("log", "export", str(file), **log).code == 0
@@ -255,7 +314,9 @@ def test_the_command_line_finds_and_takes_out(call: Callable[..., Done], place: 
     assert call("log", "export", "-", "--format", "parquet", **log).code == 2
 
 
-def test_an_export_that_fails_on_the_way_is_said(call: Callable[..., Done], on_server: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_fails_on_the_way_is_said(
+    call: Callable[..., Done], on_server: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = on_server.server
     assert server is not None
     filled(on_server, ROWS).close()
@@ -315,5 +376,7 @@ def test_a_terminal_has_a_table(on_terminal: Callable[..., tuple[int, str]], sql
     filled(sqlite, ROWS[:2]).close()
     code, shown = on_terminal("log", "query", RUNNER_POLICY_LOG=sqlite.url)
     assert code == 0
-    assert [timestamp(ROWS[1].decision_id), timestamp(ROWS[0].decision_id)] == [line.split()[0] for line in shown.splitlines()[1:]]
+    assert [timestamp(ROWS[1].decision_id), timestamp(ROWS[0].decision_id)] == [
+        line.split()[0] for line in shown.splitlines()[1:]
+    ]
     assert "why [it] is so" in shown

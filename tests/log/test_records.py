@@ -49,7 +49,15 @@ POD = {
     },
 }
 REVIEW = Path(__file__).parent.parent / "core" / "admission" / "deployment-create.json"
-SECRETS = ("sk-argument", "hf-variable", "env-secret", "of-the-process", "unknown-flag", "in-extra-config", "config-member")
+SECRETS = (
+    "sk-argument",
+    "hf-variable",
+    "env-secret",
+    "of-the-process",
+    "unknown-flag",
+    "in-extra-config",
+    "config-member",
+)
 
 
 def items(client: httpx.Client, **asked: str) -> list[dict[str, Any]]:
@@ -71,7 +79,9 @@ def kept_of(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
 
 
-def whole(answer: dict[str, Any], asked: dict[str, Any], found: dict[str, Any], path: str = "v1/decisions", **more: Any) -> dict[str, Any]:
+def whole(
+    answer: dict[str, Any], asked: dict[str, Any], found: dict[str, Any], path: str = "v1/decisions", **more: Any
+) -> dict[str, Any]:
     """The record that an answer has; how long it took and when it was are taken from the one that was found."""
     assert found["metrics"]["timer_server_handler_ns"] > 0
     return {
@@ -95,7 +105,9 @@ ERASED: dict[str, Any] = {"erased": ["/input/deployment"]}
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A service that logs to a store of each kind."""
     url = request.getfixturevalue("postgres").database() if request.param == "postgresql" else ""
-    with serving(tmp_path_factory.mktemp("server"), RUNNER_POLICY_LOG=url, RUNNER_POLICY_LOG_LABELS='{"cluster": "blue"}') as started:
+    with serving(
+        tmp_path_factory.mktemp("server"), RUNNER_POLICY_LOG=url, RUNNER_POLICY_LOG_LABELS='{"cluster": "blue"}'
+    ) as started:
         yield started
 
 
@@ -109,14 +121,22 @@ def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
     facts = {"vllm_version": "0.23.0", "facts": FACTS}
     one = client.post("/v1/decisions", json={"request_id": "r-1", **facts}).json()
     again = [client.post("/v1/decisions", json=facts).json() for _ in range(3)]
-    upstream = client.post("/v1/decisions", json={"layers": ["upstream"], "facts": FACTS, "vllm_version": "0.24.0"}).json()
-    text = client.post(
-        "/v1/decisions", content="facts: {model_config: {architectures: [Qwen3ForCausalLM]}}", headers={"content-type": "application/yaml"}
+    upstream = client.post(
+        "/v1/decisions", json={"layers": ["upstream"], "facts": FACTS, "vllm_version": "0.24.0"}
     ).json()
-    nearest = client.post("/v1/decisions", json={"facts": FACTS, "vllm_version": "0.99.0", "beyond_verified": "nearest"}).json()
+    text = client.post(
+        "/v1/decisions",
+        content="facts: {model_config: {architectures: [Qwen3ForCausalLM]}}",
+        headers={"content-type": "application/yaml"},
+    ).json()
+    nearest = client.post(
+        "/v1/decisions", json={"facts": FACTS, "vllm_version": "0.99.0", "beyond_verified": "nearest"}
+    ).json()
     deployed = client.post("/v1/decisions", json={"deployment": DEPLOYMENT, "explain": True}).json()
     pod = client.post("/v1/decisions", json={"manifest": POD, "model_configs": {"m": QWEN}}).json()
-    batch = client.post("/v1/decisions/batch", json={"items": [facts, {"facts": {"wrong": 1}}, {"deployment": DEPLOYMENT}]}).json()
+    batch = client.post(
+        "/v1/decisions/batch", json={"items": [facts, {"facts": {"wrong": 1}}, {"deployment": DEPLOYMENT}]}
+    ).json()
     lines = b"\n".join(json.dumps(each).encode() for each in (facts, {"wrong": 1}, {"deployment": DEPLOYMENT}))
     streamed = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"}).text
     reviewed = client.post("/v1/admission", content=REVIEW.read_bytes()).json()
@@ -133,15 +153,37 @@ def test_every_call_logs_its_decisions_whole(client: httpx.Client) -> None:
     expected = [
         whole(one, {"request_id": "r-1", **facts}, at[one["decision_id"]]),
         *(whole(each, facts, at[each["decision_id"]]) for each in again),
-        whole(upstream, {"vllm_version": "0.24.0", "layers": ["upstream"], "facts": FACTS}, at[upstream["decision_id"]]),
+        whole(
+            upstream, {"vllm_version": "0.24.0", "layers": ["upstream"], "facts": FACTS}, at[upstream["decision_id"]]
+        ),
         whole(text, facts, at[text["decision_id"]]),
-        whole(nearest, {"vllm_version": "0.99.0", "beyond_verified": "nearest", "facts": FACTS}, at[nearest["decision_id"]]),
+        whole(
+            nearest,
+            {"vllm_version": "0.99.0", "beyond_verified": "nearest", "facts": FACTS},
+            at[nearest["decision_id"]],
+        ),
         whole(deployed, input_of[deployed["decision_id"]], at[deployed["decision_id"]], **ERASED),
-        *(whole(each["decision"], input_of[each["decision"]["decision_id"]], at[each["decision"]["decision_id"]], **ERASED) for each in pod["items"]),
+        *(
+            whole(
+                each["decision"],
+                input_of[each["decision"]["decision_id"]],
+                at[each["decision"]["decision_id"]],
+                **ERASED,
+            )
+            for each in pod["items"]
+        ),
         whole(batch["items"][0], facts, at[batch["items"][0]["decision_id"]], "v1/decisions/batch"),
-        whole(batch["items"][2], input_of[batch["items"][2]["decision_id"]], at[batch["items"][2]["decision_id"]], "v1/decisions/batch", **ERASED),
+        whole(
+            batch["items"][2],
+            input_of[batch["items"][2]["decision_id"]],
+            at[batch["items"][2]["decision_id"]],
+            "v1/decisions/batch",
+            **ERASED,
+        ),
         whole(stream[0], facts, at[stream[0]["decision_id"]], "v1/decisions/batch"),
-        whole(stream[2], input_of[stream[2]["decision_id"]], at[stream[2]["decision_id"]], "v1/decisions/batch", **ERASED),
+        whole(
+            stream[2], input_of[stream[2]["decision_id"]], at[stream[2]["decision_id"]], "v1/decisions/batch", **ERASED
+        ),
     ]
     assert [each["path"] for each in found[-1:]] == ["v1/admission"]
     assert found[:-1] == expected
@@ -153,7 +195,10 @@ def test_a_record_asked_again_is_decided_alike(client: httpx.Client) -> None:
     """Those of the test before; their input is a request."""
 
     def said(answer: dict[str, Any]) -> dict[str, Any]:
-        return {name: answer[name] for name in ("runner", "outcome", "starts", "startup_errors", "summary", "reasons", "upstream", "set_env")}
+        return {
+            name: answer[name]
+            for name in ("runner", "outcome", "starts", "startup_errors", "summary", "reasons", "upstream", "set_env")
+        }
 
     client.post("/v1/decisions", json={"deployment": DEPLOYMENT})
     becomes(lambda: items(client))
@@ -174,9 +219,14 @@ def test_one_decision_is_found_by_its_id_and_others_are_not_there(client: httpx.
 def test_no_secret_is_anywhere(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
     """Dry runs are logged here as well, and records printed."""
     args = ["serve", "m", "--api-key", "sk-argument", "--wrong-flag", "unknown-flag", "--kv-transfer-config"]
-    args.append('{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"token": "in-extra-config"}}')
+    args.append(
+        '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"token": "in-extra-config"}}'
+    )
     env = {"HF_TOKEN": "hf-variable", "DATABASE_PASSWORD": "env-secret", "VLLM_USE_V2_MODEL_RUNNER": "1"}
-    asked = {"deployment": {"args": args, "env": env, "model_configs": {"m": {**QWEN, "secret": "config-member"}}}, "explain": True}
+    asked = {
+        "deployment": {"args": args, "env": env, "model_configs": {"m": {**QWEN, "secret": "config-member"}}},
+        "explain": True,
+    }
     variables = {"RUNNER_POLICY_LOG_STDOUT": "true", "RUNNER_POLICY_LOG_DRY_RUNS": "true", "HF_TOKEN": "of-the-process"}
     with serve(**variables) as server, server.client() as client:
         made = client.post("/v1/decisions", json=asked).raise_for_status().json()["decision_id"]
@@ -196,12 +246,17 @@ def test_no_secret_is_anywhere(serve: Callable[..., AbstractContextManager[Serve
     assert printed == records
 
 
-def test_nothing_is_kept_where_the_log_is_off(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
+def test_nothing_is_kept_where_the_log_is_off(
+    serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+) -> None:
     with serve(RUNNER_POLICY_LOG="off") as server, server.client() as client:
         made = client.post("/v1/decisions", json={"facts": FACTS}).json()["decision_id"]
         for path in ("/v1/log", f"/v1/decisions/{made}"):
             answer = client.get(path)
-            assert (answer.status_code, answer.json()["detail"]) == (404, "decisions are not logged here; RUNNER_POLICY_LOG says where they would be")
+            assert (answer.status_code, answer.json()["detail"]) == (
+                404,
+                "decisions are not logged here; RUNNER_POLICY_LOG says where they would be",
+            )
         assert "log" not in client.get("/readyz?verbose").json()
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["serve.log"]
 
@@ -214,17 +269,26 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
     from doors.conftest import BIN, PATIENCE, ROOT, Server, environment, listening  # noqa: PLC0415
 
     ours, theirs = os.pipe()
-    variables = {"RUNNER_POLICY_PORT": "0", "XDG_STATE_HOME": str(tmp_path), "RUNNER_POLICY_LOG": "off", "RUNNER_POLICY_LOG_STDOUT": "true"}
+    variables = {
+        "RUNNER_POLICY_PORT": "0",
+        "XDG_STATE_HOME": str(tmp_path),
+        "RUNNER_POLICY_LOG": "off",
+        "RUNNER_POLICY_LOG_STDOUT": "true",
+    }
     log = tmp_path / "serve.log"
     with (
         log.open("wb") as file,
-        subprocess.Popen([BIN / "runner-policy", "serve"], cwd=ROOT, env=environment(**variables), stdout=theirs, stderr=file) as process,
+        subprocess.Popen(
+            [BIN / "runner-policy", "serve"], cwd=ROOT, env=environment(**variables), stdout=theirs, stderr=file
+        ) as process,
     ):
         os.close(theirs)
         server = Server(process, listening(process, log), log)
         with server.client() as client:
             lines = json.dumps({"facts": FACTS}) + "\n"
-            answer = client.post("/v1/decisions/batch", content=lines * 500, headers={"content-type": "application/x-ndjson"})
+            answer = client.post(
+                "/v1/decisions/batch", content=lines * 500, headers={"content-type": "application/x-ndjson"}
+            )
             assert len(answer.text.splitlines()) == 500
             assert client.post("/v1/decisions", json={"facts": FACTS}).status_code == 200
         process.terminate()
@@ -234,7 +298,9 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
     assert json.loads(first.partition(b"\n")[0])["path"] == "v1/decisions/batch"
 
 
-@pytest.mark.parametrize("url", ["mysql://u:geheim@h/d", "postgresql://u:12@geheim@h/d", "sqlite://", "sqlite:///:memory:", "geheim"])
+@pytest.mark.parametrize(
+    "url", ["mysql://u:geheim@h/d", "postgresql://u:12@geheim@h/d", "sqlite://", "sqlite:///:memory:", "geheim"]
+)
 def test_a_url_that_is_none_is_said_without_its_password(run: Callable[..., Done], url: str) -> None:
     done = run("serve", "--port", "0", RUNNER_POLICY_LOG=url)
     assert done.code == 2
@@ -253,11 +319,17 @@ def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite:
 
 def test_an_error_of_the_database_has_no_password(call: Callable[..., Done], on_server: Place) -> None:
     assert on_server.server is not None
-    for url in (on_server.url.replace("owner:", "nobody:"), on_server.url.replace("/log", "/none"), on_server.url + "?wrong=1"):
+    for url in (
+        on_server.url.replace("owner:", "nobody:"),
+        on_server.url.replace("/log", "/none"),
+        on_server.url + "?wrong=1",
+    ):
         done = call("log", "query", RUNNER_POLICY_LOG=url)
         assert done.code == 2
         assert "the log cannot be asked: " in done.err
-        assert not any(word in done.out + done.err for word in (on_server.server.password, on_server.server.password[:8]))
+        assert not any(
+            word in done.out + done.err for word in (on_server.server.password, on_server.server.password[:8])
+        )
 
 
 def values(fact: Fact) -> list[Any]:
@@ -305,13 +377,32 @@ def without_id(answer: bytes) -> dict[str, Any]:
 
 
 def recorded(answer: EncodedDecision, request: Request, body: bytes | None) -> Record:
-    return record(row(msgspec.json.decode(b"".join(line((answer, request, "v1/decisions", "argo", 1, body))), type=Line), LABELS))
+    return record(
+        row(msgspec.json.decode(b"".join(line((answer, request, "v1/decisions", "argo", 1, body))), type=Line), LABELS)
+    )
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(facts=documents(), release=st.sampled_from(["0.20.0", "0.23.0", "0.23.9", "0.29.0", "0.33.0", "0.99.0", None]), upstream=st.booleans())
-def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts: dict[str, Any], release: str | None, *, upstream: bool) -> None:
-    document = {"facts": facts, "vllm_version": release, "beyond_verified": "nearest", **({"layers": ["upstream"]} if upstream else {})}
+@settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    facts=documents(),
+    release=st.sampled_from(["0.20.0", "0.23.0", "0.23.9", "0.29.0", "0.33.0", "0.99.0", None]),
+    upstream=st.booleans(),
+)
+def test_what_is_logged_is_a_request_for_the_same_decision(
+    policy: Policy, facts: dict[str, Any], release: str | None, *, upstream: bool
+) -> None:
+    document = {
+        "facts": facts,
+        "vllm_version": release,
+        "beyond_verified": "nearest",
+        **({"layers": ["upstream"]} if upstream else {}),
+    }
     request = read_request(document, policy.releases)
     answer = policy.answer(request, TODAY)
     kept = recorded(answer, request, None)
@@ -327,7 +418,13 @@ def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts
         assert policy.answer(again, TODAY).weighed.facts.row == answer.weighed.facts.row
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     facts=documents(),
     release=st.sampled_from(["0.20.0", "0.23.9", "0.33.0", None]),
@@ -336,9 +433,17 @@ def test_what_is_logged_is_a_request_for_the_same_decision(policy: Policy, facts
     indent=st.sampled_from([None, 0, 2]),
 )
 def test_a_usual_question_as_it_came_is_the_same_record(
-    policy: Policy, facts: dict[str, Any], release: str | None, layers: list[str] | None, name: str | None, indent: int | None
+    policy: Policy,
+    facts: dict[str, Any],
+    release: str | None,
+    layers: list[str] | None,
+    name: str | None,
+    indent: int | None,
 ) -> None:
-    body = json.dumps({"facts": facts, "vllm_version": release, "beyond_verified": "nearest", "layers": layers, "request_id": name}, indent=indent).encode()
+    body = json.dumps(
+        {"facts": facts, "vllm_version": release, "beyond_verified": "nearest", "layers": layers, "request_id": name},
+        indent=indent,
+    ).encode()
     request = decode_fast(body, policy.releases)
     assume(request is not None)
     assert request is not None
@@ -366,7 +471,9 @@ def test_a_member_that_stands_twice_is_kept_once(policy: Policy) -> None:
         ("\n" * 1000, "?" * 128),
     ],
 )
-async def test_who_asked_is_recorded_without_control_characters_and_bounded(caller: str, recorded: str, sqlite: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_who_asked_is_recorded_without_control_characters_and_bounded(
+    caller: str, recorded: str, sqlite: Place, noted: Callable[..., LogEntry]
+) -> None:
     async with keeping(sqlite) as log:
         log.note(noted(caller=caller))
         await until(lambda: log.counts.written == 1, log)

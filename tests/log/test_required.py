@@ -44,10 +44,20 @@ def lives(pid: int) -> bool:
 @contextmanager
 def in_a_group(place: Place, **variables: str) -> Iterator[Server]:
     """A service whose whole group of processes can be ended at once."""
-    variables = {"RUNNER_POLICY_PORT": "0", "XDG_STATE_HOME": str(place.folder), "RUNNER_POLICY_LOG": place.url, **variables}
+    variables = {
+        "RUNNER_POLICY_PORT": "0",
+        "XDG_STATE_HOME": str(place.folder),
+        "RUNNER_POLICY_LOG": place.url,
+        **variables,
+    }
     log = place.folder / "serve.log"
     command = [str(BIN / "runner-policy"), "serve"]
-    with log.open("wb") as file, subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file, start_new_session=True) as process:
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file, start_new_session=True
+        ) as process,
+    ):
         try:
             yield Server(process, listening(process, log), log)
         finally:
@@ -94,16 +104,24 @@ def test_the_end_of_the_service_waits_for_its_log(sqlite: Place) -> None:
     """Of several workers, too."""
     with in_a_group(sqlite, RUNNER_POLICY_WORKERS="2") as server, server.client() as client:
         lines = (json.dumps(ASKED) + "\n") * 1000
-        answer = client.post("/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"}).text
+        answer = client.post(
+            "/v1/decisions/batch", content=lines, headers={"content-type": "application/x-ndjson"}
+        ).text
         os.killpg(server.process.pid, signal.SIGTERM)
         assert server.process.wait(PATIENCE) == 0
     assert sorted(json.loads(line)["decision_id"] for line in answer.splitlines()) == sqlite.ids()
 
 
-def test_no_decision_is_answered_that_is_not_safe(serve: Callable[..., AbstractContextManager[Server]], on_server: Place) -> None:
+def test_no_decision_is_answered_that_is_not_safe(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+) -> None:
     assert on_server.server is not None
     on_server.spill.write_bytes(b"a file where the folder would be")
-    variables = {"RUNNER_POLICY_LOG": on_server.url, "RUNNER_POLICY_LOG_REQUIRED": "true", "RUNNER_POLICY_LOG_SPILL": str(on_server.spill)}
+    variables = {
+        "RUNNER_POLICY_LOG": on_server.url,
+        "RUNNER_POLICY_LOG_REQUIRED": "true",
+        "RUNNER_POLICY_LOG_SPILL": str(on_server.spill),
+    }
     with serve(**variables) as service, service.client() as client:
         made = client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]
         assert on_server.ids() == [made]
@@ -132,7 +150,9 @@ def test_no_decision_is_answered_that_is_not_safe(serve: Callable[..., AbstractC
         becomes(lambda: settled(client)["taken_in"] == 1)
         assert on_server.ids() == [made, spilled]
         numbers = counts(client)
-        assert {name: numbers[name] for name in ("written", "spilled", "taken_in", "dropped", "store_up", "queue_records")} == {
+        assert {
+            name: numbers[name] for name in ("written", "spilled", "taken_in", "dropped", "store_up", "queue_records")
+        } == {
             "written": 1,
             "spilled": 1,
             "taken_in": 1,
@@ -142,15 +162,23 @@ def test_no_decision_is_answered_that_is_not_safe(serve: Callable[..., AbstractC
         }
 
 
-def test_decisions_go_on_while_the_store_hangs(serve: Callable[..., AbstractContextManager[Server]], on_server: Place) -> None:
+def test_decisions_go_on_while_the_store_hangs(
+    serve: Callable[..., AbstractContextManager[Server]], on_server: Place
+) -> None:
     server = on_server.server
     assert server is not None
-    variables = {"RUNNER_POLICY_LOG": on_server.url, "RUNNER_POLICY_LOG_REQUIRED": "true", "RUNNER_POLICY_LOG_TIME": "3"}
+    variables = {
+        "RUNNER_POLICY_LOG": on_server.url,
+        "RUNNER_POLICY_LOG_REQUIRED": "true",
+        "RUNNER_POLICY_LOG_TIMEOUT": "3",
+    }
     with serve(**variables) as service, service.client() as client:
         answered = [client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]]
         becomes(lambda: len(on_server.ids()) == 1)
         with server.frozen():
-            answered += [client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"] for _ in range(20)]
+            answered += [
+                client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"] for _ in range(20)
+            ]
             becomes(lambda: not settled(client)["waiting"])
         becomes(lambda: settled(client)["taken_in"] == 20)
         assert on_server.ids() == sorted(answered)

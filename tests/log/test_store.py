@@ -59,7 +59,21 @@ def rows(number: int, days_ago: float = 0, size: int = 100) -> list[Row]:
     at = first_id(datetime.now(UTC) - timedelta(days=days_ago))[:13]
     text = Random(1).randbytes(size // 2).hex()  # what is random is not made smaller
     return [
-        Row(at + str(uuid7())[13:], "argo", "v1/decisions", "v2", "default", True, "0.23.0", "sha256:0", 1, False, "{}", "{}", f'"{text}"')
+        Row(
+            at + str(uuid7())[13:],
+            "argo",
+            "v1/decisions",
+            "v2",
+            "default",
+            True,
+            "0.23.0",
+            "sha256:0",
+            1,
+            False,
+            "{}",
+            "{}",
+            f'"{text}"',
+        )
         for _ in range(number)
     ]
 
@@ -74,11 +88,16 @@ def test_the_newest_migration_is_the_one_that_is_named() -> None:
 def test_several_processes_at_once_make_a_store_once(kind: str, new: Place, request: pytest.FixtureRequest) -> None:
     url = new.url if kind == "sqlite" else request.getfixturevalue("postgres").database()
     (new.folder / "log").mkdir()
-    processes = [subprocess.Popen([sys.executable, "-c", MAKE, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", MAKE, url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
     for process in processes:
         assert process.stdin is not None
         process.stdin.close()
-    assert [(process.wait(PATIENCE), process.stderr.read() if process.stderr else b"") for process in processes] == [(0, b"")] * 2
+    assert [(process.wait(PATIENCE), process.stderr.read() if process.stderr else b"") for process in processes] == [
+        (0, b"")
+    ] * 2
     for process in processes:
         assert process.stderr is not None
         process.stderr.close()
@@ -93,13 +112,18 @@ def test_another_program_in_the_same_database_keeps_its_own_versions(postgres: P
     assert run_in(place, "SELECT version_num FROM alembic_version") == [("theirs",)]
 
 
-async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(place: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(
+    place: Place, noted: Callable[..., LogEntry]
+) -> None:
     run_in(place, f"UPDATE {VERSIONS} SET version_num = '0999'")
     async with keeping(place) as log:
         waiting = noted()
         log.note(waiting)
         await until(lambda: log.counts.spilled == 1, log)
-        assert log.counts.last_error == f"a newer version of Runner Policy made this log (its schema is 0999, ours {HEAD}); update this one"
+        assert (
+            log.counts.last_error
+            == f"a newer version of Runner Policy made this log (its schema is 0999, ours {HEAD}); update this one"
+        )
         assert place.ids() == []
     run_in(place, f"UPDATE {VERSIONS} SET version_num = '{HEAD}'")
     async with keeping(place) as log:
@@ -135,7 +159,9 @@ async def test_the_oldest_are_deleted_where_there_are_too_many(place: Place) -> 
     writer.close()
     ids = sorted(row.decision_id for row in made_rows)
     if place.server is not None:  # its own count of rows comes a moment after them
-        becomes(lambda: run_in(place, "SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = 'decisions'") == [(5000,)])
+        becomes(
+            lambda: run_in(place, "SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = 'decisions'") == [(5000,)]
+        )
     async with keeping(place, keep_size=6 << 20) as log:
         await until(lambda: log.counts.deleted >= 2000, log)
     while writer.trim(None, 6 << 20):  # what the keeper had no time for
@@ -161,7 +187,10 @@ def test_any_number_of_rows_is_written_once(place: Place, size: int) -> None:
 def leave_out(place: Place, path: str) -> None:
     """A trigger of the store's owner leaves records of one path out, of which neither database tells who inserts them."""
     if place.server is None:
-        run_in(place, f"CREATE TRIGGER dropping BEFORE INSERT ON decisions WHEN NEW.path = '{path}' BEGIN SELECT RAISE(IGNORE); END")
+        run_in(
+            place,
+            f"CREATE TRIGGER dropping BEFORE INSERT ON decisions WHEN NEW.path = '{path}' BEGIN SELECT RAISE(IGNORE); END",
+        )
         return
     condition = f"IF NEW.path = '{path}' THEN RETURN NULL; END IF; RETURN NEW;"
     run_in(place, f"CREATE FUNCTION dropping() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {condition} END $$")
@@ -179,7 +208,9 @@ def test_rows_that_the_store_leaves_out_are_not_written(place: Place) -> None:
     assert place.ids() == sorted(row.decision_id for row in mixed if row.path != "left/out")
 
 
-async def test_a_decision_that_the_store_leaves_out_is_not_acknowledged(place: Place, noted: Callable[..., LogEntry]) -> None:
+async def test_a_decision_that_the_store_leaves_out_is_not_acknowledged(
+    place: Place, noted: Callable[..., LogEntry]
+) -> None:
     async with keeping(place) as log:
         first = noted()
         await log.recorded(first)

@@ -54,7 +54,9 @@ class Pinned(httpx.HTTPTransport):
         self._alone = alone
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        is_kept = any(not connection.has_expired() for connection in self._pool.connections)  # the server closes those that are idle
+        is_kept = any(
+            not connection.has_expired() for connection in self._pool.connections
+        )  # the server closes those that are idle
         with nullcontext() if is_kept else self._alone():
             return super().handle_request(request)
 
@@ -78,7 +80,14 @@ class Service:
         """A client with a connection of its own."""
         token = token or self.token
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        found = httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False, verify=more.pop("verify", self.trust), headers=headers, **more)
+        found = httpx.Client(
+            base_url=self.url,
+            timeout=PATIENCE,
+            trust_env=False,
+            verify=more.pop("verify", self.trust),
+            headers=headers,
+            **more,
+        )
         self.opened.append(found)
         return found
 
@@ -97,11 +106,16 @@ class Service:
         """Each series' number."""
         with self.client() as client:
             lines = client.get("/metrics").raise_for_status().text.splitlines()
-        return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+        return {
+            name: float(number)
+            for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        }
 
     def said(self) -> list[dict[str, Any]]:
         """The lines of its log that are whole."""
-        return [json.loads(line) for line in self.log.read_text().rpartition("\n")[0].splitlines() if line.startswith("{")]
+        return [
+            json.loads(line) for line in self.log.read_text().rpartition("\n")[0].splitlines() if line.startswith("{")
+        ]
 
     def says(self, message: str) -> list[dict[str, Any]]:
         """The lines with this message."""
@@ -159,11 +173,20 @@ def lives(pid: int) -> bool:
 
 @contextmanager
 def started(
-    folder: Path, *arguments: str, tls: ssl.SSLContext | None = None, token: str | None = None, limit: Any = None, **variables: Any
+    folder: Path,
+    *arguments: str,
+    tls: ssl.SSLContext | None = None,
+    token: str | None = None,
+    limit: Any = None,
+    **variables: Any,
 ) -> Iterator[Service]:
     """A service for as long as the block lasts, ended afterwards; a ``VARIABLE`` is one of its settings, ``limit`` how many files it may have open."""
     log = folder / "serve.log"
-    settings = {f"RUNNER_POLICY_{name}": value for name, value in {"PORT": "0", "LOG": "off", **variables}.items() if name.isupper()}
+    settings = {
+        f"RUNNER_POLICY_{name}": value
+        for name, value in {"PORT": "0", "LOG": "off", **variables}.items()
+        if name.isupper()
+    }
     others = {name.removeprefix("env_"): value for name, value in variables.items() if not name.isupper()}
     command = [str(BIN / "runner-policy"), "serve", *arguments]
     if limit is not None:

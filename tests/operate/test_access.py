@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 
 SCOPES = ("decide", "dry-run", "read", "log")
 UNKNOWN_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "any"},
+    "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+}
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",
-    "request": {"uid": "1", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": POD},
+    "request": {
+        "uid": "1",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "object": POD,
+    },
 }
 CALLS: dict[tuple[str, str], str | None] = {
     ("POST", "/v1/decisions"): "decide",
@@ -86,7 +96,9 @@ def all_tokens(tokens: Tokens) -> Tokens:
     return tokens
 
 
-def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_else(serve: Callable[..., Any], all_tokens: Tokens) -> None:
+def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_else(
+    serve: Callable[..., Any], all_tokens: Tokens
+) -> None:
     texts = all_tokens.texts
     headers = {name: f"Bearer {texts[name]}" for name in (*SCOPES, "all")} | {"any case": f"bEARER   {texts['all']}"}
     for name, form in {**MALFORMED, **UNKNOWN}.items():
@@ -97,7 +109,9 @@ def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_
         for (method, path), scope in CALLS.items():
             for name, header in headers.items():
                 sent = {"authorization": header} if header else {}
-                response = client.request(method, path, json=BODIES.get(path) if method == "POST" else None, headers=sent)
+                response = client.request(
+                    method, path, json=BODIES.get(path) if method == "POST" else None, headers=sent
+                )
                 found[method, path, name] = kind(response.status_code, response.headers)
                 legal = scope is None or name in {scope, "all", "any case"}
                 expected[method, path, name] = "let in" if legal else "forbidden" if name in SCOPES else "unauthorized"
@@ -111,7 +125,9 @@ def kind(status: int, headers: Any) -> str:
     return "forbidden" if status == 403 else "let in"
 
 
-def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(serve: Callable[..., Any], all_tokens: Tokens) -> None:
+def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(
+    serve: Callable[..., Any], all_tokens: Tokens
+) -> None:
     with serve("--tokens", str(all_tokens.path), token=all_tokens.texts["read"]) as service, service.client() as client:
         problems = [
             client.post("/v1/decisions", json=QWEN, headers=headers).json()
@@ -119,14 +135,28 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(serve: Call
         ]
         said = [(problem["status"], problem["type"].rpartition(":")[2], problem["detail"]) for problem in problems]
         denied = {name: number for name, number in service.metrics().items() if "access_denied" in name}
-        requests = {name: number for name, number in service.metrics().items() if name.startswith("runner_policy_requests_total") and "decisions" in name}
+        requests = {
+            name: number
+            for name, number in service.metrics().items()
+            if name.startswith("runner_policy_requests_total") and "decisions" in name
+        }
     assert said == [
         (401, "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`"),
         (401, "unauthorized", "the token is not known here, or no longer good"),
         (403, "forbidden", "the token of `read` may not do this; it needs the scope `decide`"),
     ]
-    counted = {"no-token": 1.0, "unknown-token": 1.0, "scope": 1.0, "rate": 0.0, "connections": 0.0, "host": 0.0, "origin": 0.0}
-    assert denied == {f'runner_policy_access_denied_total{{reason="{reason}"}}': number for reason, number in counted.items()}
+    counted = {
+        "no-token": 1.0,
+        "unknown-token": 1.0,
+        "scope": 1.0,
+        "rate": 0.0,
+        "connections": 0.0,
+        "host": 0.0,
+        "origin": 0.0,
+    }
+    assert denied == {
+        f'runner_policy_access_denied_total{{reason="{reason}"}}': number for reason, number in counted.items()
+    }
     assert requests == {
         'runner_policy_requests_total{path="/v1/decisions",status="200"}': 0.0,
         'runner_policy_requests_total{path="/v1/decisions",status="401"}': 2.0,
@@ -134,11 +164,25 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(serve: Call
     }
 
 
-def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(serve: Callable[..., Any], all_tokens: Tokens) -> None:
-    with serve("--tokens", str(all_tokens.path), ADMISSION_OPEN="true", RATE="1") as service, service.client() as client:
-        reviews = {client.post(path, json=REVIEW).status_code for path in ("/v1/admission", "/v1/admission/mutate") for _ in range(10)}
-        others = {client.post(path, json=BODIES[path]).status_code for path in ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run")}
-        warned = [line["level"] for line in service.said() if "RUNNER_POLICY_ADMISSION_OPEN" in line["message"]]
+def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(
+    serve: Callable[..., Any], all_tokens: Tokens
+) -> None:
+    with (
+        serve("--tokens", str(all_tokens.path), ADMISSION_ALLOW_ANONYMOUS="true", RATE_LIMIT="1") as service,
+        service.client() as client,
+    ):
+        reviews = {
+            client.post(path, json=REVIEW).status_code
+            for path in ("/v1/admission", "/v1/admission/mutate")
+            for _ in range(10)
+        }
+        others = {
+            client.post(path, json=BODIES[path]).status_code
+            for path in ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run")
+        }
+        warned = [
+            line["level"] for line in service.said() if "RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS" in line["message"]
+        ]
     assert (reviews, others, warned) == ({200}, {401}, ["warning"])
 
 
@@ -147,24 +191,39 @@ def test_a_decision_is_logged_by_the_name_of_its_token(serve: Callable[..., Any]
         with service.client(all_tokens.texts["decide"]) as client:
             decision = client.post("/v1/decisions", json=QWEN).json()
         records = until(lambda: service.get("/v1/log").get("items"))
-    assert [(record["decision_id"], record["requested_by"]) for record in records] == [(decision["decision_id"], "decide")]
+    assert [(record["decision_id"], record["requested_by"]) for record in records] == [
+        (decision["decision_id"], "decide")
+    ]
 
 
 # no token is ever seen
 
 
-def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(serve: Callable[..., Any], all_tokens: Tokens, tmp_path: Path) -> None:
+def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
+    serve: Callable[..., Any], all_tokens: Tokens, tmp_path: Path
+) -> None:
     sent = {**all_tokens.texts, "stranger": "rp_AStrangersSecretThatNobodyKnows0123456789"}
     answers = []
     run = ("--tokens", str(all_tokens.path), "--workers", "2")
-    with serve(*run, LOG="", LOG_FORMAT="text", ACCESS_LOG="true", RATE="300", LOG_STDOUT="true") as service, service.client() as client:
+    with (
+        serve(*run, LOG="", LOG_FORMAT="text", ACCESS_LOG="true", RATE_LIMIT="300", LOG_STDOUT="true") as service,
+        service.client() as client,
+    ):
         for token in sent.values():
             for header in (f"Bearer {token}", token):
                 for method, path in CALLS:
-                    response = client.request(method, path, json=BODIES.get(path) if method == "POST" else None, headers={"authorization": header})
+                    response = client.request(
+                        method,
+                        path,
+                        json=BODIES.get(path) if method == "POST" else None,
+                        headers={"authorization": header},
+                    )
                     answers.append(response.content + repr(response.headers.raw).encode())
         bad = [b"{", b"\xff", b"[" * 5000, b'{"facts": {"odd": 1}}']
-        answers += [client.post("/v1/decisions", content=body, headers={"authorization": f"Bearer {sent['all']}"}).content for body in bad]
+        answers += [
+            client.post("/v1/decisions", content=body, headers={"authorization": f"Bearer {sent['all']}"}).content
+            for body in bad
+        ]
         text = sent["all"]
         mistaken = f"tokens:\n  - {text}\n  - name: {text}\n    sha256: {text}\n    scopes: [{text}]\n    until: {text}\n    {text}: 1\n"
         put(all_tokens.path, mistaken)
@@ -189,7 +248,9 @@ def statuses(service: Service, *texts: str) -> list[int]:
     return found
 
 
-def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_before(serve: Callable[..., Any], tokens: Tokens) -> None:
+def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_before(
+    serve: Callable[..., Any], tokens: Tokens
+) -> None:
     old = tokens.add("controller-1", "read")
     with serve("--tokens", str(tokens.path)) as service:
         new = tokens.add("controller-2", "read")
@@ -204,7 +265,10 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
         }.items():
             before = len(service.says("the file of tokens was refused; the ones before hold"))
             tokens.path.unlink() if text is None else put(tokens.path, text)
-            until(lambda before: len(service.says("the file of tokens was refused; the ones before hold")) > before, before)
+            until(
+                lambda before: len(service.says("the file of tokens was refused; the ones before hold")) > before,
+                before,
+            )
             assert says in service.says("the file of tokens was refused; the ones before hold")[-1]["error"]
             assert statuses(service, old, new) == [401, 200]
         third = tokens.add("controller-3", "read")
@@ -218,7 +282,10 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
 
 def test_the_rate_is_the_caller_s_own(serve: Callable[..., Any], tokens: Tokens) -> None:
     eager, calm = tokens.add("eager", "decide", "read"), tokens.add("calm", "decide")
-    with serve("--tokens", str(tokens.path), RATE="0.001", token=calm) as service, service.client(eager) as client:
+    with (
+        serve("--tokens", str(tokens.path), RATE_LIMIT="0.001", token=calm) as service,
+        service.client(eager) as client,
+    ):
         answers = [client.post("/v1/decisions", json=QWEN) for _ in range(3)]
         probes = {client.get(path).status_code for path in ("/livez", "/readyz") for _ in range(5)}
         with service.client(calm) as other:
@@ -230,7 +297,7 @@ def test_the_rate_is_the_caller_s_own(serve: Callable[..., Any], tokens: Tokens)
 
 
 def test_without_tokens_the_rate_is_that_of_an_address(serve: Callable[..., Any]) -> None:
-    with serve(RATE="1", TRUSTED_PROXIES="127.0.0.1") as service, service.client() as client:
+    with serve(RATE_LIMIT="1", TRUSTED_PROXIES="127.0.0.1") as service, service.client() as client:
         codes = [client.post("/v1/decisions", json=QWEN).status_code for _ in range(12)]
         other = client.post("/v1/decisions", json=QWEN, headers={"x-forwarded-for": "192.0.2.7"}).status_code
         until(lambda: client.get("/v1/policy").status_code == 200)

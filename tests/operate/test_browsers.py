@@ -110,11 +110,20 @@ def test_more_names_are_those_of_the_setting(serve: Callable[..., Any]) -> None:
         assert {host: status(client, host=host) for host in ALLOWED} == ALLOWED
 
 
-def test_a_service_that_is_open_beyond_loopback_answers_for_every_name_unless_some_are_listed(serve: Callable[..., Any]) -> None:
-    with serve("--host", "0.0.0.0", "--open") as service, service.client() as client:
-        assert [status(client, host=host) for host in ("runner-policy.team.svc:8080", "10.1.2.3:8080", "evil.example")] == [200, 200, 200]
-    with serve("--host", "0.0.0.0", "--open", ALLOWED_HOSTS="runner-policy") as service, service.client() as client:
-        assert [status(client, host=host) for host in ("runner-policy:8080", "10.1.2.3:8080", "localhost", "evil.example")] == [200, 200, 200, 421]
+def test_a_service_that_is_open_beyond_loopback_answers_for_every_name_unless_some_are_listed(
+    serve: Callable[..., Any],
+) -> None:
+    with serve("--host", "0.0.0.0", "--allow-anonymous") as service, service.client() as client:
+        assert [
+            status(client, host=host) for host in ("runner-policy.team.svc:8080", "10.1.2.3:8080", "evil.example")
+        ] == [200, 200, 200]
+    with (
+        serve("--host", "0.0.0.0", "--allow-anonymous", ALLOWED_HOSTS="runner-policy") as service,
+        service.client() as client,
+    ):
+        assert [
+            status(client, host=host) for host in ("runner-policy:8080", "10.1.2.3:8080", "localhost", "evil.example")
+        ] == [200, 200, 200, 421]
 
 
 def test_every_name_will_do_with_tokens_or_where_that_is_said(serve: Callable[..., Any], tokens: Tokens) -> None:
@@ -134,10 +143,18 @@ def test_an_entry_that_is_no_name_is_refused(entry: str) -> None:
 HERE = "http://localhost:8080"
 ORIGINS: dict[str, tuple[str, dict[str, str], int]] = {
     "a program": ("POST", {}, 200),
-    "the service's own page": ("POST", {"origin": HERE, "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}, 200),
+    "the service's own page": (
+        "POST",
+        {"origin": HERE, "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"},
+        200,
+    ),
     "the same, by an older browser": ("POST", {"origin": HERE}, 200),
     "the same behind a proxy that ends TLS": ("POST", {"origin": "https://localhost:8080"}, 200),
-    "another site's page": ("POST", {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
+    "another site's page": (
+        "POST",
+        {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+        403,
+    ),
     "the same, by an older browser again": ("POST", {"origin": "https://evil.example"}, 403),
     "another port of this machine": ("POST", {"origin": "http://localhost:3000", "sec-fetch-site": "same-site"}, 403),
     "the same, older": ("POST", {"origin": "http://localhost:3000"}, 403),
@@ -145,28 +162,50 @@ ORIGINS: dict[str, tuple[str, dict[str, str], int]] = {
     "the same, older still": ("POST", {"origin": "null"}, 403),
     "an extension": ("POST", {"origin": "chrome-extension://abcdefgh"}, 403),
     "an empty origin": ("POST", {"origin": ""}, 403),
-    "a form": ("POST", {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 403),
+    "a form": (
+        "POST",
+        {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
+        403,
+    ),
     "an image": ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),
-    "a script that reads": ("GET", {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}, 403),
+    "a script that reads": (
+        "GET",
+        {"origin": "https://evil.example", "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"},
+        403,
+    ),
     "an unknown site": ("GET", {"sec-fetch-site": "odd"}, 403),
     "a link": ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 200),
     "a typed address": ("GET", {"sec-fetch-site": "none", "sec-fetch-mode": "navigate"}, 200),
-    "a preflight": ("OPTIONS", {"origin": "https://evil.example", "access-control-request-method": "POST", "sec-fetch-site": "cross-site"}, 405),
-    "a preflight of a private network": ("OPTIONS", {"origin": "https://evil.example", "access-control-request-private-network": "true"}, 405),
+    "a preflight": (
+        "OPTIONS",
+        {"origin": "https://evil.example", "access-control-request-method": "POST", "sec-fetch-site": "cross-site"},
+        405,
+    ),
+    "a preflight of a private network": (
+        "OPTIONS",
+        {"origin": "https://evil.example", "access-control-request-private-network": "true"},
+        405,
+    ),
 }
 
 
 def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(serve: Callable[..., Any]) -> None:
     with serve() as service, service.client() as client:
         found = {
-            name: status(client, method, "/v1/policy" if method == "GET" else "/v1/decisions", host="localhost:8080", **headers)
+            name: status(
+                client, method, "/v1/policy" if method == "GET" else "/v1/decisions", host="localhost:8080", **headers
+            )
             for name, (method, headers, _) in ORIGINS.items()
         }
         paths = ("/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate", "/unknown")
         others = {path: status(client, path=path, origin="https://evil.example") for path in paths}
         problem = client.post("/v1/decisions", content=BODY, headers={"origin": "https://evil.example"}).json()
         page = client.get("/docs", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})
-        tried = client.post("/v1/decisions", json=QWEN, headers={"origin": service.url, "referer": f"{service.url}/docs", "sec-fetch-site": "same-origin"})
+        tried = client.post(
+            "/v1/decisions",
+            json=QWEN,
+            headers={"origin": service.url, "referer": f"{service.url}/docs", "sec-fetch-site": "same-origin"},
+        )
         denied = service.metrics()['runner_policy_access_denied_total{reason="origin"}']
     assert found == {name: expected for name, (_, _, expected) in ORIGINS.items()}
     assert others == dict.fromkeys(paths, 403)
@@ -180,16 +219,31 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(serve: Ca
 
 def test_pages_are_refused_where_only_reviews_need_no_token(serve: Callable[..., Any], tokens: Tokens) -> None:
     token = tokens.add("controller", "decide")
-    with serve("--tokens", str(tokens.path), ADMISSION_OPEN="true") as service, service.client() as client, service.client(token) as known:
+    with (
+        serve("--tokens", str(tokens.path), ADMISSION_ALLOW_ANONYMOUS="true") as service,
+        service.client() as client,
+        service.client(token) as known,
+    ):
         paths = ("/v1/admission", "/v1/admission/mutate")
-        reviews = [client.post(path, json=REVIEW, headers={"host": "runner-policy.team.svc"}).status_code for path in paths]
-        pages = [client.post(path, json=REVIEW, headers={"origin": "https://evil.example"}).status_code for path in paths]
+        reviews = [
+            client.post(path, json=REVIEW, headers={"host": "runner-policy.team.svc"}).status_code for path in paths
+        ]
+        pages = [
+            client.post(path, json=REVIEW, headers={"origin": "https://evil.example"}).status_code for path in paths
+        ]
         assert (reviews, pages, status(known, origin="https://evil.example")) == ([200, 200], [403, 403], 200)
 
 
-def test_pages_are_refused_where_the_browser_shows_its_user_s_certificate(serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_pages_are_refused_where_the_browser_shows_its_user_s_certificate(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
     authority = Authority(tmp_path, "authority")
     cert, key = authority.issue("service")
     trust = trusting(authority, client=authority.issue("controller"))
-    with serve("--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(authority.path), tls=trust) as service, service.client() as client:
+    with (
+        serve(
+            "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(authority.path), tls=trust
+        ) as service,
+        service.client() as client,
+    ):
         assert (status(client, host="any.example"), status(client, origin="https://evil.example")) == (200, 403)

@@ -48,7 +48,9 @@ class Remote:
         self.path = folder / "remote.git"
         self.repository = Repo.init_bare(str(self.path), mkdir=True)
         self.repository.refs.set_symbolic_ref(Ref(b"HEAD"), Ref(b"refs/heads/main"))
-        self.files = {f"rules/{path.relative_to(rules).as_posix()}": path.read_bytes() for path in rules.rglob("*.yaml")}
+        self.files = {
+            f"rules/{path.relative_to(rules).as_posix()}": path.read_bytes() for path in rules.rglob("*.yaml")
+        }
         self.files["README.md"] = b"beside the rules\n"
         self.now = 1_790_000_000
 
@@ -66,7 +68,15 @@ class Remote:
         self.repository.refs[Ref(f"refs/heads/{branch}".encode())] = to
         return to.decode()[:12]
 
-    def commit(self, title: str | None = None, *, forced: bool = False, branch: str = "main", key: Path | None = None, broken: bool = False) -> str:
+    def commit(
+        self,
+        title: str | None = None,
+        *,
+        forced: bool = False,
+        branch: str = "main",
+        key: Path | None = None,
+        broken: bool = False,
+    ) -> str:
         """Commit the rules with another title, upon the branch or instead of it; the first twelve digits of the commit."""
         head = self.head(branch)
         files = dict(self.files)
@@ -106,7 +116,9 @@ class Remote:
 
 def signature(payload: bytes, key: Path, namespace: str = "git") -> bytes:
     """What `git commit -S` puts into a commit."""
-    done = subprocess.run(["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", key], input=payload, capture_output=True, check=True)
+    done = subprocess.run(
+        ["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", key], input=payload, capture_output=True, check=True
+    )
     return done.stdout.rstrip(b"\n")
 
 
@@ -134,7 +146,7 @@ def error(service: Service) -> str:
 
 
 STATE = "/readyz?verbose"
-GIT: dict[str, Any] = {"RULES_GIT_EVERY": "1"}
+GIT: dict[str, Any] = {"RULES_GIT_POLL_INTERVAL": "1"}
 MAIN = Ref(b"refs/heads/main")
 
 
@@ -189,7 +201,9 @@ ROLLBACKS: dict[str, Callable[[Remote, ObjectID], str]] = {
 
 
 @pytest.mark.parametrize("how", ROLLBACKS)
-def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(tmp_path: Path, remote: Remote, how: str) -> None:
+def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
+    tmp_path: Path, remote: Remote, how: str
+) -> None:
     remote.commit("First")
     first = remote.head()
     remote.commit("Second")
@@ -225,12 +239,16 @@ def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path
         until(lambda: service.get("/v1/policy")["source"].endswith(back))
         warned = service.says("a commit that does not descend from the accepted one is taken, as rollbacks are allowed")
         assert [(line["level"], line["commit"], line["accepted"]) for line in warned] == [("warning", back, second)]
-    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:  # what was taken is what later ones descend from
+    with started(
+        tmp_path, "--rules-git", remote.url, **GIT
+    ) as service:  # what was taken is what later ones descend from
         later = remote.commit("Later")
         until(lambda: service.get("/v1/policy")["source"].endswith(later))
 
 
-def test_another_branch_begins_anew_and_the_first_one_goes_on_where_it_was(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_branch_begins_anew_and_the_first_one_goes_on_where_it_was(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     remote.commit("First")
     first = remote.head()
@@ -259,7 +277,9 @@ def taken(remote: Remote, branch: str = "main", **more: Any) -> str:
     return next(line for line in text.splitlines() if line.startswith("title: ")).removeprefix("title: ")
 
 
-def test_a_history_that_was_fetched_in_part_is_fetched_entirely_where_it_is_needed(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_that_was_fetched_in_part_is_fetched_entirely_where_it_is_needed(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     remote.commit("First")
     assert taken(remote) == "First"
@@ -271,7 +291,10 @@ def test_a_history_that_was_fetched_in_part_is_fetched_entirely_where_it_is_need
 
 
 def test_a_password_in_the_address_makes_no_other_remote() -> None:
-    folders = {gitrules.Remote(Settings(rules_git=f"https://{user}example.org/rules.git"))._folder for user in ("", "a:b@", "c:d@")}
+    folders = {
+        gitrules.Remote(Settings(rules_git=f"https://{user}example.org/rules.git"))._folder
+        for user in ("", "a:b@", "c:d@")
+    }
     assert len(folders) == 1
 
 
@@ -297,13 +320,18 @@ def test_a_remote_that_is_away_at_the_start_is_replaced_by_what_passed_last(tmp_
         until(lambda: title(service) == "Back")
 
 
-def test_rules_that_are_not_there_and_broken_ones_keep_it_from_starting(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_are_not_there_and_broken_ones_keep_it_from_starting(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remote.commit("Good")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     commit = remote.repository.refs[MAIN].decode()[:12]
     says = f"--rules-git: the commit {commit} has no rules in `policy`; see RUNNER_POLICY_RULES_GIT_PATH"
     assert refused("--rules-git", remote.url, RULES_GIT_PATH="policy") == (2, [says])
-    assert refused("--rules-git", remote.url, RULES_GIT_BRANCH="none") == (2, ["--rules-git: the remote has no branch `none`"])
+    assert refused("--rules-git", remote.url, RULES_GIT_BRANCH="none") == (
+        2,
+        ["--rules-git: the remote has no branch `none`"],
+    )
     remote.commit("Broken", broken=True)
     code, lines = refused("--rules-git", remote.url)
     assert (code, lines[0].startswith(f"{RULE}:")) == (3, True), lines
@@ -313,7 +341,9 @@ def test_rules_that_are_not_there_and_broken_ones_keep_it_from_starting(remote: 
 
 
 @pytest.mark.skipif(not HAS_KEYGEN, reason="needs ssh-keygen")
-def test_only_commits_that_an_allowed_signer_signed_are_taken(serve: Callable[..., Any], remote: Remote, tmp_path: Path) -> None:
+def test_only_commits_that_an_allowed_signer_signed_are_taken(
+    serve: Callable[..., Any], remote: Remote, tmp_path: Path
+) -> None:
     keys = {name: key_of(tmp_path, name) for name in ("allowed", "stranger", "expired", "later")}
     keys["rsa"] = key_of(tmp_path, "rsa", "rsa")
     keys["ecdsa"] = key_of(tmp_path, "ecdsa", "ecdsa")
@@ -338,9 +368,15 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(serve: Callable[..
         assert (name, verdict(made(remote, key=keys[name]), signers)) == (name, says)
     changes: dict[str, Callable[[Commit], None]] = {
         "its signature is no good: ": lambda commit: setattr(commit, "message", b"rules: others\n"),
-        "its signature is no good:": lambda commit: setattr(commit, "gpgsig", signature(commit.raw_without_sig(), keys["allowed"], "file")),
-        "its signature": lambda commit: setattr(commit, "gpgsig", b"-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----"),
-        "its signature ": lambda commit: setattr(commit, "gpgsig", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----"),
+        "its signature is no good:": lambda commit: setattr(
+            commit, "gpgsig", signature(commit.raw_without_sig(), keys["allowed"], "file")
+        ),
+        "its signature": lambda commit: setattr(
+            commit, "gpgsig", b"-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----"
+        ),
+        "its signature ": lambda commit: setattr(
+            commit, "gpgsig", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----"
+        ),
         "its signature cannot be read: ": lambda commit: setattr(commit, "gpgsig", b"signed, me"),
         "it is not signed": lambda commit: setattr(commit, "gpgsig", None),
     }
@@ -350,10 +386,12 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(serve: Callable[..
         found = verdict(commit, signers)
         assert found[: len(says)] == says, found
     remote.commit("Unsigned")
-    code, lines = refused("--rules-git", remote.url, RULES_GIT_SIGNERS=str(signers), RULES_GIT_EVERY="1")
+    code, lines = refused(
+        "--rules-git", remote.url, RULES_GIT_ALLOWED_SIGNERS=str(signers), RULES_GIT_POLL_INTERVAL="1"
+    )
     assert (code, lines[0].endswith("is not taken: it is not signed")) == (2, True)
     remote.commit("Signed", key=keys["allowed"])
-    with serve("--rules-git", remote.url, RULES_GIT_SIGNERS=str(signers), **GIT) as service:
+    with serve("--rules-git", remote.url, RULES_GIT_ALLOWED_SIGNERS=str(signers), **GIT) as service:
         assert title(service) == "Signed"
         for key in (None, keys["stranger"]):
             brief = remote.commit("Refused", key=key)
@@ -417,7 +455,9 @@ class Backend(BaseHTTPRequestHandler):
             "GIT_CONFIG_KEY_0": "safe.directory",
             "GIT_CONFIG_VALUE_0": "*",
         }
-        done = subprocess.run(["git", "http-backend"], input=body, env={**os.environ, **variables}, capture_output=True, check=True)
+        done = subprocess.run(
+            ["git", "http-backend"], input=body, env={**os.environ, **variables}, capture_output=True, check=True
+        )
         head, _, answer = done.stdout.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         self.send_response(int(headers.pop("Status", "200 OK").split()[0]))
@@ -445,7 +485,9 @@ def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
             thread.join()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # dulwich leaves an answer that refuses it to the collector
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # dulwich leaves an answer that refuses it to the collector
 @pytest.mark.skipif(not HAS_GIT, reason="needs git http-backend")
 def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, remote: Remote) -> None:
     remote.commit("Over HTTP")
@@ -453,7 +495,10 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
         url = f"http://reader:{SECRET}@127.0.0.1:{port}/remote.git"
         with started(tmp_path, RULES_GIT=url, **GIT) as service:
             source = service.get("/v1/policy")["source"]
-            assert (title(service), source.partition(" at ")[0]) == ("Over HTTP", f"http://127.0.0.1:{port}/remote.git main:rules")
+            assert (title(service), source.partition(" at ")[0]) == (
+                "Over HTTP",
+                f"http://127.0.0.1:{port}/remote.git main:rules",
+            )
             remote.commit("Again")
             until(lambda: title(service) == "Again")
             until(lambda: len(asked) > 6)
@@ -462,7 +507,9 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
             remote.path.rename(remote.path.with_name("away.git"))
             until(lambda: "see RUNNER_POLICY_RULES_GIT" in error(service))
             with service.client() as client:
-                answers = b"".join(client.get(path).content for path in ("/v1/policy", "/readyz?verbose", "/metrics", "/openapi.json"))
+                answers = b"".join(
+                    client.get(path).content for path in ("/v1/policy", "/readyz?verbose", "/metrics", "/openapi.json")
+                )
             commands = b"".join(read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
             files = b"".join(read(path) for path in tmp_path.rglob("*") if path.is_file())
         wrong = refused(RULES_GIT=f"http://reader:{SECRET}-no@127.0.0.1:{port}/remote.git")
@@ -489,7 +536,15 @@ def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, m
 def daemon(tmp_path: Path) -> Iterator[str]:
     """The address of a git server for the folder."""
     port = port_of_nobody()
-    command = ["git", "daemon", f"--base-path={tmp_path}", "--export-all", "--listen=127.0.0.1", f"--port={port}", "--verbose"]
+    command = [
+        "git",
+        "daemon",
+        f"--base-path={tmp_path}",
+        "--export-all",
+        "--listen=127.0.0.1",
+        f"--port={port}",
+        "--verbose",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert b"Ready to rumble" in process.stderr.readline()
@@ -498,7 +553,9 @@ def daemon(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.skipif(not HAS_GIT, reason="there is no git")
-def test_a_file_too_large_for_a_rule_is_not_fetched(daemon: str, remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_too_large_for_a_rule_is_not_fetched(
+    daemon: str, remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     subprocess.run(["git", "-C", str(remote.path), "config", "uploadpack.allowFilter", "true"], check=True)
     origin = gitrules.Remote(Settings(rules_git=f"{daemon}/remote.git"))

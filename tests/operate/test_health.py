@@ -37,10 +37,16 @@ def test_a_service_that_is_ready_is_healthy(serve: Callable[..., Any], tokens: T
 
 
 @pytest.mark.parametrize("has_clients", [False, True], ids=["tls", "client certificates"])
-def test_a_service_with_tls_is_healthy_whatever_its_certificate_is_for(serve: Callable[..., Any], tmp_path: Path, *, has_clients: bool) -> None:
+def test_a_service_with_tls_is_healthy_whatever_its_certificate_is_for(
+    serve: Callable[..., Any], tmp_path: Path, *, has_clients: bool
+) -> None:
     authority = Authority(tmp_path, "authority")
     cert, key = authority.issue("runner-policy.team.svc")
-    files = {"TLS_CERT": str(cert), "TLS_KEY": str(key), **({"TLS_CLIENT_CA": str(authority.path)} if has_clients else {})}
+    files = {
+        "TLS_CERT": str(cert),
+        "TLS_KEY": str(key),
+        **({"TLS_CLIENT_CA": str(authority.path)} if has_clients else {}),
+    }
     with serve(tls=trusting(authority, client=authority.issue("controller")), **files) as service:
         assert health(PORT=str(service.port), **files) == (0, "")
     assert health(PORT=str(service.port), **files)[0] == 1
@@ -54,5 +60,8 @@ def test_what_listens_and_is_no_service_is_not_healthy(serve: Callable[..., Any]
 
 
 def test_settings_that_are_wrong_are_named() -> None:
-    assert health(PORT="http") == (2, "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer\n")
+    assert health(PORT="http") == (
+        2,
+        "RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer\n",
+    )
     assert health(PORT=str(port_of_nobody()))[0] == 1

@@ -33,7 +33,9 @@ def refused(*arguments: str, **variables: str) -> tuple[int, list[str]]:
     settings = {f"RUNNER_POLICY_{name}": value for name, value in {"PORT": "0", "LOG": "off", **variables}.items()}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        found = CliRunner().invoke(app, ["serve", *arguments], env={**dict.fromkeys(changed()), "COLUMNS": "200", **settings})
+        found = CliRunner().invoke(
+            app, ["serve", *arguments], env={**dict.fromkeys(changed()), "COLUMNS": "200", **settings}
+        )
     finally:
         signal.signal(signal.SIGTERM, before)
     assert isinstance(found.exception, SystemExit), found.exception
@@ -50,25 +52,38 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
     signers = tmp_path / "signers"
     signers.write_text("nobody\n")
     found = refused(
-        *("--host", "192.0.2.1", "--port", "99999", "--workers", "0", "--tls-cert", str(cert), "--tls-key", str(tmp_path / "none"), "--tokens", str(tokens)),
+        *(
+            "--host",
+            "192.0.2.1",
+            "--port",
+            "99999",
+            "--workers",
+            "0",
+            "--tls-cert",
+            str(cert),
+            "--tls-key",
+            str(tmp_path / "none"),
+            "--tokens",
+            str(tokens),
+        ),
         LOG="mysql://user:hunter22@host/db",
-        BODY_TIME="soon",
+        BODY_TIMEOUT="soon",
         LOG_LABELS="{",
-        RULES_GIT_SIGNERS=str(signers),
+        RULES_GIT_ALLOWED_SIGNERS=str(signers),
         TLS_CLIENT_CA=str(cert),
     )
     assert found[0] == 2
     begins = [
         "--port: Input should be less than or equal to 65535, not `99999`",
         "--workers: Input should be greater than or equal to 1, not `0`",
-        "RUNNER_POLICY_BODY_TIME: Input should be a valid number, unable to parse string as a number, not `soon`",
+        "RUNNER_POLICY_BODY_TIMEOUT: Input should be a valid number, unable to parse string as a number, not `soon`",
         'RUNNER_POLICY_LOG_LABELS: no JSON object such as `{"cluster": "eu-1"}`, not `{`',
         f"--tls-key: {tmp_path}/none cannot be read",
         f"--tls-client-ca: {cert} has no certificates: ",
         f"--tokens: {tokens}:2:11: `A` is no name; ",
         f"{tokens}:3:13: no SHA-256 in 64 lower-case hexadecimal digits; ",
         f"{tokens}:4:14: ",
-        f"RUNNER_POLICY_RULES_GIT_SIGNERS: {signers}:1: no allowed signer: ",
+        f"RUNNER_POLICY_RULES_GIT_ALLOWED_SIGNERS: {signers}:1: no allowed signer: ",
         "--log: ",
         "192.0.2.1:0 cannot be listened on: ",
     ]
@@ -85,7 +100,10 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
         (["--tls-key", "Makefile"], "--tls-cert and --tls-key belong together; give both"),
         (["--tls-client-ca", "Makefile"], "--tls-client-ca needs --tls-cert and --tls-key"),
         (["--tokens", "nowhere"], "--tokens: nowhere: cannot be read: No such file or directory"),
-        (["--tls-cert", "Makefile", "--tls-key", "Makefile"], "--tls-cert: Makefile with Makefile is no certificate with its key: "),
+        (
+            ["--tls-cert", "Makefile", "--tls-key", "Makefile"],
+            "--tls-cert: Makefile with Makefile is no certificate with its key: ",
+        ),
         (["--default-release", "0.99"], "--default-release: `0.99` is no release that the rules know; "),
         (["--rules-git", "file:///nowhere/rules.git"], "--rules-git: "),
     ],
@@ -97,7 +115,10 @@ def test_a_setting_that_does_not_do_is_named(arguments: list[str], says: str) ->
 
 
 def test_a_log_that_is_required_and_off_is_refused() -> None:
-    assert refused(LOG_REQUIRED="true") == (2, ["RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"])
+    assert refused(LOG_REQUIRED="true") == (
+        2,
+        ["RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"],
+    )
 
 
 def test_a_propagator_that_opentelemetry_does_not_have_is_refused() -> None:
@@ -108,7 +129,7 @@ def test_a_propagator_that_opentelemetry_does_not_have_is_refused() -> None:
 
 
 def test_it_listens_beyond_this_machine_where_that_is_said(serve: Callable[..., Any]) -> None:
-    with serve("--host", "0.0.0.0", "--open") as service:
+    with serve("--host", "0.0.0.0", "--allow-anonymous") as service:
         assert service.get("/readyz")["status"] == "ready"
 
 
@@ -123,17 +144,23 @@ def test_settings_reach_every_worker_as_they_were_given(serve: Callable[..., Any
         "LOG_LABELS": json.dumps(labels),
         "LOG": f"sqlite:///{store}",
         "LOG_STDOUT": "yes",
-        "LOG_KEEP_DAYS": "none",
+        "LOG_RETENTION_DAYS": "none",
         "ACCESS_LOG": "1",
     }
     with serve("--workers", "2", "--default-release", "0.24.0", **values) as service:
         for client in service.client_of_each().values():
-            decision = client.post("/v1/decisions", json={**QWEN, "request_id": "é"}, headers={"x-request-id": "r-1"}).json()
+            decision = client.post(
+                "/v1/decisions", json={**QWEN, "request_id": "é"}, headers={"x-request-id": "r-1"}
+            ).json()
             assert decision["release"]["decided_as"] == "0.24.0"
             assert client.post("/v1/decisions/batch", json={"items": [QWEN] * 3}).status_code == 422
     records = [line for line in service.said() if "labels" in line]
     assert [{name: record["labels"][name] for name in labels} for record in records] == [labels] * 2
-    posts = [(line["path"], line["status"], line.get("request_id")) for line in service.says("request") if line["method"] == "POST"]
+    posts = [
+        (line["path"], line["status"], line.get("request_id"))
+        for line in service.says("request")
+        if line["method"] == "POST"
+    ]
     assert posts == [("/v1/decisions", 200, "r-1"), ("/v1/decisions/batch", 422, None)] * 2
     assert store.exists()
 
@@ -164,10 +191,17 @@ def heard(service: Service) -> None:
 
 
 @pytest.mark.parametrize(("workers", "told"), [("1", signal.SIGTERM), ("1", signal.SIGHUP), ("2", signal.SIGTERM)])
-def test_a_request_under_way_is_finished_when_it_is_told_to_end(serve: Callable[..., Any], workers: str, told: signal.Signals, tmp_path: Path) -> None:
+def test_a_request_under_way_is_finished_when_it_is_told_to_end(
+    serve: Callable[..., Any], workers: str, told: signal.Signals, tmp_path: Path
+) -> None:
     body = b'{"facts": {}}'
-    with serve("--workers", workers) as service, socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection:
-        connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5])
+    with (
+        serve("--workers", workers) as service,
+        socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection,
+    ):
+        connection.sendall(
+            b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:5]
+        )
         heard(service)
         os.kill(service.process.pid, told)
         until(lambda: "Shutting down" in service.log.read_text())
@@ -179,17 +213,20 @@ def test_a_request_under_way_is_finished_when_it_is_told_to_end(serve: Callable[
 
 
 def test_a_request_that_never_ends_is_not_waited_for_longer_than_is_said(serve: Callable[..., Any]) -> None:
-    with serve(STOP_TIME="0.3", BODY_TIME="3600") as service, socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection:
+    with (
+        serve(SHUTDOWN_TIMEOUT="0.3", BODY_TIMEOUT="3600") as service,
+        socket.create_connection(("127.0.0.1", service.port), PATIENCE) as connection,
+    ):
         connection.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         heard(service)
         os.kill(service.process.pid, signal.SIGTERM)
         assert service.process.wait(PATIENCE) == 0
 
 
-@pytest.mark.parametrize("stop_time", [0.3, 1, 6, 20, 3600])
-def test_requests_and_the_log_have_less_than_the_time_to_end(stop_time: float) -> None:
-    settings = Settings(stop_time=stop_time)
-    assert stop_time / 2 <= settings.request_stop_time < settings.log_stop_time < settings.stop_time
+@pytest.mark.parametrize("shutdown_timeout", [0.3, 1, 6, 20, 3600])
+def test_requests_and_the_log_have_less_than_the_time_to_end(shutdown_timeout: float) -> None:
+    settings = Settings(shutdown_timeout=shutdown_timeout)
+    assert shutdown_timeout / 2 <= settings.request_stop_time < settings.log_stop_time < settings.shutdown_timeout
 
 
 def test_a_killed_service_s_folder_is_removed_at_the_next_start(serve: Callable[..., Any], tmp_path: Path) -> None:
@@ -217,7 +254,9 @@ def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
     for seconds in (0.7, 1.4):
         with (tmp_path / "log").open("wb") as log:
             env = environment(RUNNER_POLICY_PORT="0", RUNNER_POLICY_LOG="off", TMPDIR=str(tmp_path))
-            with subprocess.Popen([str(BIN / "runner-policy"), "serve", "--workers", "2"], cwd=ROOT, env=env, stdout=log, stderr=log) as process:
+            with subprocess.Popen(
+                [str(BIN / "runner-policy"), "serve", "--workers", "2"], cwd=ROOT, env=env, stdout=log, stderr=log
+            ) as process:
                 time.sleep(seconds)  # wherever it is then
                 process.terminate()
                 assert process.wait(PATIENCE) in {0, -signal.SIGTERM}
@@ -240,20 +279,34 @@ def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[.
         (tmp_path / "serve.log").unlink(missing_ok=True)
         with serve(LOG_FORMAT=form, ACCESS_LOG="true") as service, service.client() as client:
             client.get(odd, headers={"x-request-id": "a b=c"})
-            made = client.post("/v1/decisions", json={"facts": {}}, headers={"x-request-id": "one"}).json()["decision_id"]
+            made = client.post("/v1/decisions", json={"facts": {}}, headers={"x-request-id": "one"}).json()[
+                "decision_id"
+            ]
             several = client.post("/v1/decisions/batch", json={"items": [{"facts": {}}, {"facts": {}}]}).json()["items"]
         everything = service.log.read_text()
         lines = [line for line in everything.splitlines() if "forged" in line]
         if form == "json":
             (found,) = map(json.loads, lines)
-            assert (found["path"], found["status"], found["level"], found["request_id"]) == ("/v1/\nerror: forged\x1b[31m/ü", 404, "info", "a b=c")
+            assert (found["path"], found["status"], found["level"], found["request_id"]) == (
+                "/v1/\nerror: forged\x1b[31m/ü",
+                404,
+                "info",
+                "a b=c",
+            )
             assert all(isinstance(json.loads(line), dict) for line in everything.splitlines())
             one, batch = service.says("request")[-2:]
-            assert (one["request_id"], one["decision_id"], batch["decision_ids"]) == ("one", made, [item["decision_id"] for item in several])
+            assert (one["request_id"], one["decision_id"], batch["decision_ids"]) == (
+                "one",
+                made,
+                [item["decision_id"] for item in several],
+            )
         else:
             (line,) = lines
             assert line.startswith("INFO:     request method=GET path=")
-            assert ("\x1b" in everything, any(each.startswith("error") for each in everything.splitlines())) == (False, False)
+            assert ("\x1b" in everything, any(each.startswith("error") for each in everything.splitlines())) == (
+                False,
+                False,
+            )
 
 
 def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callable[..., Any]) -> None:

@@ -40,7 +40,9 @@ def everything(connection: socket.socket) -> bytes:
 
 
 def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
-    return b"\r\n".join([b"POST %b HTTP/1.1" % path.encode(), b"Host: localhost", b"Content-Length: %d" % length, *lines, b"", body])
+    return b"\r\n".join(
+        [b"POST %b HTTP/1.1" % path.encode(), b"Host: localhost", b"Content-Length: %d" % length, *lines, b"", body]
+    )
 
 
 def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[..., Any]) -> None:
@@ -63,7 +65,7 @@ def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[
 
 def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(serve: Callable[..., Any]) -> None:
     paths = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
-    with serve(BODY_TIME="3") as service, service.client() as client, ExitStack() as stack:
+    with serve(BODY_TIMEOUT="3") as service, service.client() as client, ExitStack() as stack:
         slow = {path: stack.enter_context(connected(service)) for path in paths}
         for path, connection in slow.items():
             connection.sendall(post(path, b"{", 100))
@@ -88,9 +90,14 @@ def test_bodies_that_come_too_slowly_are_turned_away_while_others_are_answered(s
         answers = {path: everything(connection) for path, connection in slow.items()}
         after = client.post("/v1/decisions", json=QWEN).status_code
         until(lambda: [service.metrics().get(series(path, 408)) for path in paths] == [1] * len(paths))
-    assert {path: answer.split(b"\r\n")[0] for path, answer in answers.items()} == dict.fromkeys(paths, b"HTTP/1.1 408 Request Timeout")
+    assert {path: answer.split(b"\r\n")[0] for path, answer in answers.items()} == dict.fromkeys(
+        paths, b"HTTP/1.1 408 Request Timeout"
+    )
     problem = json.loads(answers["/v1/decisions"].partition(b"\r\n\r\n")[2])
-    assert (problem["type"], problem["detail"]) == ("urn:runner-policy:problem:too-slow", "the body took more than 3 s to arrive; send it faster")
+    assert (problem["type"], problem["detail"]) == (
+        "urn:runner-policy:problem:request-timeout",
+        "the body took more than 3 s to arrive; send it faster",
+    )
     assert b"connection: close" in answers["/v1/decisions"]
     assert (codes, after) == ({200}, 200)
 
@@ -102,7 +109,7 @@ def series(path: str, status: int) -> str:
 def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
     head = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with serve(BODY_TIME="2") as service, connected(service) as connection:
+    with serve(BODY_TIMEOUT="2") as service, connected(service) as connection:
         connection.sendall(head)
         began = time.monotonic()
         sent = 0
@@ -116,7 +123,7 @@ def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> 
 
 def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve: Callable[..., Any]) -> None:
     body = json.dumps(QWEN).encode()
-    with serve(MAX_CONNECTIONS="3", BODY_TIME="300") as service, ExitStack() as stack:
+    with serve(MAX_CONNECTIONS="3", BODY_TIMEOUT="300") as service, ExitStack() as stack:
         busy = [stack.enter_context(connected(service)) for _ in range(3)]
         for connection in busy:
             connection.sendall(post("/v1/decisions", body[:1], len(body), b"Connection: close"))
@@ -130,8 +137,15 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
         answered = [everything(connection).split(b"\r\n")[0] for connection in busy]
         until(lambda: service.client().post("/v1/decisions", json=QWEN).status_code == 200)
         denied = service.metrics()['runner_policy_access_denied_total{reason="connections"}']
-    assert (answer.status_code, answer.headers["content-type"], answer.headers["connection"]) == (503, "application/problem+json", "close")
-    assert (answer.headers["retry-after"], answer.json()["detail"]) == ("1", "this process holds as many as it may; close what is not needed, and try again")
+    assert (answer.status_code, answer.headers["content-type"], answer.headers["connection"]) == (
+        503,
+        "application/problem+json",
+        "close",
+    )
+    assert (answer.headers["retry-after"], answer.json()["detail"]) == (
+        "1",
+        "this process holds as many as it may; close what is not needed, and try again",
+    )
     assert (probes, answered) == ([200, 200], [b"HTTP/1.1 200 OK"] * 3)
     assert denied >= 2
 
@@ -140,7 +154,7 @@ def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[...,
     """Without a head, with a part of one, idle after an answer, and with a part of the next head: none of them keeps anybody out."""
     half = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
     whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serve(MAX_CONNECTIONS="8", BODY_TIME="300") as service, ExitStack() as stack:
+    with serve(MAX_CONNECTIONS="8", BODY_TIMEOUT="300") as service, ExitStack() as stack:
         waiting = [stack.enter_context(connected(service)) for _ in range(8)]
         for connection, sent in zip(waiting, (b"", half, whole, whole) * 2, strict=True):
             connection.sendall(sent)
@@ -157,8 +171,11 @@ def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[...,
 
 
 def test_connections_on_which_no_request_comes_are_closed(serve: Callable[..., Any]) -> None:
-    with serve(BODY_TIME="1") as service, service.client() as client, ExitStack() as stack:
-        silent = {sent: stack.enter_context(connected(service)) for sent in (b"", b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")}
+    with serve(BODY_TIMEOUT="1") as service, service.client() as client, ExitStack() as stack:
+        silent = {
+            sent: stack.enter_context(connected(service))
+            for sent in (b"", b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        }
         for sent, connection in silent.items():
             connection.sendall(sent)
         until(lambda: client.get("/livez").text == "ok\n")
@@ -170,17 +187,29 @@ HEADS = {
     "an address": (b"GET /", b"x" * 4096),
     "a header": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ", b"x" * 4096),
     "many headers": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n", b"a:b\r\n" * 1000),
-    "headers of a kept connection": (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\n", b"a:b\r\n" * 1000),
-    "headers after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a:b\r\n" * 1000),
-    "one header after a body": (b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"x" * 4096),
-    "what stands beside a chunk": (b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x" * 4096),
+    "headers of a kept connection": (
+        b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\r\n",
+        b"a:b\r\n" * 1000,
+    ),
+    "headers after a body": (
+        b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+        b"a:b\r\n" * 1000,
+    ),
+    "one header after a body": (
+        b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+        b"x" * 4096,
+    ),
+    "what stands beside a chunk": (
+        b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+        b"x" * 4096,
+    ),
 }
 
 
 @pytest.mark.parametrize("head", HEADS)
 def test_a_head_without_end_is_refused_before_it_is_large(serve: Callable[..., Any], head: str) -> None:
     begin, more = HEADS[head]
-    with serve(BODY_TIME="300") as service, service.client() as client, connected(service) as connection:
+    with serve(BODY_TIMEOUT="300") as service, service.client() as client, connected(service) as connection:
         client.get("/livez")
         connection.sendall(begin)
         sent = 0
@@ -195,13 +224,17 @@ def test_a_head_without_end_is_refused_before_it_is_large(serve: Callable[..., A
     if "body" not in head and "chunk" not in head and found:  # what was sent after the answer can take it away
         answer = found[found.index(b"HTTP/1.1 431") :]
         assert b"connection: close" in answer
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:runner-policy:problem:head-too-large"
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:runner-policy:problem:headers-too-large"
 
 
 def test_a_head_that_is_too_large_is_answered_a_problem(serve: Callable[..., Any]) -> None:
     begin = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
     with serve() as service:
-        for parts in ((begin, b"X: " + b"x" * 70_000), (begin, b"a:b\r\n" * 201), (begin + b"a:b\r\n" * 200 + b"\r\n",)):
+        for parts in (
+            (begin, b"X: " + b"x" * 70_000),
+            (begin, b"a:b\r\n" * 201),
+            (begin + b"a:b\r\n" * 200 + b"\r\n",),
+        ):
             with connected(service) as connection:
                 for part in parts:
                     connection.sendall(part)
@@ -216,8 +249,17 @@ def test_a_head_that_is_too_large_is_answered_a_problem(serve: Callable[..., Any
 def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(serve: Callable[..., Any]) -> None:
     """As Java's and curl's clients make it for HTTP/2 without TLS (RFC 9110, section 7.8)."""
     offers = (
-        (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"),
-        (b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw=="),
+        (
+            b"Connection: Upgrade, HTTP2-Settings",
+            b"Upgrade: h2c",
+            b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+        ),
+        (
+            b"Connection: Upgrade",
+            b"Upgrade: websocket",
+            b"Sec-WebSocket-Version: 13",
+            b"Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==",
+        ),
     )
     body = json.dumps(QWEN).encode()
     with serve() as service:
@@ -242,7 +284,11 @@ def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: C
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
         with serve(MAX_CONNECTIONS="500") as service:
-            (line,) = [line for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines() if line.startswith("Max open files")]
+            (line,) = [
+                line
+                for line in Path(f"/proc/{service.process.pid}/limits").read_text().splitlines()
+                if line.startswith("Max open files")
+            ]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert int(line.split()[3]) == min(4 * 500 + 256, hard if hard != resource.RLIM_INFINITY else 1 << 30)
@@ -274,7 +320,7 @@ def sockets(service: Service) -> int:
 def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
     stream = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with serve(BODY_TIME="2") as service, ExitStack() as stack:
+    with serve(BODY_TIMEOUT="2") as service, ExitStack() as stack:
         before = sockets(service)
         deaf = [stack.enter_context(socket.socket()) for _ in range(2)]
         for connection in deaf:
@@ -291,7 +337,7 @@ def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., 
 
 
 def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it(serve: Callable[..., Any]) -> None:
-    with serve(BODY_TIME="1") as service, connected(service) as connection:
+    with serve(BODY_TIMEOUT="1") as service, connected(service) as connection:
         for pause in (0, 7):
             time.sleep(pause)
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -312,7 +358,11 @@ def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., 
     batch = json.dumps({"items": [QWEN] * 50}).encode()
     one = post("/v1/decisions", asked, len(asked))
     with serve() as service:
-        for data in (one, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", post("/v1/decisions/batch", batch, len(batch))):
+        for data in (
+            one,
+            b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            post("/v1/decisions/batch", batch, len(batch)),
+        ):
             assert sent_and_half_closed(service, data).startswith(b"HTTP/1.1 200 OK")
         assert sent_and_half_closed(service, one * 5).count(b"HTTP/1.1 200 OK") == 5
         lines = b"\n".join([asked] * 300)
@@ -322,6 +372,6 @@ def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., 
 
 def test_a_client_that_closes_its_sending_half_early_is_gone(serve: Callable[..., Any]) -> None:
     asked = json.dumps(QWEN).encode()
-    with serve(BODY_TIME="3600") as service:
+    with serve(BODY_TIMEOUT="3600") as service:
         for data in (b"", b"GET /livez HTTP/1.1\r\nHost", post("/v1/decisions", asked[:5], len(asked))):
             assert sent_and_half_closed(service, data) == b""

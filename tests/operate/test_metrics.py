@@ -61,9 +61,17 @@ def test_every_path_that_is_none_of_ours_is_counted_as_one(serve: Callable[..., 
         client.post("/v1/decisions", json=QWEN)
         client.post("/v1/decisions", content=b"{")
         client.post("/v1/decisions/batch", json={"items": []})
-        names = {name: number for name, number in service.metrics().items() if name.startswith("runner_policy_requests_total")}
+        names = {
+            name: number
+            for name, number in service.metrics().items()
+            if name.startswith("runner_policy_requests_total")
+        }
         families = list(text_string_to_metric_families(client.get("/metrics").text))
-    counted = {(re.search('path="([^"]*)"', name)[1], re.search('status="([^"]*)"', name)[1]): number for name, number in names.items()}  # type: ignore[index]  # each has both
+    counted = {
+        (path, status): number
+        for name, number in names.items()
+        for path, status in re.findall(r'path="([^"]*)",status="([^"]*)"', name)
+    }
     assert counted == {
         ("/v1/rules/{rule_id}", "404"): 2,
         ("/docs/static", "404"): 2,
@@ -79,7 +87,13 @@ def test_every_path_that_is_none_of_ours_is_counted_as_one(serve: Callable[..., 
 
 def told(metrics: dict[str, float]) -> list[float]:
     """Numbers that several workers make together; those that nobody has made yet are 0."""
-    return [metrics[DECISIONS], metrics[COUNT], decisions(metrics), metrics["runner_policy_workers"], metrics.get(BATCHES, 0)]
+    return [
+        metrics[DECISIONS],
+        metrics[COUNT],
+        decisions(metrics),
+        metrics["runner_policy_workers"],
+        metrics.get(BATCHES, 0),
+    ]
 
 
 def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serve: Callable[..., Any]) -> None:
@@ -95,9 +109,14 @@ def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serv
 
             def read(client: Any = client) -> dict[str, float]:
                 lines = client.get("/metrics").text.splitlines()
-                return {name: float(number) for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))}
+                return {
+                    name: float(number)
+                    for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+                }
 
-            until(lambda read: told(read()) == [sent, sent, sent + 10, 2, 2], read)  # the other worker leaves its numbers every now and then
+            until(
+                lambda read: told(read()) == [sent, sent, sent + 10, 2, 2], read
+            )  # the other worker leaves its numbers every now and then
         os.kill(pids[0], signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         until(lambda: service.metrics()["runner_policy_workers"] == 2)

@@ -93,7 +93,11 @@ async def seen(client: tuple[str, int] | None, *proxies: str) -> Any:
     async def nothing(*_: Any) -> Any:
         raise AssertionError
 
-    scope = {"type": "http", "client": client, "headers": [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")]}
+    scope = {
+        "type": "http",
+        "client": client,
+        "headers": [(b"x-forwarded-for", b"192.0.2.7"), (b"x-forwarded-proto", b"https")],
+    }
     await behind(proxies, app)(scope, nothing, nothing)
     return found[0]
 

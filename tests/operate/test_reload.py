@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from .conftest import Service, Tokens
 
 CASES = "house/kv-connector-fallback_test.yaml"
-KV = {"vllm_version": "0.23.0", "facts": {**QWEN["facts"], "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}}
+KV = {
+    "vllm_version": "0.23.0",
+    "facts": {**QWEN["facts"], "kv_transfer_config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}},
+}
 
 
 def decided(service: Service) -> str:
@@ -57,10 +60,14 @@ def test_an_edit_a_removed_file_and_a_new_one_are_taken_up(serve: Callable[..., 
     assert (len(set(revisions)), state["rules"]["last_error"]) == (3, None)
     assert metrics['runner_policy_reloads_total{result="accepted"}'] == 3
     loaded = service.says("rules loaded")
-    assert [(line["before"], line["revision"]) for line in loaded] == list(zip(revisions, [*revisions[1:], revisions[0]], strict=True))
+    assert [(line["before"], line["revision"]) for line in loaded] == list(
+        zip(revisions, [*revisions[1:], revisions[0]], strict=True)
+    )
 
 
-def test_files_that_are_written_one_by_one_end_as_one_revision(serve: Callable[..., Any], folder: Path, root: Path) -> None:
+def test_files_that_are_written_one_by_one_end_as_one_revision(
+    serve: Callable[..., Any], folder: Path, root: Path
+) -> None:
     with serve("--rules", str(folder)) as service:
         before = service.revision()
         folder.rename(folder.with_name("elsewhere"))  # at once: without some of its files it might be good
@@ -90,7 +97,9 @@ def mounted(volume: Path, name: str, source: Path) -> None:
         shutil.rmtree(old)
 
 
-def test_a_configmap_is_taken_up_when_its_link_is_swapped(serve: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+def test_a_configmap_is_taken_up_when_its_link_is_swapped(
+    serve: Callable[..., Any], folder: Path, tmp_path: Path
+) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
     mounted(volume, "..2026_01_01", folder)
@@ -104,7 +113,9 @@ def test_a_configmap_is_taken_up_when_its_link_is_swapped(serve: Callable[..., A
         assert service.state()["rules"]["last_error"] is None
 
 
-def test_a_folder_is_taken_up_when_the_link_that_leads_to_it_is_swapped(serve: Callable[..., Any], folder: Path, tmp_path: Path) -> None:
+def test_a_folder_is_taken_up_when_the_link_that_leads_to_it_is_swapped(
+    serve: Callable[..., Any], folder: Path, tmp_path: Path
+) -> None:
     link, other = tmp_path / "current", tmp_path / "other"
     link.symlink_to(folder)
     shutil.copytree(folder, other)
@@ -168,9 +179,18 @@ def broken(folder: Path, how: str) -> str:
             edit(folder / CASES, "cases:", "casse:")
             return f"{CASES}:"
         case "unused condition":
-            source = next((folder / "conditions").glob("*.yaml")) if (folder / "conditions").is_dir() else next(folder.rglob("conditions/*.yaml"))
+            source = (
+                next((folder / "conditions").glob("*.yaml"))
+                if (folder / "conditions").is_dir()
+                else next(folder.rglob("conditions/*.yaml"))
+            )
             other = source.with_name("nobodys.yaml")
-            put(other, source.read_text().replace(f"condition: {source.stem}", "condition: nobodys").replace(f"id: {source.stem}", "id: nobodys"))
+            put(
+                other,
+                source.read_text()
+                .replace(f"condition: {source.stem}", "condition: nobodys")
+                .replace(f"id: {source.stem}", "id: nobodys"),
+            )
             return f"{other.relative_to(folder)}:"
         case "no UTF-8":
             (folder / "house/binary.yaml").write_bytes(b"\xff")
@@ -182,7 +202,9 @@ def broken(folder: Path, how: str) -> str:
 HOWS = ("YAML", "unknown fact", "failing case", "broken cases", "unused condition", "no UTF-8")
 
 
-def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(serve: Callable[..., Any], folder: Path, root: Path) -> None:
+def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(
+    serve: Callable[..., Any], folder: Path, root: Path
+) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
         for how in HOWS:
@@ -203,7 +225,11 @@ def told(service: Service, place: str) -> tuple[Any, Any] | None:
     shown = [(policy["last_reload_error"] or {}).get("errors"), state["rules"]["last_error"]]
     shown += [line["faults"] for line in service.says("rules refused; the loaded ones stay")[-1:]]
     is_same = shown[0] is not None and policy["last_reload_error"]["at"] == state["rules"]["last_tried_at"]
-    return (policy, state) if is_same and [any(place in fault for fault in faults or ()) for faults in shown] == [True] * 3 else None
+    return (
+        (policy, state)
+        if is_same and [any(place in fault for fault in faults or ()) for faults in shown] == [True] * 3
+        else None
+    )
 
 
 def restore(folder: Path, source: Path) -> None:
@@ -221,9 +247,21 @@ def restore(folder: Path, source: Path) -> None:
 # what is not whole
 
 UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
-    "the layer is a link to nowhere": ("house", lambda path: path.symlink_to("nowhere"), "house:1:1: a symbolic link to `nowhere`, which is not there"),
-    "the layer is a link to itself": ("house", lambda path: path.symlink_to(path.name), "house:1:1: symbolic links lead in circles"),
-    "the rule is a link to nowhere": (RULE, lambda path: path.symlink_to("nowhere"), f"{RULE}:1:1: a symbolic link to `nowhere`, which is not there"),
+    "the layer is a link to nowhere": (
+        "house",
+        lambda path: path.symlink_to("nowhere"),
+        "house:1:1: a symbolic link to `nowhere`, which is not there",
+    ),
+    "the layer is a link to itself": (
+        "house",
+        lambda path: path.symlink_to(path.name),
+        "house:1:1: symbolic links lead in circles",
+    ),
+    "the rule is a link to nowhere": (
+        RULE,
+        lambda path: path.symlink_to("nowhere"),
+        f"{RULE}:1:1: a symbolic link to `nowhere`, which is not there",
+    ),
     "the rule is a folder": (RULE, lambda path: path.mkdir(), f"{RULE}:1:1: expected a file, got a folder"),
     "the rule is a pipe": (RULE, os.mkfifo, f"{RULE}:1:1: expected a file, got a named pipe"),
     "the cases are a pipe": (CASES, os.mkfifo, f"{CASES}:1:1: expected a file, got a named pipe"),
@@ -262,7 +300,10 @@ def test_rules_that_are_not_whole_leave_the_ones_before_until_they_are(serve: Ca
         good = service.revision()
         for how in UNWHOLE:
             with unwhole(folder, how) as fault:
-                until(lambda fault: any(line.startswith(fault) for line in service.state()["rules"]["last_error"] or ()), fault)
+                until(
+                    lambda fault: any(line.startswith(fault) for line in service.state()["rules"]["last_error"] or ()),
+                    fault,
+                )
                 assert (service.revision(), decided(service)) == (good, "fallback")
             until(lambda: service.state()["rules"]["last_error"] is None)
             assert service.revision() == good
@@ -282,7 +323,9 @@ def test_what_a_link_leads_to_outside_the_folder_is_looked_at_again(serve: Calla
         until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "Outside")
 
 
-def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(serve: Callable[..., Any], folder: Path) -> None:
+def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(
+    serve: Callable[..., Any], folder: Path
+) -> None:
     other, aside = folder.with_name("other"), folder.with_name("aside")
     shutil.copytree(folder, other)
     with serve("--rules", str(folder)) as service:
@@ -291,11 +334,20 @@ def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(ser
             (folder / "house").rename(aside)
             (other / "house").rename(folder / "house")
             aside.rename(other / "house")
-        last = next(line for line in (folder / RULE).read_text().splitlines() if line.startswith("title: ")).removeprefix("title: ")
-        until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == last and service.state()["rules"]["last_error"] is None)
+        last = next(
+            line for line in (folder / RULE).read_text().splitlines() if line.startswith("title: ")
+        ).removeprefix("title: ")
+        until(
+            lambda: (
+                service.get("/v1/rules/kv-connector-fallback")["title"] == last
+                and service.state()["rules"]["last_error"] is None
+            )
+        )
 
 
-def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(serve: Callable[..., Any], folder: Path) -> None:
+def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(
+    serve: Callable[..., Any], folder: Path
+) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
         remove(folder, "v2-by-default")
@@ -313,11 +365,16 @@ def test_every_worker_takes_a_revision_up_soon(serve: Callable[..., Any], folder
         revisions = [service.revision()]
         for number in range(2):
             retitled(folder, f"Number {number}")
-            service.everywhere("/v1/rules/kv-connector-fallback", lambda rule, number=number: rule["title"] == f"Number {number}")
+            service.everywhere(
+                "/v1/rules/kv-connector-fallback", lambda rule, number=number: rule["title"] == f"Number {number}"
+            )
             (revision,) = {client.get("/v1/policy").json()["revision"] for client in clients.values()}
             revisions.append(revision)
         assert len(set(revisions)) == 3
-        assert all(client.get("/metrics").text.count('runner_policy_reloads_total{result="accepted"} 2.0') == 1 for client in clients.values())
+        assert all(
+            client.get("/metrics").text.count('runner_policy_reloads_total{result="accepted"} 2.0') == 1
+            for client in clients.values()
+        )
 
 
 def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_what_was_good_last(
@@ -332,15 +389,27 @@ def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_w
         good = service.revision()
         edit(folder / RULE, "title: Published", "title: [")
         put(tokens.path, "tokens: [")
-        until(lambda: service.state()["rules"]["last_error"] and len(service.says("the file of tokens was refused; the ones before hold")) == 2)
+        until(
+            lambda: (
+                service.state()["rules"]["last_error"]
+                and len(service.says("the file of tokens was refused; the ones before hold")) == 2
+            )
+        )
         victim, other = service.workers()
         os.kill(victim, signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         (fresh,) = set(service.workers()) - {other}
         client = service.client_of_each()[fresh]
-        assert (client.get("/v1/policy").json()["revision"], good != before, service.process.poll()) == (good, True, None)
+        assert (client.get("/v1/policy").json()["revision"], good != before, service.process.poll()) == (
+            good,
+            True,
+            None,
+        )
         assert client.get("/v1/policy").json()["last_reload_error"]["errors"]
-        codes = [client.get("/v1/policy", headers={"authorization": f"Bearer {text}"}).status_code for text in (first, second, "rp_x")]
+        codes = [
+            client.get("/v1/policy", headers={"authorization": f"Bearer {text}"}).status_code
+            for text in (first, second, "rp_x")
+        ]
         assert codes == [200, 200, 401]
         edit(folder / RULE, "title: [", "title: Repaired")
         until(lambda: client.get("/v1/policy").json()["revision"] not in {good, before})
@@ -408,7 +477,9 @@ def test_a_decision_by_another_revision_than_is_asked_for_is_refused(plain: Serv
         loaded[:-1]: 412,
     }
     with plain.client() as client:
-        answers = {tag: client.post(path, content=body, headers={"content-type": type_, "if-match": tag}) for tag in tags}
+        answers = {
+            tag: client.post(path, content=body, headers={"content-type": type_, "if-match": tag}) for tag in tags
+        }
     assert {tag: answer.status_code for tag, answer in answers.items()} == tags
     problem = answers['"other"'].json()
     assert (problem["type"], problem["detail"]) == (
@@ -430,7 +501,10 @@ def test_what_is_decided_after_a_swap_is_asked_for_by_the_new_revision(serve: Ca
             assert client.post("/v1/decisions", json=KV).json()["outcome"] == "fallback"
         remove(folder, "kv-connector-fallback")
         until(lambda: service.revision() != old)
-        answers = [client.post("/v1/decisions", content=json.dumps(KV), headers={**JSON, "if-match": tag}) for tag in (old, service.revision())]
+        answers = [
+            client.post("/v1/decisions", content=json.dumps(KV), headers={**JSON, "if-match": tag})
+            for tag in (old, service.revision())
+        ]
         document = client.get("/openapi.json").text
     assert [(answer.status_code, answer.json().get("outcome")) for answer in answers] == [(412, None), (200, "default")]
     assert old not in document

@@ -58,7 +58,7 @@ def listens(port: int) -> bool:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_open_connections_are_answered_once_more_and_told_to_end(serve: Callable[..., Any], workers: str) -> None:
-    with serve("--workers", workers, STOP_TIME="60") as service, ExitStack() as stack:
+    with serve("--workers", workers, SHUTDOWN_TIMEOUT="60") as service, ExitStack() as stack:
         busy, silent, fresh, *idle = (stack.enter_context(connected(service)) for _ in range(8))
         for connection in (silent, *idle):
             connection.sendall(REQUEST)
@@ -137,7 +137,12 @@ def test_a_restart_loses_no_request(serve: Callable[..., Any], workers: str) -> 
                     for client in clients:
                         client.start()
                 before = [client.answered for client in clients]
-                until(lambda before: all(client.answered > answered + 20 for client, answered in zip(clients, before, strict=True)), before)
+                until(
+                    lambda before: all(
+                        client.answered > answered + 20 for client, answered in zip(clients, before, strict=True)
+                    ),
+                    before,
+                )
                 ended(service)
     finally:
         for client in clients:
@@ -161,13 +166,17 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)  # type: ignore[attr-defined]  # asyncio's types have no transport of both kinds here
 
 
-def test_a_connection_that_the_system_has_accepted_is_served_after_the_service_listens_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_the_system_has_accepted_is_served_after_the_service_listens_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(Connection, "ending", False)
 
     async def ask() -> tuple[list[bytes], bool]:
         server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        waiting = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(5)]  # the loop does not run meanwhile
+        waiting = [
+            socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(5)
+        ]  # the loop does not run meanwhile
         for each in waiting:
             each.sendall(b"sent")
         server.close()

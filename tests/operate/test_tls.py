@@ -46,11 +46,22 @@ class Authority:
         now = datetime.now(UTC)
         issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number(), now - timedelta(days=1), now + timedelta(days=2))
+        builder = x509.CertificateBuilder(
+            issuer,
+            subject,
+            key.public_key(),
+            x509.random_serial_number(),
+            now - timedelta(days=1),
+            now + timedelta(days=2),
+        )
         builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName(name)]), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName(name)]), critical=False
+        )
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
+        )
         if is_authority:
             usage = x509.KeyUsage(
                 digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
@@ -63,7 +74,9 @@ class Authority:
         """A certificate and its key, as files."""
         key = ec.generate_private_key(ec.SECP256R1())
         cert, path = self.folder / f"{to or name}.crt", self.folder / f"{to or name}.key"
-        text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        text = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
         for file, data in ((cert, self.signed(name, key).public_bytes(serialization.Encoding.PEM)), (path, text)):
             put(file, data.decode())
         return cert, path
@@ -85,19 +98,26 @@ def trusting(*authorities: Authority, client: tuple[Path, Path] | None = None) -
 
 def shown(service: Service, context: ssl.SSLContext) -> int:
     """The number of the certificate that a new connection is shown."""
-    with socket.create_connection(("127.0.0.1", service.port)) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+    with (
+        socket.create_connection(("127.0.0.1", service.port)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
         data = connection.getpeercert(binary_form=True)
     assert data is not None
     return x509.load_der_x509_certificate(data).serial_number
 
 
-def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(serve: Callable[..., Any], authority: Authority, tmp_path: Path) -> None:
+def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(
+    serve: Callable[..., Any], authority: Authority, tmp_path: Path
+) -> None:
     cert, key = authority.issue("service")
     clients = Authority(tmp_path, "clients")
     contexts = [trusting(authority, client=clients.issue("controller")) for _ in range(2)]
     contexts[0].maximum_version = ssl.TLSVersion.TLSv1_2
 
-    def resumed(context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> tuple[bool | None, bytes, ssl.SSLSession | None]:
+    def resumed(
+        context: ssl.SSLContext, session: ssl.SSLSession | None = None
+    ) -> tuple[bool | None, bytes, ssl.SSLSession | None]:
         try:
             plain = socket.create_connection(("127.0.0.1", service.port))
             with plain, context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection:
@@ -106,7 +126,9 @@ def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(ser
         except OSError:
             return None, b"", None
 
-    with serve("--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(clients.path), tls=contexts[1]) as service:
+    with serve(
+        "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(clients.path), tls=contexts[1]
+    ) as service:
         first = [resumed(context) for context in contexts]
         again = [resumed(context, found[2]) for context, found in zip(contexts, first, strict=True)]
     assert [found[:2] for found in (*first, *again)] == [(None, b""), (False, b"HTTP/1.1 200 OK")] * 2
@@ -149,7 +171,9 @@ def test_a_connection_that_begins_no_tls_is_closed(serve: Callable[..., Any], au
         assert service.client().get("/livez").text == "ok\n"
 
 
-def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none(serve: Callable[..., Any], authority: Authority) -> None:
+def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none(
+    serve: Callable[..., Any], authority: Authority
+) -> None:
     cert, key = authority.issue("service")
     trust = trusting(authority)
     with serve("--tls-cert", str(cert), "--tls-key", str(key), "--workers", "2", tls=trust) as service:
@@ -181,7 +205,18 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
     strangers = Authority(tmp_path, "strangers")
     known, unknown = clients.issue("controller"), strangers.issue("stranger")
     token = tokens.add("reader", "read")
-    arguments = ("--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(clients.path), "--tokens", str(tokens.path))
+    arguments = (
+        "--host",
+        "0.0.0.0",
+        "--tls-cert",
+        str(cert),
+        "--tls-key",
+        str(key),
+        "--tls-client-ca",
+        str(clients.path),
+        "--tokens",
+        str(tokens.path),
+    )
     with serve(*arguments, tls=trusting(authority, client=known)) as service:
         found: dict[str, int] = {}
         for name, context in {
@@ -204,20 +239,46 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
         put(clients.path, later.path.read_text())
         until(lambda: not heard(service, token, left))
         assert heard(service, token, newcomer)
-    assert found == {"none without": 0, "none with": 0, "unknown without": 0, "unknown with": 0, "known without": 401, "known with": 200}
+    assert found == {
+        "none without": 0,
+        "none with": 0,
+        "unknown without": 0,
+        "unknown with": 0,
+        "known without": 401,
+        "known with": 200,
+    }
 
 
-def test_authorities_of_clients_are_enough_to_listen_beyond_this_machine(serve: Callable[..., Any], authority: Authority) -> None:
+def test_authorities_of_clients_are_enough_to_listen_beyond_this_machine(
+    serve: Callable[..., Any], authority: Authority
+) -> None:
     cert, key = authority.issue("service")
     trust = trusting(authority, client=authority.issue("controller"))
-    with serve("--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(authority.path), tls=trust) as service:
+    with serve(
+        "--host",
+        "0.0.0.0",
+        "--tls-cert",
+        str(cert),
+        "--tls-key",
+        str(key),
+        "--tls-client-ca",
+        str(authority.path),
+        tls=trust,
+    ) as service:
         assert service.get("/v1/policy")["revision"]
 
 
 def test_a_key_that_wants_a_password_is_refused_and_nobody_is_asked_for_it(authority: Authority) -> None:
     cert, key = authority.issue("service")
     locked = key.with_name("locked.key")
-    done = subprocess.run(["openssl", "pkcs8", "-topk8", "-in", key, "-out", locked, "-passout", "pass:x"], capture_output=True, check=False)
+    done = subprocess.run(
+        ["openssl", "pkcs8", "-topk8", "-in", key, "-out", locked, "-passout", "pass:x"],
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0
     code, lines = refused("--tls-cert", str(cert), "--tls-key", str(locked))
-    assert (code, lines[0].startswith(f"--tls-cert: {cert} with {locked} is no certificate with its key: ")) == (2, True)
+    assert (code, lines[0].startswith(f"--tls-cert: {cert} with {locked} is no certificate with its key: ")) == (
+        2,
+        True,
+    )

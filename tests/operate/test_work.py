@@ -49,13 +49,18 @@ LINES = {"content-type": "application/x-ndjson"}
 
 
 def manifest(engines: int, **members: Any) -> dict[str, Any]:
-    containers = [{"name": f"c{n}", "image": "vllm/vllm-openai:v0.24.0", "args": ["--model", "m"]} for n in range(engines)]
+    containers = [
+        {"name": f"c{n}", "image": "vllm/vllm-openai:v0.24.0", "args": ["--model", "m"]} for n in range(engines)
+    ]
     document = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}}
     return {"manifest": document, "model_configs": {"m": CONFIG}, **members}
 
 
 def deployment(number: int, **members: Any) -> dict[str, Any]:
-    return {"deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}}, **members}
+    return {
+        "deployment": {"args": ["--model", "m"], "env": {"N": str(number)}, "model_configs": {"m": CONFIG}},
+        **members,
+    }
 
 
 def heavy(number: int = 6000) -> bytes:
@@ -101,22 +106,50 @@ def test_a_worker_process_answers_as_the_event_loop_does() -> None:
         for request in (
             {**QWEN, "vllm_version": version},
             {**deployment(1), "vllm_version": version, "request_id": "x"},
-            {"facts": {"kv_transfer_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}, "vllm_version": version, "explain": True},
+            {
+                "facts": {"kv_transfer_config": {}, "env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}},
+                "vllm_version": version,
+                "explain": True,
+            },
         )
     ]
     for body in bodies:
-        job = Job(JobKind.DECISION, answers.policy.revision, body, b"", wants_text=False, path="", caller="", began=0, settings=settings)
+        job = Job(
+            JobKind.DECISION,
+            answers.policy.revision,
+            body,
+            b"",
+            wants_text=False,
+            path="",
+            caller="",
+            began=0,
+            settings=settings,
+        )
         found = run(job, answers.texts, today())
         assert found is not None
         here = answers.decision(body, asking)
         assert here is not None
         assert {**json.loads(found.body), "decision_id": ""} == {**json.loads(here), "decision_id": ""}
-        assert (found.status, [number for _, number in found.counts], found.decisions) == (200, [1], 16 if b"explain" in body else 1)
+        assert (found.status, [number for _, number in found.counts], found.decisions) == (
+            200,
+            [1],
+            16 if b"explain" in body else 1,
+        )
 
 
 def test_a_process_that_does_not_know_the_rules_says_so() -> None:
     served = served_here()
-    job = Job(JobKind.DECISION, "sha256:unknown", b"{}", b"", wants_text=False, path="", caller="", began=0, settings=served.job_settings())
+    job = Job(
+        JobKind.DECISION,
+        "sha256:unknown",
+        b"{}",
+        b"",
+        wants_text=False,
+        path="",
+        caller="",
+        began=0,
+        settings=served.job_settings(),
+    )
     assert run(job, None, today()) is None
 
 
@@ -125,7 +158,9 @@ def test_an_attack_is_answered_and_nobody_else_is_refused(name: str, attacked: S
     attack = ATTACKS[name]
     with attacked.client() as client, attacked.client() as other, ThreadPoolExecutor() as pool:
         under_way = pool.submit(client.post, attack.path, content=attack.body(), headers=dict(attack.headers))
-        answered = [other.post("/v1/decisions", json=QWEN).status_code for _ in range(20)] + [other.get("/livez").status_code]
+        answered = [other.post("/v1/decisions", json=QWEN).status_code for _ in range(20)] + [
+            other.get("/livez").status_code
+        ]
         assert (set(answered), under_way.result().status_code // 100 in {2, 4}) == ({200}, True)
 
 
@@ -143,11 +178,16 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_request_has_so_many_decisions_over_all_its_items_and_engines(serve: Callable[..., Any]) -> None:
     with serve(MAX_DECISIONS="40") as service, service.client() as client:
         items = client.post(BATCH, json={"items": [manifest(25), manifest(25), QWEN]}).json()["items"]
-        first_items, second = ([item.get("decision") or item["problem"] for item in each["items"]] for each in items[:2])
+        first_items, second = (
+            [item.get("decision") or item["problem"] for item in each["items"]] for each in items[:2]
+        )
         assert kinds(first_items) == ["v2"] * 25
         assert kinds(second) == ["v2"] * 15 + ["too-much-work"] * 10
         assert kinds(items[2:]) == ["too-much-work"]
-        assert items[2]["detail"] == "one request may ask for 40 decisions, an explained one counts as 16; send it in parts"
+        assert (
+            items[2]["detail"]
+            == "one request may ask for 40 decisions, an explained one counts as 16; send it in parts"
+        )
         explained = client.post(BATCH, json={"items": [deployment(n, explain=True) for n in range(4)]}).json()["items"]
         assert kinds(explained) == ["v2", "v2", "too-much-work", "too-much-work"]
         dry = client.post("/v1/dry-run", json=manifest(4)).json()["items"]
@@ -185,7 +225,9 @@ def test_work_ends_when_its_client_goes_away(serve: Callable[..., Any]) -> None:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process is there
         (process,) = worker_processes(service)
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
-        connection.sendall(b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (BATCH.encode(), len(body)) + body)
+        connection.sendall(
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (BATCH.encode(), len(body)) + body
+        )
         until(lambda: state_of_process(process) == "R")
         connection.close()
         until(lambda: not lives(process))
@@ -229,7 +271,12 @@ def test_worker_processes_end_with_the_service_also_where_that_is_killed(serve: 
 
 def test_one_caller_s_work_leaves_room_for_others(serve: Callable[..., Any], tokens: Tokens) -> None:
     many, few = tokens.add("many", "decide"), tokens.add("few", "decide")
-    with serve("--tokens", str(tokens.path)) as service, service.client(many) as client, service.client(few) as other, ThreadPoolExecutor(8) as pool:
+    with (
+        serve("--tokens", str(tokens.path)) as service,
+        service.client(many) as client,
+        service.client(few) as other,
+        ThreadPoolExecutor(8) as pool,
+    ):
         started = threading.Barrier(7)
 
         def ask() -> int:
@@ -272,7 +319,10 @@ def test_a_caller_has_all_places_but_one_and_waits_for_its_own() -> None:
 def test_a_thing_that_is_bounded_leaves_half_of_it_to_other_callers() -> None:
     bound = StreamLimit(4, "too-many-streams")
     with bound.place("a"), bound.place("a"):
-        with pytest.raises(Refused, match="2 of at most 4 are open, 2 of them by this caller, which may have 2"), bound.place("a"):
+        with (
+            pytest.raises(Refused, match="2 of at most 4 are open, 2 of them by this caller, which may have 2"),
+            bound.place("a"),
+        ):
             pass
         with bound.place("b"), bound.place("b"), pytest.raises(Refused, match="4 of at most 4"), bound.place("c"):
             pass
@@ -281,14 +331,21 @@ def test_a_thing_that_is_bounded_leaves_half_of_it_to_other_callers() -> None:
 
 
 def test_streams_that_drip_leave_room_for_decisions(serve: Callable[..., Any]) -> None:
-    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n" % BATCH.encode()
+    head = (
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+        % BATCH.encode()
+    )
     with serve(MAX_STREAMS="4") as service, service.client() as client:
         dripping = [socket.create_connection(("127.0.0.1", service.port), PATIENCE) for _ in range(2)]
         for connection in dripping:
             connection.sendall(head + b"1\r\n{\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"
         refused = client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES)
-        assert (refused.status_code, kind(refused.json()), "retry-after" in refused.headers) == (429, "too-many-streams", True)
+        assert (refused.status_code, kind(refused.json()), "retry-after" in refused.headers) == (
+            429,
+            "too-many-streams",
+            True,
+        )
         assert client.post("/v1/decisions", json=QWEN).json()["runner"] == "v2"
         for connection in dripping:
             connection.close()
@@ -332,7 +389,7 @@ def test_the_rate_counts_decisions_and_not_requests(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_batch_is_charged_for_each_of_its_decisions(serve: Callable[..., Any]) -> None:
-    with serve(RATE="5") as service, service.client() as client:
+    with serve(RATE_LIMIT="5") as service, service.client() as client:
         assert len(client.post(BATCH, json={"items": [QWEN] * 500}).json()["items"]) == 500
         refused = client.post("/v1/decisions", json=QWEN)
         assert (refused.status_code, kind(refused.json())) == (429, "too-many-requests")
@@ -342,7 +399,9 @@ def test_a_batch_is_charged_for_each_of_its_decisions(serve: Callable[..., Any])
 # what is done elsewhere is counted and logged here
 
 
-def test_decisions_of_worker_processes_are_counted_and_logged_and_leave_nothing_behind(serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_decisions_of_worker_processes_are_counted_and_logged_and_leave_nothing_behind(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
     def counted(client: httpx.Client) -> float:
         lines = client.get("/metrics").text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("runner_policy_decisions_total"))

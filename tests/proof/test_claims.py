@@ -33,14 +33,24 @@ def test_the_shipped_rules_are_all_of_use(shipped: Callable[[], Proof]) -> None:
 
 def test_patch_releases_decide_alike_and_no_others(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
-    assert [group for group in proof.alike if len(group) > 1] == [("0.20.0", "0.20.2"), ("0.22.0", "0.22.1"), ("0.25.0", "0.25.1"), ("0.27.0", "0.27.1")]
+    assert [group for group in proof.alike if len(group) > 1] == [
+        ("0.20.0", "0.20.2"),
+        ("0.22.0", "0.22.1"),
+        ("0.25.0", "0.25.1"),
+        ("0.27.0", "0.27.1"),
+    ]
     assert len(proof.alike) == 14
 
 
 def test_neighbours_that_differ_have_a_deployment_for_each_difference(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
     steps = {(step.before, step.after): {change.rule for change in step.changes} for step in proof.steps}
-    assert {pair for pair, rules in steps.items() if not rules} == {("0.20.0", "0.20.2"), ("0.22.0", "0.22.1"), ("0.25.0", "0.25.1"), ("0.27.0", "0.27.1")}
+    assert {pair for pair, rules in steps.items() if not rules} == {
+        ("0.20.0", "0.20.2"),
+        ("0.22.0", "0.22.1"),
+        ("0.25.0", "0.25.1"),
+        ("0.27.0", "0.27.1"),
+    }
     assert {"architecture-allowlist", "mamba-align"} <= steps["0.22.1", "0.23.0"]
 
 
@@ -55,17 +65,37 @@ BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
     ({"v2": V2, "moe": rule_text("moe", "not-default", MOE)}, []),
     (
         {"v2": V2, "never": rule_text("never", "not-default", {"all": [MOE, {"model_config": "absent"}]})},
-        [("upstream/never.yaml", "in 0.22.0 to 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range")],
+        [
+            (
+                "upstream/never.yaml",
+                "in 0.22.0 to 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range",
+            )
+        ],
     ),
     (
-        {"v2": V2, "moe": rule_text("moe", "not-default", MOE), "dense": rule_text("dense", "not-default", {"all": [MOE, {"model_config.is_hybrid": True}]})},
-        [("upstream/dense.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range")],
+        {
+            "v2": V2,
+            "moe": rule_text("moe", "not-default", MOE),
+            "dense": rule_text("dense", "not-default", {"all": [MOE, {"model_config.is_hybrid": True}]}),
+        },
+        [
+            (
+                "upstream/dense.yaml",
+                "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range",
+            )
+        ],
     ),
     (
         {"v2": V2, "v1": rule_text("v1", "fallback-v1", "always"), "moe": rule_text("moe", "refuse-v2", MOE, order=1)},
         [
-            ("upstream/moe.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range"),
-            ("upstream/v2.yaml", "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range"),
+            (
+                "upstream/moe.yaml",
+                "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range",
+            ),
+            (
+                "upstream/v2.yaml",
+                "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range",
+            ),
         ],
     ),
 ]
@@ -80,7 +110,10 @@ def test_a_rule_that_is_of_no_use_is_found(rules: dict[str, str], expected: list
 
 def test_facts_that_nothing_decides_are_found() -> None:
     variable = {"env.VLLM_USE_V2_MODEL_RUNNER": True}
-    opt_in = {"on": rule_text("on", "override-v2", variable), "off": rule_text("off", "not-default", {"env.VLLM_USE_V2_MODEL_RUNNER": False})}
+    opt_in = {
+        "on": rule_text("on", "override-v2", variable),
+        "off": rule_text("off", "not-default", {"env.VLLM_USE_V2_MODEL_RUNNER": False}),
+    }
     proof = prove(policy_of(opt_in))
     assert [(fault.path, fault.message) for fault in proof.faults] == [
         ("releases.yaml", "in 0.22.0 to 0.23.0, nothing decides for {}; add a `default-v2` rule with `when: always`")

@@ -42,7 +42,12 @@ def edited(sources: Sources, path: str, **members: Any) -> Policy:
 
 
 def conditions(policy: Policy, release: str) -> list[Any]:
-    return [condition for item in policy.catalogue.rules_of(release) for condition in (item.when, item.lifted) if condition is not None]
+    return [
+        condition
+        for item in policy.catalogue.rules_of(release)
+        for condition in (item.when, item.lifted)
+        if condition is not None
+    ]
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -65,7 +70,9 @@ def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release
         while solver.num_scopes():
             solver.pop()
         said = {key[0::2] for key, when in side.said().items() if z3.is_true(model.eval(when, model_completion=True))}
-        runner = next(which for which, when in side.runner.items() if z3.is_true(model.eval(when, model_completion=True)))
+        runner = next(
+            which for which, when in side.runner.items() if z3.is_true(model.eval(when, model_completion=True))
+        )
         starts = z3.is_true(model.eval(side.starts, model_completion=True))
         facts = space.stated(model)
         answer, _ = replay(facts)
@@ -75,7 +82,9 @@ def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release
 def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
     """Every deployment of a reduced space: all that can be said of the named facts, a value of each kind."""
     facts = [space.facts[name] for name in names]
-    values = [list(fact.values) if isinstance(fact, Choice) else [[], ["LlamaForCausalLM"], ["Another"]] for fact in facts]
+    values = [
+        list(fact.values) if isinstance(fact, Choice) else [[], ["LlamaForCausalLM"], ["Another"]] for fact in facts
+    ]
     for chosen in product(*values):
         stated: Facts = {}
         for fact, value in zip(facts, chosen, strict=True):
@@ -84,7 +93,9 @@ def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
                 place = stated
                 for step in above:
                     place = place.setdefault(step, {})
-                place.setdefault(last, {} if value is True and fact.fact.kind == "presence" else getattr(value, "text", value))
+                place.setdefault(
+                    last, {} if value is True and fact.fact.kind == "presence" else getattr(value, "text", value)
+                )
         yield stated
 
 
@@ -112,7 +123,9 @@ def step(before: ProofOutcome, after: ProofOutcome) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(("release", "path", "members"), EDITS)
-def test_nothing_that_brute_force_finds_is_missing(policy: Policy, sources: Sources, release: str, path: str, members: dict[str, Any]) -> None:
+def test_nothing_that_brute_force_finds_is_missing(
+    policy: Policy, sources: Sources, release: str, path: str, members: dict[str, Any]
+) -> None:
     other = edited(sources, path, **members)
     rules = policy.catalogue.rules_of(release), other.catalogue.rules_of(release)
     replay = Replay((policy, release), (other, release))
@@ -131,7 +144,10 @@ def test_nothing_that_brute_force_finds_is_missing(policy: Policy, sources: Sour
 
 def test_a_witness_is_smallest(policy: Policy, sources: Sources) -> None:
     edit = edit_of(policy, edited(sources, KV, when=NARROWED))
-    shown = [(effect.releases, effect.change.rule, step(effect.change.before, effect.change.after), effect.change.facts) for effect in edit.effects]
+    shown = [
+        (effect.releases, effect.change.rule, step(effect.change.before, effect.change.after), effect.change.facts)
+        for effect in edit.effects
+    ]
     v1_to_v2 = ("v1", True, "v2", True)
     assert (
         ("0.22.0", "0.22.1"),
@@ -153,14 +169,19 @@ def rewritten(sources: Sources) -> Sources:
             split = [part for part in document["releases"] if part["vllm"] == ">=0.22,<0.25"]
             for part in split:
                 place = document["releases"].index(part)
-                document["releases"][place : place + 1] = [{**part, "vllm": ">=0.22,<0.23"}, {**part, "vllm": ">=0.23,<0.25"}]
+                document["releases"][place : place + 1] = [
+                    {**part, "vllm": ">=0.22,<0.23"},
+                    {**part, "vllm": ">=0.23,<0.25"},
+                ]
         folder, _, name = path.rpartition("/")
         moved = f"{folder.partition('/')[0]}/moved/{name}" if "effect" in document else path
         texts[moved] = json.dumps(document, sort_keys=True, default=str)
     return Sources(texts)
 
 
-def test_an_edit_that_only_reformats_moves_and_splits_is_proved_to_change_nothing(policy: Policy, sources: Sources) -> None:
+def test_an_edit_that_only_reformats_moves_and_splits_is_proved_to_change_nothing(
+    policy: Policy, sources: Sources
+) -> None:
     other = Policy(load(rewritten(sources)))
     assert other.catalogue.revision != policy.catalogue.revision
     edit = edit_of(policy, other)
@@ -171,12 +192,21 @@ SAME: list[tuple[str, str, Any]] = [
     ("0.22.0", KV, {"all": [{"kv_transfer_config": "present"}, {"kv_transfer_config": "present"}]}),
     ("0.22.0", KV, {"any": [{"kv_transfer_config": "present"}, NARROWED]}),
     ("0.22.0", KV, {"not": {"kv_transfer_config": "absent"}}),
-    ("0.22.0", KV, {"kv_transfer_config": "present", "any": [{"model_config.is_moe": True}, {"model_config.is_moe": False}, {"model_config": "absent"}]}),
+    (
+        "0.22.0",
+        KV,
+        {
+            "kv_transfer_config": "present",
+            "any": [{"model_config.is_moe": True}, {"model_config.is_moe": False}, {"model_config": "absent"}],
+        },
+    ),
 ]
 
 
 @pytest.mark.parametrize(("release", "path", "when"), SAME)
-def test_another_wording_of_a_condition_is_proved_to_be_the_same(policy: Policy, sources: Sources, release: str, path: str, when: Any) -> None:
+def test_another_wording_of_a_condition_is_proved_to_be_the_same(
+    policy: Policy, sources: Sources, release: str, path: str, when: Any
+) -> None:
     other = edited(sources, path, when=when)
     rules = policy.catalogue.rules_of(release), other.catalogue.rules_of(release)
     assert rules[0] != rules[1]
@@ -196,7 +226,14 @@ def test_what_is_said_of_all_texts_is_true_of_a_rule_that_names_one_called_anoth
         when = {fact: {"has_any_of" if fact.endswith("s") else "in": list(names)}}
         texts = {"v2": rule_text("v2", "default-v2"), "named": rule_text("named", "not-default", when)}
         return Policy(
-            load(Sources({"releases.yaml": "known: ['0.22.0']\ndefault: '0.22.0'\n", **{f"upstream/{name}.yaml": text for name, text in texts.items()}}))
+            load(
+                Sources(
+                    {
+                        "releases.yaml": "known: ['0.22.0']\ndefault: '0.22.0'\n",
+                        **{f"upstream/{name}.yaml": text for name, text in texts.items()},
+                    }
+                )
+            )
         )
 
     before, after = policy_of("Another", "B"), policy_of("Another")
@@ -208,9 +245,12 @@ def test_what_is_said_of_all_texts_is_true_of_a_rule_that_names_one_called_anoth
 
 def test_another_order_of_a_list_is_a_change(policy: Policy, sources: Sources) -> None:
     pair = sorted(
-        (path for path, text in sources.rules.items() if "effect: exclude-v2" in text), key=lambda path: int(yaml.safe_load(sources.rules[path])["order"])
+        (path for path, text in sources.rules.items() if "effect: exclude-v2" in text),
+        key=lambda path: int(yaml.safe_load(sources.rules[path])["order"]),
     )
-    in_force = [path for path in pair if any(item.rule.path == path for item in policy.catalogue.rules_of("0.33.0"))][:2]
+    in_force = [path for path in pair if any(item.rule.path == path for item in policy.catalogue.rules_of("0.33.0"))][
+        :2
+    ]
     orders = [yaml.safe_load(sources.rules[path])["order"] for path in in_force]
     texts = dict(sources.rules)
     for path, order in zip(in_force, reversed(orders), strict=True):
@@ -221,8 +261,15 @@ def test_another_order_of_a_list_is_a_change(policy: Policy, sources: Sources) -
     assert all(effect.change.before.runner == effect.change.after.runner for effect in edit.effects)
 
 
-def test_a_new_release_is_compared_with_the_one_below_it_and_one_that_goes_is_told(policy: Policy, sources: Sources) -> None:
+def test_a_new_release_is_compared_with_the_one_below_it_and_one_that_goes_is_told(
+    policy: Policy, sources: Sources
+) -> None:
     releases = yaml.safe_load(sources.rules["releases.yaml"])
     newer = {**releases, "known": [release for release in releases["known"] if release != "0.20.2"] + ["0.34.0"]}
     edit: Edit = edit_of(policy, Policy(load(Sources({**sources.rules, "releases.yaml": yaml.safe_dump(newer)}))))
-    assert (edit.compared["0.34.0"], edit.gone, edit.effects, edit.changes_something) == ("0.33.0", ("0.20.2",), (), True)
+    assert (edit.compared["0.34.0"], edit.gone, edit.effects, edit.changes_something) == (
+        "0.33.0",
+        ("0.20.2",),
+        (),
+        True,
+    )

@@ -41,7 +41,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> RulesDraft:
 def test_what_changed_is_named_function_by_function(found: RulesDraft) -> None:
     assert (found.release, found.known) == ("0.34.0", "0.33.0")
     assert (found.said, found.unsaid) == (("'adapters'",), ("'stock torch.compile'",))
-    assert "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')" in found.changed["vllm/config/vllm.py:LISTED"]
+    assert (
+        "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')"
+        in found.changed["vllm/config/vllm.py:LISTED"]
+    )
     assert [name for name in found.changed if "_verify_masks" in name] == []
 
 

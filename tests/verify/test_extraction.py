@@ -28,7 +28,12 @@ STOPPED = "V2 does not support: stock torch.compile"
 
 
 def said(runner: str | None, errors: list[str], *features: str) -> dict[str, Any]:
-    return {"runner": runner, "startup_errors": errors, "unsupported_features": list(features), "v1_unsupported_features": []}
+    return {
+        "runner": runner,
+        "startup_errors": errors,
+        "unsupported_features": list(features),
+        "v1_unsupported_features": [],
+    }
 
 
 ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -73,26 +78,47 @@ def test_a_wheel_an_archive_and_a_folder_are_read_alike(tmp_path: Path) -> None:
 
 
 MOVED: list[tuple[str, dict[str, str | None], str]] = [
-    (CONFIG.replace("_get_v2_model", "_find_v2_model"), {}, "has no `_get_v2_model_runner_unsupported_features`; there are __post_init__, use_v2_model_runner"),
-    (CONFIG.replace("v2_model_runner", "v2"), {}, "`VllmConfig` in vllm/config/vllm.py has no `_validate_v2_model_runner`; there are __post_init__"),
+    (
+        CONFIG.replace("_get_v2_model", "_find_v2_model"),
+        {},
+        "has no `_get_v2_model_runner_unsupported_features`; there are __post_init__, use_v2_model_runner",
+    ),
+    (
+        CONFIG.replace("v2_model_runner", "v2"),
+        {},
+        "`VllmConfig` in vllm/config/vllm.py has no `_validate_v2_model_runner`; there are __post_init__",
+    ),
     (CONFIG.replace("class VllmConfig", "class Config"), {}, "vllm/config/vllm.py has no class `VllmConfig`"),
     (CONFIG, {"vllm/envs.py": "environment_variables = {}\n"}, "vllm/envs.py has no entry `VLLM_USE_V2_MODEL_RUNNER`"),
     (CONFIG, {"vllm/envs.py": None}, "the source has no vllm/envs.py"),
-    (CONFIG.replace("LISTED = ", "OTHERS = "), {}, "vllm/config/vllm.py uses `LISTED` and does not say where it is from"),
+    (
+        CONFIG.replace("LISTED = ", "OTHERS = "),
+        {},
+        "vllm/config/vllm.py uses `LISTED` and does not say where it is from",
+    ),
     (
         CONFIG.replace("vllm.config.compilation import", "vllm.config.modes import"),
         {},
         "takes `CompilationMode` from vllm.config.modes, which the source",
     ),
     ("class VllmConfig(:\n", {}, "invalid syntax"),
-    (CONFIG, {"vllm/config/compilation.py": "import enum\nclass CompilationMode(enum.Enum):\n    NONE = 0\n"}, "has a class `CUDAGraphMode`"),
+    (
+        CONFIG,
+        {"vllm/config/compilation.py": "import enum\nclass CompilationMode(enum.Enum):\n    NONE = 0\n"},
+        "has a class `CUDAGraphMode`",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("config", "others", "says"), MOVED)
-def test_what_is_not_where_it_was_looked_for_is_named(tmp_path: Path, config: str, others: dict[str, str | None], says: str) -> None:
+def test_what_is_not_where_it_was_looked_for_is_named(
+    tmp_path: Path, config: str, others: dict[str, str | None], says: str
+) -> None:
     folder = written(tmp_path, config, others)
-    with pytest.raises(NotExtracted, match=says.replace("`", ".").replace("(", r"\(").replace(")", r"\)")), asking(folder):
+    with (
+        pytest.raises(NotExtracted, match=says.replace("`", ".").replace("(", r"\(").replace(")", r"\)")),
+        asking(folder),
+    ):
         pass
 
 
@@ -104,13 +130,18 @@ def test_a_wheel_that_is_none_is_told(tmp_path: Path) -> None:
 
 
 def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
-    config = CONFIG.replace("found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            import os\n            os._exit(1)")
+    config = CONFIG.replace(
+        "found = []",
+        "found = []\n        if self.parallel_config.enable_elastic_ep:\n            import os\n            os._exit(1)",
+    )
     with asking(written(tmp_path, config)) as vllm, pytest.raises(NotExtracted, match=r"failed on .*its process ended"):
         vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
 
 
 def test_code_that_fails_on_some_facts_is_told_with_them(tmp_path: Path) -> None:
-    config = CONFIG.replace("found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            {}['absent']")
+    config = CONFIG.replace(
+        "found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            {}['absent']"
+    )
     with asking(written(tmp_path, config)) as vllm:
         with pytest.raises(NotExtracted, match=r'failed on .*"enable_elastic_ep": true.*: KeyError: .absent.'):
             vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
@@ -119,10 +150,18 @@ def test_code_that_fails_on_some_facts_is_told_with_them(tmp_path: Path) -> None
 
 def test_a_variable_has_the_releases_own_default(tmp_path: Path) -> None:
     config = CONFIG.replace("found = []", 'found = ["batches"] if envs.VLLM_BATCHES else []')
-    envs = written(tmp_path).joinpath("vllm/envs.py").read_text().replace("{", '{"VLLM_BATCHES": lambda: bool(int(os.getenv("VLLM_BATCHES", "1"))), ', 1)
+    envs = (
+        written(tmp_path)
+        .joinpath("vllm/envs.py")
+        .read_text()
+        .replace("{", '{"VLLM_BATCHES": lambda: bool(int(os.getenv("VLLM_BATCHES", "1"))), ', 1)
+    )
     with asking(written(tmp_path, config, {"vllm/envs.py": envs})) as vllm:
         assert vllm.answer(QWEN) == {**said("v1", [], "batches"), "beyond": vllm.answer(QWEN)["beyond"]}
-    with pytest.raises(NotExtracted, match=r"vllm/envs\.py has no entry `VLLM_BATCHES`"), asking(written(tmp_path, config)):
+    with (
+        pytest.raises(NotExtracted, match=r"vllm/envs\.py has no entry `VLLM_BATCHES`"),
+        asking(written(tmp_path, config)),
+    ):
         pass
 
 
@@ -132,20 +171,35 @@ def policy_of(**changed: dict[str, Any]) -> Policy:
 
 def test_rules_that_say_the_same_are_found_alike(tmp_path: Path) -> None:
     verified = verify(policy_of(), "0.33.0", written(tmp_path, ALIKE), 1000, seed=1)
-    assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (1000, 0, (), ("elsewhere",))
+    assert (verified.cases, verified.different, verified.mismatches, verified.elsewhere) == (
+        1000,
+        0,
+        (),
+        ("elsewhere",),
+    )
     assert [place.partition(":")[0] for place in verified.beyond] == ["_verify_more"]
 
 
 WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("stock-compile", {"feature": "torch.compile"}, {"compilation_config": {"mode": "STOCK_TORCH_COMPILE"}}),
     ("microbatches", {"when": {"parallel_config.enable_dbo": True}}, {"parallel_config": {"ubatch_size": 2}}),
-    ("microbatches", {"when": {"parallel_config.ubatch_size": {"at_least": 3}}}, {"parallel_config": {"ubatch_size": 2}}),
-    ("masks", {"text": "masks need V2", "when": {"model_config.return_sampling_mask": True, "model_config.is_moe": False}}, {}),
+    (
+        "microbatches",
+        {"when": {"parallel_config.ubatch_size": {"at_least": 3}}},
+        {"parallel_config": {"ubatch_size": 2}},
+    ),
+    (
+        "masks",
+        {"text": "masks need V2", "when": {"model_config.return_sampling_mask": True, "model_config.is_moe": False}},
+        {},
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "change", "expected"), WRONG)
-def test_a_rule_that_says_otherwise_is_found_with_few_facts(tmp_path: Path, name: str, change: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_rule_that_says_otherwise_is_found_with_few_facts(
+    tmp_path: Path, name: str, change: dict[str, Any], expected: dict[str, Any]
+) -> None:
     verified = verify(policy_of(**{name: change}), "0.33.0", written(tmp_path, ALIKE), 1000, seed=1)
     assert verified.different > 0
     facts = [mismatch.facts for mismatch in verified.mismatches]

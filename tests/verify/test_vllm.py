@@ -44,7 +44,13 @@ def test_a_release_decides_as_the_rules_say(policy: Policy, cache: Path, release
 
 def with_rules(policy: Policy, release: str, rules: tuple[ReleaseRule, ...]) -> Policy:
     catalogue = policy.catalogue
-    planted = Catalogue(catalogue.releases, catalogue.rules, catalogue.conditions, catalogue.revision, {**catalogue.of_release, release: rules})
+    planted = Catalogue(
+        catalogue.releases,
+        catalogue.rules,
+        catalogue.conditions,
+        catalogue.revision,
+        {**catalogue.of_release, release: rules},
+    )
     return Policy(planted, before=policy)
 
 
@@ -68,8 +74,15 @@ def test_an_error_in_any_deciding_rule_is_found(policy: Policy, cache: Path, rel
 
 
 def test_errors_are_planted_in_many_rules(policy: Policy) -> None:
-    planted = {item.rule.id for release in PLANTED_IN for item in policy.catalogue.rules_of(release) if is_deciding(item)}
-    every = {item.rule.id for release in policy.releases.known for item in policy.catalogue.rules_of(release) if is_deciding(item)}
+    planted = {
+        item.rule.id for release in PLANTED_IN for item in policy.catalogue.rules_of(release) if is_deciding(item)
+    }
+    every = {
+        item.rule.id
+        for release in policy.releases.known
+        for item in policy.catalogue.rules_of(release)
+        if is_deciding(item)
+    }
     assert len(planted) >= len(every) * (1 if set(PLANTED_IN) == set(policy.releases.known) else 0.6), every - planted
 
 

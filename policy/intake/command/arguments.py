@@ -24,14 +24,71 @@ if TYPE_CHECKING:
 
 MATTER: Final = frozenset(
     {
-        *("all2all_backend", "async_scheduling", "attention_config", "aux_output_config", "compilation_config", "convert"),
-        *("data_parallel_backend", "data_parallel_size", "decode_context_parallel_size", "distributed_executor_backend", "ec_transfer_config"),
-        *("enable_batch_sharded_sampling", "enable_dbo", "enable_elastic_ep", "enable_expert_parallel", "enable_lora", "enable_prefix_caching"),
-        *("enable_prompt_embeds", "enable_return_routed_experts", "enable_sleep_mode", "enable_trace_replay", "enforce_eager"),
-        *("hf_config_path", "hf_overrides", "kv_offloading_backend", "kv_offloading_size", "kv_sharing_fast_prefill", "kv_transfer_config"),
-        *("logits_processors", "logprobs_mode", "mamba_cache_mode", "mm_encoder_only", "model", "model_impl", "optimization_level"),
-        *("pipeline_parallel_size", "pooler_config", "prefill_context_parallel_size", "reasoning_config", "reasoning_parser", "return_sampling_mask"),
-        *("runner", "spec_method", "spec_model", "spec_tokens", "speculative_config", "tensor_parallel_size", "ubatch_size", "watermark_config"),
+        *(
+            "all2all_backend",
+            "async_scheduling",
+            "attention_config",
+            "aux_output_config",
+            "compilation_config",
+            "convert",
+        ),
+        *(
+            "data_parallel_backend",
+            "data_parallel_size",
+            "decode_context_parallel_size",
+            "distributed_executor_backend",
+            "ec_transfer_config",
+        ),
+        *(
+            "enable_batch_sharded_sampling",
+            "enable_dbo",
+            "enable_elastic_ep",
+            "enable_expert_parallel",
+            "enable_lora",
+            "enable_prefix_caching",
+        ),
+        *(
+            "enable_prompt_embeds",
+            "enable_return_routed_experts",
+            "enable_sleep_mode",
+            "enable_trace_replay",
+            "enforce_eager",
+        ),
+        *(
+            "hf_config_path",
+            "hf_overrides",
+            "kv_offloading_backend",
+            "kv_offloading_size",
+            "kv_sharing_fast_prefill",
+            "kv_transfer_config",
+        ),
+        *(
+            "logits_processors",
+            "logprobs_mode",
+            "mamba_cache_mode",
+            "mm_encoder_only",
+            "model",
+            "model_impl",
+            "optimization_level",
+        ),
+        *(
+            "pipeline_parallel_size",
+            "pooler_config",
+            "prefill_context_parallel_size",
+            "reasoning_config",
+            "reasoning_parser",
+            "return_sampling_mask",
+        ),
+        *(
+            "runner",
+            "spec_method",
+            "spec_model",
+            "spec_tokens",
+            "speculative_config",
+            "tensor_parallel_size",
+            "ubatch_size",
+            "watermark_config",
+        ),
     }
 )
 """The options that some fact depends on, by their names in `EngineArgs`; all others are named in `Options.ignored`."""
@@ -45,7 +102,13 @@ FILES: Final = "files/"
 """How the place of a word from the file of `--config` begins."""
 
 
-def read_options(release: str, command: CommandLine, files: Mapping[str, str], faults: list[RequestFault], pointer: str = "/deployment/args") -> ParsedOptions:
+def read_options(
+    release: str,
+    command: CommandLine,
+    files: Mapping[str, str],
+    faults: list[RequestFault],
+    pointer: str = "/deployment/args",
+) -> ParsedOptions:
     """What the words set, as `release` reads them; what it would refuse is a fault, with the word's place below `pointer`.
 
     A flag that the release does not have is a warning, and is left out. `files` has the text of what `--config` names. A name that is none of
@@ -53,7 +116,12 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
     """
     words, places = command.words, command.places
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        faults.append(RequestFault(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
+        faults.append(
+            RequestFault(
+                pointer,
+                f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken",
+            )
+        )
         return ParsedOptions()
     reading = _CommandLineParser(flags(release), command, faults, pointer)
     if "--config" in words:
@@ -65,7 +133,10 @@ def read_options(release: str, command: CommandLine, files: Mapping[str, str], f
         reading.put_model()
     if reading.hidden and command.serve and "model" not in reading.values:
         word, place = reading.hidden[0]
-        reading.fault(place, f"no model is named, unless it is {quoted(word)}, whose value is not known here; write it out, or give the variable's")
+        reading.fault(
+            place,
+            f"no model is named, unless it is {quoted(word)}, whose value is not known here; write it out, or give the variable's",
+        )
     if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
         reading.put_speculative()
     if reading.unsaid:
@@ -77,7 +148,21 @@ class _CommandLineParser:
     """The words of one command line on their way into options."""
 
     __slots__ = (
-        *("after_secret", "command", "dotted", "faults", "found_at", "hidden", "ignored", "loose", "members", "names_model", "pointer", "table", "unsaid"),
+        *(
+            "after_secret",
+            "command",
+            "dotted",
+            "faults",
+            "found_at",
+            "hidden",
+            "ignored",
+            "loose",
+            "members",
+            "names_model",
+            "pointer",
+            "table",
+            "unsaid",
+        ),
         *("values", "warnings"),
     )
 
@@ -120,7 +205,11 @@ class _CommandLineParser:
                 at, value = self.several(flag, words, places, at)
             elif at < end and ((text := words[at])[:1] != "-" or self.table.stands_alone(text)):
                 at += 1
-                value = self.value(flag, text, places[at - 1]) if flag.kind != "text" or flag.choices or flag.optional or type(text) is not str else text
+                value = (
+                    self.value(flag, text, places[at - 1])
+                    if flag.kind != "text" or flag.choices or flag.optional or type(text) is not str
+                    else text
+                )
             else:
                 at = self.missing(flag, words, places, at)
                 continue
@@ -139,13 +228,17 @@ class _CommandLineParser:
         word, place = words[at], places[at]
         if word[:1] != "-" or self.table.stands_alone(word):
             if type(word) is Unknown:
-                self.warn(f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value")
+                self.warn(
+                    f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value"
+                )
                 self.hidden.append((word, place))
             else:
                 self.loose.append((word, place, self.shown(words, at)))
             return at + 1
         if word == "--":
-            self.loose.extend((words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words)))
+            self.loose.extend(
+                (words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words))
+            )
             return len(words)
         if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
             return self.dot(words, places, at)
@@ -165,10 +258,17 @@ class _CommandLineParser:
         if given is None:
             return self.written_out(flag, words, places, at)
         if flag.constant is not None:
-            self.fault(place, f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_pair(flag, self.table)}")
+            self.fault(
+                place, f"`{flag.name}` takes no value, so {quoted(word)} is refused; write {_pair(flag, self.table)}"
+            )
         else:
             value = self.value(flag, given, place)
-            self.put(flag, [value] if isinstance(flag.nargs, str) and flag.nargs == "+" and value is not _BAD else value, place, [word])
+            self.put(
+                flag,
+                [value] if isinstance(flag.nargs, str) and flag.nargs == "+" and value is not _BAD else value,
+                place,
+                [word],
+            )
         return at + 1
 
     def written_out(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> int:
@@ -199,7 +299,9 @@ class _CommandLineParser:
         before = self.found_at.get(dest)
         if before is not None and not before.startswith(FILES):
             if dest == "model" and self.command.serve and word.startswith("--model"):
-                self.warn(f"`--model` is given twice; after `vllm serve` the first counts ({before}), and {quoted(value)} is not read")
+                self.warn(
+                    f"`--model` is given twice; after `vllm serve` the first counts ({before}), and {quoted(value)} is not read"
+                )
                 return
             self.warn(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
         self.values[dest] = value
@@ -220,7 +322,10 @@ class _CommandLineParser:
         """What a flag makes of a text; `_BAD` after a fault."""
         if type(text) is Unknown and (flag.dest in MATTER or flag.choices):
             if flag.dest in MATTER:
-                self.fault(place, f"`{flag.name}` is given {quoted(text)}, whose value is not known here; write the value out, or give the variable's")
+                self.fault(
+                    place,
+                    f"`{flag.name}` is given {quoted(text)}, whose value is not known here; write the value out, or give the variable's",
+                )
             return _BAD
         if len(self.faults) >= MAX_FAULTS:
             return _BAD
@@ -248,13 +353,18 @@ class _CommandLineParser:
             return self.missing(flag, words, places, at, start - 1), _BAD
         return at, _BAD if any(item is _BAD for item in found) else found
 
-    def missing(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int, flag_at: int | None = None) -> int:
+    def missing(
+        self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int, flag_at: int | None = None
+    ) -> int:
         """A flag that has no value; the place of the next word, which is passed by where it may be a secret that begins with a dash."""
         following = words[at] if at < len(words) else None
         followed = "; nothing follows it"
         if following is not None and not flag.secret:
             followed = f"; {quoted(following)} is read as an option, so write `{flag.name}=VALUE` if it is the value"
-        self.fault(places[at - 1 if flag_at is None else flag_at], f"`{flag.name}` takes a value{'' if flag.secret and following else followed}")
+        self.fault(
+            places[at - 1 if flag_at is None else flag_at],
+            f"`{flag.name}` takes a value{'' if flag.secret and following else followed}",
+        )
         return at + self.may_be_secret(words, at) if flag.secret else at
 
     def shown(self, words: Sequence[str], at: int) -> str:
@@ -300,7 +410,10 @@ class _CommandLineParser:
             following += 1
         if type(text) is Unknown or (equals and type(word) is Unknown):
             shown = HIDDEN if is_secret(name) else text
-            self.fault(place, f"{quoted(name)} is given {quoted(shown)}, whose value is not known here; write the value out, or give the variable's")
+            self.fault(
+                place,
+                f"{quoted(name)} is given {quoted(shown)}, whose value is not known here; write the value out, or give the variable's",
+            )
             return following
         listing = name.endswith("+")
         option, *keys = name.removesuffix("+").split(".")
@@ -322,13 +435,17 @@ class _CommandLineParser:
             flag, _, short = self.table.find(option)
             shown = [f"{option}.{key}" for key in where]
             if flag is None and short:
-                self.fault(first, f"{quoted(shown[0])} is short for several flags: {listed(short[:8])}; write one of them out")
+                self.fault(
+                    first, f"{quoted(shown[0])} is short for several flags: {listed(short[:8])}; write one of them out"
+                )
             elif flag is None:
                 self.warn_unknown(option, shown[0], first)
             elif flag.dest not in MATTER:
                 self.ignored.extend(map(masked, shown))
             elif flag.kind not in {"json", "object", "json-or-text"}:
-                self.fault(first, f"`{flag.name}` has no members, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`")
+                self.fault(
+                    first, f"`{flag.name}` has no members, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
+                )
             else:
                 self.put_tree(flag, option, tree, where)
 
@@ -343,7 +460,9 @@ class _CommandLineParser:
         dest = flag.dest
         before = self.found_at.get(dest)
         if before is not None and not before.startswith(FILES):
-            self.warn(f"`{option}.…` replaces all of the `{flag.name}` at {before}; vLLM does not merge them, so write all keys in one way")
+            self.warn(
+                f"`{option}.…` replaces all of the `{flag.name}` at {before}; vLLM does not merge them, so write all keys in one way"
+            )
         self.values[dest] = value
         self.found_at[dest] = first
         self.members[dest] = where
@@ -353,7 +472,8 @@ class _CommandLineParser:
         given = self.values.get("speculative_config")
         if given is not None and type(given) is not dict:
             self.fault(
-                self.found_at["speculative_config"], f'`--speculative-config`: {quoted(given)} is no JSON object; write one such as `{{"key": "value"}}`'
+                self.found_at["speculative_config"],
+                f'`--speculative-config`: {quoted(given)} is no JSON object; write one such as `{{"key": "value"}}`',
             )
             given = None
         merged = {} if given is None else given
@@ -365,7 +485,10 @@ class _CommandLineParser:
             if value is None:
                 continue
             if key in merged:
-                self.fault(place, f"`--{dest.replace('_', '-')}` and the key `{key}` of `--speculative-config` exclude each other; keep one")
+                self.fault(
+                    place,
+                    f"`--{dest.replace('_', '-')}` and the key `{key}` of `--speculative-config` exclude each other; keep one",
+                )
             merged = {**merged, key: value}
             self.found_at[f"speculative_config.{key}"] = place
             self.found_at.setdefault("speculative_config", place)
@@ -389,7 +512,10 @@ class _CommandLineParser:
             self.values["model"] = model
             self.found_at["model"] = place
         for _, where, shown in others[:MAX_FAULTS]:
-            self.fault(where, f"{quoted(shown)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away")
+            self.fault(
+                where,
+                f"{quoted(shown)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away",
+            )
 
     # flags that are not there
 
@@ -406,7 +532,14 @@ class _CommandLineParser:
         hidden = is_secret(key)
         if hidden and at < len(words) and not self.is_value(words[at]):
             return at + self.may_be_secret(words, at)
-        needs_model = flag is None and not hidden and self.command.serve and not self.loose and "model" not in self.values and not self.names_model
+        needs_model = (
+            flag is None
+            and not hidden
+            and self.command.serve
+            and not self.loose
+            and "model" not in self.values
+            and not self.names_model
+        )
         while most and at < len(words) and self.is_value(words[at]) and not (needs_model and at + 1 == len(words)):
             most -= 1
             at += 1
@@ -453,13 +586,24 @@ class _CommandLineParser:
             return rest, rest_places
         except RulesInvalid as error:
             where = at(f"{self.pointer.removesuffix('/args')}/files", name)
-            self.faults.extend(RequestFault(where, f"line {fault.line}, column {fault.column}: {fault.message}") for fault in error.faults)
+            self.faults.extend(
+                RequestFault(where, f"line {fault.line}, column {fault.column}: {fault.message}")
+                for fault in error.faults
+            )
             return rest, rest_places
         added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
         serve = self.command.serve
         model = serve and bool(rest) and not rest[0].startswith("-")
-        if serve and not model and "--model" not in added and not any(word == "--model" or word.startswith("--model=") for word in rest):
-            self.fault(place, f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; write it before the flags")
+        if (
+            serve
+            and not model
+            and "--model" not in added
+            and not any(word == "--model" or word.startswith("--model=") for word in rest)
+        ):
+            self.fault(
+                place,
+                f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; write it before the flags",
+            )
         if len(added) + len(rest) > MAX_WORDS:
             self.fault(place, f"with those of {quoted(name)} there are more than the {MAX_WORDS} words that are read")
             return rest, rest_places

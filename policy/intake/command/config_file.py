@@ -43,14 +43,18 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
         raise NotInFiles(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
     text = files.get(name)
     if type(text) is not str:
-        raise NotInFiles(f"the text of {quoted(name)} is not given; put it into `files` under this name{nearest(name, files)}")
+        raise NotInFiles(
+            f"the text of {quoted(name)} is not given; put it into `files` under this name{nearest(name, files)}"
+        )
     document = read_yaml(text, name, MAX_FILE).plain()
     if type(document) is not dict:
         raise RulesInvalid([Fault(name, 1, 1, "no map of options; write lines such as `tensor-parallel-size: 2`")])
     return document
 
 
-def told(document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warn: Callable[[str], None]) -> tuple[list[str], list[str]]:
+def told(
+    document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warn: Callable[[str], None]
+) -> tuple[list[str], list[str]]:
     """The words of a file, and the place of each: `place`, a slash and the key. What vLLM drops is said to `warn`."""
     words: list[str] = []
     places: list[str] = []

@@ -59,7 +59,9 @@ def fitted(members: Mapping[str, Any], value: dict[str, Any], path: str = "") ->
     for name, item in value.items():
         if name not in members:
             few = f"; its members are {listed(members)}" if len(members) <= SHOWN else ""
-            raise InvalidValue(f"{quoted(path + name)} is no member of the object in this release{nearest(name, members) or few}")
+            raise InvalidValue(
+                f"{quoted(path + name)} is no member of the object in this release{nearest(name, members) or few}"
+            )
         found[name] = _member(members[name], item, path + name)
     return found
 
@@ -129,7 +131,9 @@ def human(text: str) -> int:
         return _int(text)
     whole, part, suffix = match.groups()
     if len(whole) > SHOWN or (part and suffix.isupper()):
-        raise InvalidValue(f"{quoted(text)} is no whole number; a part needs a small suffix, such as `{whole[:SHOWN]}{part or ''}{suffix.lower()}`")
+        raise InvalidValue(
+            f"{quoted(text)} is no whole number; a part needs a small suffix, such as `{whole[:SHOWN]}{part or ''}{suffix.lower()}`"
+        )
     return int(float(whole + part) * POWERS[suffix]) if part else int(whole) * POWERS[suffix]
 
 
@@ -156,7 +160,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = _json(text)
     except InvalidValue:
-        expanded = SUFFIXED.sub(lambda match: match.group() if match.group().startswith('"') else str(human(match.group())), text)
+        expanded = SUFFIXED.sub(
+            lambda match: match.group() if match.group().startswith('"') else str(human(match.group())), text
+        )
         if expanded == text:
             raise
         value = _json(expanded)

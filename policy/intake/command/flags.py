@@ -62,7 +62,9 @@ class Flags:
             if flag.constant is not None:
                 spelled.update(dict.fromkeys(row.get("off", ()), _flag(dest, row, says=False)))
         self.spellings = sorted(spelled)
-        self.exact: dict[str, Flag] = spelled | {"--" + word[2:].replace("-", "_"): flag for word, flag in spelled.items() if word.startswith("--")}
+        self.exact: dict[str, Flag] = spelled | {
+            "--" + word[2:].replace("-", "_"): flag for word, flag in spelled.items() if word.startswith("--")
+        }
 
     def find(self, word: str) -> tuple[Flag | None, str | None, list[str]]:
         """The flag that a word is by argparse's rules, the value that stands in the word itself, and all spellings that the word could be short for."""

@@ -13,7 +13,17 @@ from msgspec import Struct
 
 from policy.errors import RequestFault, quoted
 from policy.intake.command.arguments import below
-from policy.intake.command.shell import ASSIGNMENT, MAX_TEXT, MAX_WORDS, STARTS_VLLM, ExpansionBudget, ShellSyntaxError, Unknown, known, split
+from policy.intake.command.shell import (
+    ASSIGNMENT,
+    MAX_TEXT,
+    MAX_WORDS,
+    STARTS_VLLM,
+    ExpansionBudget,
+    ShellSyntaxError,
+    Unknown,
+    known,
+    split,
+)
 from policy.intake.command_line import CommandLine
 
 if TYPE_CHECKING:
@@ -82,7 +92,9 @@ STARTERS: Final = frozenset(
 )
 """Programs that start the one named in their arguments."""
 
-SEARCHING: Final = frozenset({"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["})
+SEARCHING: Final = frozenset(
+    {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
+)
 """Programs that print or look for a text and never run it."""
 
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
@@ -119,17 +131,26 @@ class Unread(Struct, frozen=True, gc=False):
     names_vllm: bool = False
 
 
-REMEDY: Final = "so whether it starts vLLM is not known; write `vllm serve MODEL …` as the command, without what hides it"
+REMEDY: Final = (
+    "so whether it starts vLLM is not known; write `vllm serve MODEL …` as the command, without what hides it"
+)
 
 
-def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[RequestFault], pointer: str) -> CommandLine:
+def read_command(
+    words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[RequestFault], pointer: str
+) -> CommandLine:
     """The words in a command that are vLLM's own, with what the command sets of the environment. `env` has the variables around it.
 
     Kubernetes' `$(NAME)` is filled in first. The words may begin with flags, with a model, with `serve`, or with any program that starts vLLM.
     Where none does, that is a fault, and no words are left.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
-        faults.append(RequestFault(pointer, f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken"))
+        faults.append(
+            RequestFault(
+                pointer,
+                f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken",
+            )
+        )
         return CommandLine()
     budget = ExpansionBudget()
     try:
@@ -146,12 +167,19 @@ def read_command(words: Sequence[str], places: Sequence[str], env: Mapping[str, 
         faults.append(RequestFault(below(pointer, found.place), f"{found.why}, {REMEDY}"))
         return CommandLine()
     if found is None:
-        faults.append(RequestFault(pointer, f"{quoted(' '.join(read[:8]))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
+        faults.append(
+            RequestFault(
+                pointer,
+                f"{quoted(' '.join(read[:8]))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`",
+            )
+        )
         return CommandLine()
     return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
 
 
-def read_text(text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args") -> CommandLine:
+def read_text(
+    text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args"
+) -> CommandLine:
     """The same for a command in one text, as typed in a shell; every word has the same place."""
     budget = ExpansionBudget()
     try:
@@ -172,7 +200,11 @@ def read_text(text: str, env: Mapping[str, str | None], faults: list[RequestFaul
         return CommandLine()
     if found is None:
         if commands:
-            faults.append(RequestFault(pointer, f"{quoted(text)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"))
+            faults.append(
+                RequestFault(
+                    pointer, f"{quoted(text)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
+                )
+            )
         return CommandLine()
     return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
 
@@ -192,7 +224,14 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | Unread:
     return found if isinstance(found, Unread) else found is not None
 
 
-def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: ExpansionBudget) -> _Found | Unread | None:
+def _vllm(
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    given: dict[str, str | None],
+    depth: int,
+    budget: ExpansionBudget,
+) -> _Found | Unread | None:
     """Where vLLM's words begin; None where the words start another program. `given` is what the command before them has set, and is not changed."""
     doubts: list[Unread] = []
     found = _program(words, places, env, given, depth, budget, doubts)
@@ -200,7 +239,13 @@ def _vllm(words: list[str], places: list[str], env: Variables, given: dict[str, 
 
 
 def _program(
-    words: list[str], places: list[str], env: Variables, given: dict[str, str | None], depth: int, budget: ExpansionBudget, doubts: list[Unread]
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    given: dict[str, str | None],
+    depth: int,
+    budget: ExpansionBudget,
+    doubts: list[Unread],
 ) -> _Found | Unread | None:
     """The same where each word that is not known is an argument of the program before it; `doubts` gets those that may be a program themselves."""
     own = given
@@ -215,7 +260,11 @@ def _program(
             if at < end and words[at] == "serve":
                 return _rest(words, places, own, at + 1)
             if at < end and _is_strange(words[at]):
-                return Unread(f"{quoted(words[at])} stands for a command of `vllm` and has no value here", places[at], names_vllm=True)
+                return Unread(
+                    f"{quoted(words[at])} stands for a command of `vllm` and has no value here",
+                    places[at],
+                    names_vllm=True,
+                )
             return None
         if PYTHON.fullmatch(program):
             return _python(words, places, own, at, depth)
@@ -236,7 +285,9 @@ def _program(
             later = next((later for later in range(at + 1, end) if _is_program(words[later])), end)
             strange = next((index for index in range(at + 1, later) if _is_strange(words[index])), None)
             if strange is not None:
-                doubts.append(Unread(f"{quoted(words[strange])} may stand for a program and has no value here", places[strange]))
+                doubts.append(
+                    Unread(f"{quoted(words[strange])} may stand for a program and has no value here", places[strange])
+                )
             elif later == end and is_script:
                 return _file(words, places, at if program.endswith(".sh") else at + 1)
             if later == end and program in STARTERS and strange is None and at + 1 < end:
@@ -274,10 +325,14 @@ def _other(words: list[str], places: list[str], at: int) -> Unread | None:
     program = words[at].rpartition("/")[2]
     if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
         return None
-    return Unread(f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True)
+    return Unread(
+        f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
+    )
 
 
-def _eval(words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: ExpansionBudget) -> _Found | Unread | None:
+def _eval(
+    words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: ExpansionBudget
+) -> _Found | Unread | None:
     """`eval`: its arguments are one more script. Variables of the script around it that are not exported have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
@@ -287,9 +342,19 @@ def _eval(words: list[str], places: list[str], env: Variables, at: int, depth: i
     return _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
 
 
-def _xargs(words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: ExpansionBudget) -> Unread | None:
+def _xargs(
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    own: dict[str, str | None],
+    at: int,
+    depth: int,
+    budget: ExpansionBudget,
+) -> Unread | None:
     """`xargs`: a program gets further arguments that only a running shell knows."""
-    later = next((index for index in range(at + 1, len(words)) if _is_program(words[index]) or _is_strange(words[index])), None)
+    later = next(
+        (index for index in range(at + 1, len(words)) if _is_program(words[index]) or _is_strange(words[index])), None
+    )
     if later is None:
         return _other(words, places, at)
     names_vllm = words[later].rpartition("/")[2] == "vllm"
@@ -320,7 +385,9 @@ def _past_env(words: list[str], at: int, own: dict[str, str | None]) -> int:
     return at
 
 
-def _python(words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int) -> _Found | Unread | None:
+def _python(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
+) -> _Found | Unread | None:
     start = at
     at += 1
     while at < len(words):
@@ -340,7 +407,11 @@ def _python(words: list[str], places: list[str], own: dict[str, str | None], at:
             return _other(words, places, at - 1) if module not in CLIS else None
         if word.startswith("-c"):
             text = word[2:] or "".join(words[at + 1 : at + 2])
-            if "vllm" not in text and not _is_strange(word) and (at + 1 >= len(words) or type(words[at + 1]) is not Unknown):
+            if (
+                "vllm" not in text
+                and not _is_strange(word)
+                and (at + 1 >= len(words) or type(words[at + 1]) is not Unknown)
+            ):
                 return None
             return Unread(f"{quoted(words[start])} runs a text that is not read", places[min(at + 1, len(words) - 1)])
         if word == "-":
@@ -348,7 +419,11 @@ def _python(words: list[str], places: list[str], own: dict[str, str | None], at:
         if not word.startswith("-"):
             return _python_file(words, places, own, at)
         at += 1
-    return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[start]) if depth and start + 1 == len(words) else None
+    return (
+        Unread(f"{quoted(words[start])} reads its program from elsewhere", places[start])
+        if depth and start + 1 == len(words)
+        else None
+    )
 
 
 def _python_file(words: list[str], places: list[str], own: dict[str, str | None], at: int) -> _Found | Unread | None:
@@ -365,7 +440,13 @@ def _python_file(words: list[str], places: list[str], own: dict[str, str | None]
 
 
 def _shell(
-    words: list[str], places: list[str], env: Variables, own: dict[str, str | None], at: int, depth: int, budget: ExpansionBudget
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    own: dict[str, str | None],
+    at: int,
+    depth: int,
+    budget: ExpansionBudget,
 ) -> _Found | Unread | None:
     """The script of `sh -c`, with the words after it as its arguments; a script in a file may start the program that it is given."""
     start = at
@@ -399,7 +480,9 @@ def _shell(
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
 
 
-def _in_script(commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget) -> _Found | Unread | None:
+def _in_script(
+    commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
+) -> _Found | Unread | None:
     """The command of a script that starts vLLM; the first counts. Where none does, the first that cannot be read."""
     started: list[_Found] = []
     unread: Unread | None = None
@@ -416,6 +499,12 @@ def _in_script(commands: list[Command], place: str, env: Variables, depth: int, 
 
 def _is_model(words: list[str]) -> bool:
     """Whether words without a program before them begin with a model: a repository, a folder, or a name with a capital or a digit before flags."""
-    if not words or words[0].endswith((".sh", ".py")) or "/bin/" in words[0] or " " in words[0] or (len(words) > 1 and not words[1].startswith("-")):
+    if (
+        not words
+        or words[0].endswith((".sh", ".py"))
+        or "/bin/" in words[0]
+        or " " in words[0]
+        or (len(words) > 1 and not words[1].startswith("-"))
+    ):
         return False
     return "/" in words[0] or MODEL.search(words[0]) is not None or type(words[0]) is Unknown

@@ -108,7 +108,9 @@ class Command(Struct, frozen=True, gc=False):
     env: dict[str, str | None]
 
 
-def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (), budget: ExpansionBudget | None = None) -> list[Command]:
+def split(
+    text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (), budget: ExpansionBudget | None = None
+) -> list[Command]:
     """The commands of a text in their order; `env` has the variables around it, None for one that is there but not known, `arguments` are `$0`, `$1` ….
 
     A text that is part of a larger one shares its `budget`.
@@ -129,7 +131,9 @@ def split(text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (
 class _ShellReader:
     """One pass over the text; `parts` is the word that is being read, None between words."""
 
-    def __init__(self, text: str, env: Mapping[str, str | None], arguments: Sequence[str], budget: ExpansionBudget) -> None:
+    def __init__(
+        self, text: str, env: Mapping[str, str | None], arguments: Sequence[str], budget: ExpansionBudget
+    ) -> None:
         self.text = text
         self.arguments = arguments
         self.around = env
@@ -263,7 +267,9 @@ class _ShellReader:
             self.at = start + 2
         elif text[start + 1 : start + 2] in _ASKED:
             nth = int(text[start + 1]) if text[start + 1].isdecimal() else len(self.arguments)
-            self.fill(text[start : start + 2], self.arguments[nth] if nth < len(self.arguments) else None, inside=inside)
+            self.fill(
+                text[start : start + 2], self.arguments[nth] if nth < len(self.arguments) else None, inside=inside
+            )
             self.at = start + 2
         elif text[start + 1 : start + 2] == "'" and not inside:
             self.at += 1  # $'…': its escapes are rare enough to be read as they stand
@@ -484,7 +490,11 @@ class _ShellReader:
     def give(self, name: str, value: str | None) -> None:
         """Set a variable, for the commands that follow too where it is exported."""
         passes = self.all_exported or name in self.exported or name in self.around
-        is_new = name not in self.set or self.set[name] != value or (passes and name not in self.passed and name not in self.around)
+        is_new = (
+            name not in self.set
+            or self.set[name] != value
+            or (passes and name not in self.passed and name not in self.around)
+        )
         if self.chain.is_conditional and value is not None and is_new:
             self.chain.doubtful.append(name)
         self.set[name] = value
@@ -497,7 +507,9 @@ class _ShellReader:
     def redirect(self, operator: str, end: int) -> None:
         """Leave out a redirection with its file; a here-document is a fault."""
         if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
-            raise ShellSyntaxError(f"the here-document at character {self.at + 1} is not read; write the command without it")
+            raise ShellSyntaxError(
+                f"the here-document at character {self.at + 1} is not read; write the command without it"
+            )
         if self.parts is not None and "".join(self.parts).isdecimal() and self.bare:
             self.parts = None  # the 2 of 2>&1
         self.end_word()

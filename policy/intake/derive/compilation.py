@@ -66,7 +66,10 @@ class Compilation(Struct):
     def fit_graph(self, series: tuple[int, int]) -> None:
         """Without vLLM's own compilation there are no graphs in pieces; from 0.30 on, the full ones among them stay."""
         if self.graph in PIECES and self.mode != "VLLM_COMPILE" and not self.breakable:
-            self.set_graph("FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE", self.mode_from)
+            self.set_graph(
+                "FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE",
+                self.mode_from,
+            )
 
     def show(self, derived: Provenance) -> None:
         """Put the three as they stand now; one that nobody has set has vLLM's default."""
@@ -139,7 +142,9 @@ def derive_compilation(
         made.show(derived)
 
 
-def split_graph(derived: Provenance, made: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]) -> None:
+def split_graph(
+    derived: Provenance, made: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
+) -> None:
     """What the splitting of the graph leaves of CUDA graphs: vLLM comes to it when the runner is chosen, and only where it ``starts``."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
@@ -150,7 +155,11 @@ def split_graph(derived: Provenance, made: Compilation, target: Target, options:
         made.set_graph("FULL" if made.graph in FULL else "NONE", options.place("compilation_config.splitting_ops"))
     elif made.graph in PIECES and made.sp and not config.get("use_inductor_graph_partition"):
         made.set_graph("FULL", made.sp_from)
-    if options.get("all2all_backend") == HIGH_THROUGHPUT and data_parallel_size(options) > 1 and is_moe(target.configuration):
+    if (
+        options.get("all2all_backend") == HIGH_THROUGHPUT
+        and data_parallel_size(options) > 1
+        and is_moe(target.configuration)
+    ):
         made.set_graph("NONE", options.place("all2all_backend"))
     if made.graph != before and starts():
         derived.later[GRAPH] = (made.graph, made.graph_from)
@@ -164,13 +173,21 @@ def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: 
         origin = f"env.{BREAKABLE}"
     else:
         by_platform = tables.constants.get("breakable_cudagraph_architectures", {})
-        made.breakable = not by_platform.get(platform, by_platform.get("cuda", frozenset())).isdisjoint(target.architectures)
+        made.breakable = not by_platform.get(platform, by_platform.get("cuda", frozenset())).isdisjoint(
+            target.architectures
+        )
         origin = target.origin
     if made.breakable:
         made.set_mode("NONE", origin)
 
 
-def _schedule_drafts(derived: Provenance, made: Compilation, options: ParsedOptions, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> None:
+def _schedule_drafts(
+    derived: Provenance,
+    made: Compilation,
+    options: ParsedOptions,
+    series: tuple[int, int],
+    runs_on_v2: Callable[[], bool],
+) -> None:
     """Drafts by batch size: where vLLM drops them, and what they do to CUDA graphs."""
     facts = derived.facts
     if facts[SCHEDULE][0] is None:
@@ -226,7 +243,9 @@ def _is_layerwise(config: object, depth: int = 0) -> bool:
     return any(_is_layerwise(each, depth + 1) for each in several)
 
 
-def _on_platform(made: Compilation, options: ParsedOptions, env: Mapping[str, str], platform: str, series: tuple[int, int]) -> None:
+def _on_platform(
+    made: Compilation, options: ParsedOptions, env: Mapping[str, str], platform: str, series: tuple[int, int]
+) -> None:
     """What the platform's own hook changes."""
     if platform == "cpu":
         if options.get("enable_lora"):
@@ -238,7 +257,11 @@ def _on_platform(made: Compilation, options: ParsedOptions, env: Mapping[str, st
         if made.graph in FULL and (decode or options.get("prefill_context_parallel_size", 1) > 1):
             made.set_graph("PIECEWISE", PLATFORM)
     elif platform == "xpu":
-        without = env.get("VLLM_XPU_ENABLE_XPU_GRAPH", "0").strip() in {"", "0"} if series < (0, 31) else options.get("enable_sleep_mode")
+        without = (
+            env.get("VLLM_XPU_ENABLE_XPU_GRAPH", "0").strip() in {"", "0"}
+            if series < (0, 31)
+            else options.get("enable_sleep_mode")
+        )
         if without:
             made.set_graph("NONE", PLATFORM)
         if made.sp and series < (0, 24):

@@ -48,13 +48,24 @@ STATED: Final = {
 """The options that state a fact by themselves."""
 RARE: Final = frozenset(
     {
-        *("watermark_config", "mm_encoder_only", "ec_transfer_config", "enable_return_routed_experts", "aux_output_config"),
+        *(
+            "watermark_config",
+            "mm_encoder_only",
+            "ec_transfer_config",
+            "enable_return_routed_experts",
+            "aux_output_config",
+        ),
         *("reasoning_parser", "reasoning_config", "attention_config", "kv_transfer_config"),
     }
 )
 """The options that state a fact together with others."""
 ROUTED_EXPERTS: Final = "enable_return_routed_experts"
-PLATFORMS: Final = {"rocm": "platform.is_rocm", "unspecified": "platform.is_unspecified", "tpu": "platform.is_tpu", "out-of-tree": "platform.is_out_of_tree"}
+PLATFORMS: Final = {
+    "rocm": "platform.is_rocm",
+    "unspecified": "platform.is_unspecified",
+    "tpu": "platform.is_tpu",
+    "out-of-tree": "platform.is_out_of_tree",
+}
 VARIABLES: Final = (
     "VLLM_USE_V2_MODEL_RUNNER",
     "VLLM_MLA_DISABLE",
@@ -109,7 +120,10 @@ def derive(
     if refused is not None:
         derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
     if refused is not None or _is_refused(derived, series, runs_on_v2):
-        facts["scheduler_config.async_scheduling"] = bool(options.get("async_scheduling")), options.place("async_scheduling")
+        facts["scheduler_config.async_scheduling"] = (
+            bool(options.get("async_scheduling")),
+            options.place("async_scheduling"),
+        )
         made.show(derived)
         return derived
     if platform == "cpu":
@@ -131,7 +145,10 @@ def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callab
 def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
     """What no manifest shows."""
     return {
-        **{name: (environment.platform == platform, environment.origin("platform")) for platform, name in PLATFORMS.items()},
+        **{
+            name: (environment.platform == platform, environment.origin("platform"))
+            for platform, name in PLATFORMS.items()
+        },
         "platform.has_triton": (environment.has_triton, environment.origin("has_triton")),
         "plugins.logits_processors": (list(environment.logits_processors), environment.origin("plugins")),
     }
@@ -146,16 +163,30 @@ def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, 
     if RARE.isdisjoint(options.values):
         return
     facts["watermark_config"] = get("watermark_config") is not None, origin("watermark_config", DEFAULT)
-    encoder_only = target.found.model.supports_multimodal and (bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options)))
+    encoder_only = target.found.model.supports_multimodal and (
+        bool(get("mm_encoder_only")) or (series >= (0, 29) and is_encode_only(options))
+    )
     by_role = encoder_only and not get("mm_encoder_only")
-    facts["model_config.multimodal_config.mm_encoder_only"] = encoder_only, origin("ec_transfer_config" if by_role else "mm_encoder_only", DEFAULT)
+    facts["model_config.multimodal_config.mm_encoder_only"] = (
+        encoder_only,
+        origin("ec_transfer_config" if by_role else "mm_encoder_only", DEFAULT),
+    )
     aux = get("aux_output_config")
     routed = bool(get(ROUTED_EXPERTS))
     facts[f"model_config.{ROUTED_EXPERTS}"] = routed and series < (0, 31), origin(ROUTED_EXPERTS, DEFAULT)
     by_config = isinstance(aux, dict) and bool(aux.get(ROUTED_EXPERTS))
-    facts["aux_output_config.enabled"] = routed or by_config, origin(ROUTED_EXPERTS if routed else "aux_output_config", DEFAULT)
+    facts["aux_output_config.enabled"] = (
+        routed or by_config,
+        origin(ROUTED_EXPERTS if routed else "aux_output_config", DEFAULT),
+    )
     reasoning = "reasoning_parser" if get("reasoning_parser") else "reasoning_config"
-    facts["reasoning_config"] = bool(get("reasoning_parser")) or get("reasoning_config") is not None, origin(reasoning, DEFAULT)
+    facts["reasoning_config"] = (
+        bool(get("reasoning_parser")) or get("reasoning_config") is not None,
+        origin(reasoning, DEFAULT),
+    )
     attention = get("attention_config")
     sparse = isinstance(attention, dict) and attention.get("hisparse_config") is not None
-    facts[HISPARSE_CONFIG] = sparse or has_connector(options, HISPARSE), options.place("attention_config.hisparse_config" if sparse else "kv_transfer_config")
+    facts[HISPARSE_CONFIG] = (
+        sparse or has_connector(options, HISPARSE),
+        options.place("attention_config.hisparse_config" if sparse else "kv_transfer_config"),
+    )

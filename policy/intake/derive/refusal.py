@@ -43,7 +43,11 @@ def refusal(derived: Provenance, target: Target, experts: bool, tables: Tables) 
         return "it does not support pipeline parallelism"
     if decode > 1 and not derived.facts["model_config.use_mla"][0]:
         return _by_decode_context(decode, tensor, heads, _count(text, KV_NAMES, KV_HEADS, tables) or heads)
-    return _by_sampling_mask(derived.facts, tables.series) if derived.facts["model_config.return_sampling_mask"][0] else None
+    return (
+        _by_sampling_mask(derived.facts, tables.series)
+        if derived.facts["model_config.return_sampling_mask"][0]
+        else None
+    )
 
 
 def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:

@@ -61,6 +61,8 @@ def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault])
             if take is not None:
                 row[index] = take(value)
         elif value is not None or name not in NULLABLE:
-            faults.append(RequestFault(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}"))
+            faults.append(
+                RequestFault(origin, f"{quoted(value)} is not legal for `{name}`; legal: {FACTS[name].legal}")
+            )
             row[index] = LEGAL[index]
     return Facts(row)

@@ -74,7 +74,9 @@ def unfit(speculation: Speculation) -> str | None:
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if model is not None and not isinstance(model, str):
         return f"`model`: {quoted(model)} is no text"
-    return None if method or model else 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'
+    return (
+        None if method or model else 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'
+    )
 
 
 def draft_model(speculation: Speculation, target: str) -> str | None:
@@ -93,7 +95,12 @@ def needs_draft(speculation: Speculation, tables: Tables) -> bool:
 def early_method(speculation: Speculation, tables: Tables) -> str:
     """The method before the draft was looked at."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
-    if isinstance(model, str) and tables.series >= (0, 22) and (method is None or tables.series < (0, 26)) and _is_class_path(model):
+    if (
+        isinstance(model, str)
+        and tables.series >= (0, 22)
+        and (method is None or tables.series < (0, 26))
+        and _is_class_path(model)
+    ):
         return "custom_class"
     if not isinstance(method, str):
         return "ngram" if isinstance(model, str) and model in {"ngram", "[ngram]"} else "draft_model"
@@ -130,7 +137,10 @@ def derive_speculation(
             origin = place if keys.get("method") is not None else draft.origin
     facts["speculative_config"] = True, place
     facts["speculative_config.method"] = method, origin
-    facts["speculative_config.parallel_drafting"] = (draft is not None and draft.parallel) or bool(keys.get("parallel_drafting")), place
+    facts["speculative_config.parallel_drafting"] = (
+        (draft is not None and draft.parallel) or bool(keys.get("parallel_drafting")),
+        place,
+    )
     for key in ("num_speculative_tokens_per_batch_size", "draft_lm_head_quantization"):
         facts[f"speculative_config.{key}"] = keys.get(key), place
     for key in ("enable_adaptive_verification", "use_heterogeneous_vocab"):
@@ -140,10 +150,15 @@ def derive_speculation(
         facts["speculative_config.draft_model_config.architectures"] = draft.architectures, draft.origin
         facts["speculative_config.draft_model_config.hf_config.layer_types"] = draft.layer_types, draft.origin
         xpress = tables.constants.get("xpress_architectures", frozenset())
-        facts["speculative_config.is_xpress"] = method == "dflash" and not xpress.isdisjoint(draft.architectures), draft.origin
+        facts["speculative_config.is_xpress"] = (
+            method == "dflash" and not xpress.isdisjoint(draft.architectures),
+            draft.origin,
+        )
 
 
-def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables) -> tuple[str, DraftModel]:
+def _read_draft(
+    method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
+) -> tuple[str, DraftModel]:
     """The method and the draft, once its configuration is known."""
     made = Configuration(_from_speculators(config, tables) or config, tables)
     configuration, architectures = as_draft(made, architectures_of(made))
@@ -162,7 +177,12 @@ def _read_draft(method: str, name: str, config: Mapping[str, Any], target: Targe
     known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
     written = overridden(tables.constants["draft_overrides"], key)
     names = written.get(f"{DRAFT}.architectures", architectures)
-    return method, DraftModel(names, configuration.get("layer_types"), f"model_configs/{name.rstrip('/')}", bool(written.get("parallel_drafting")))
+    return method, DraftModel(
+        names,
+        configuration.get("layer_types"),
+        f"model_configs/{name.rstrip('/')}",
+        bool(written.get("parallel_drafting")),
+    )
 
 
 def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:

@@ -20,7 +20,9 @@ NATIVE: Final = "native"
 OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_transfer_config"})
 
 
-def derive_transfer(derived: Provenance, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]) -> None:
+def derive_transfer(
+    derived: Provenance, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
+) -> None:
     """The facts of connectors, stated or implied by ``--kv-offloading-size``."""
     if OPTIONS.isdisjoint(options.values):
         return
@@ -35,14 +37,21 @@ def derive_transfer(derived: Provenance, options: ParsedOptions, env: Mapping[st
         there, role = True, "kv_both"
         match options.values.get("kv_offloading_backend", NATIVE):
             case "native":
-                connector = "SimpleCPUOffloadConnector" if env.get(SIMPLE, "0").strip() not in {"", "0"} else "OffloadingConnector"
+                connector = (
+                    "SimpleCPUOffloadConnector"
+                    if env.get(SIMPLE, "0").strip() not in {"", "0"}
+                    else "OffloadingConnector"
+                )
             case "lmcache":
                 connector = "LMCacheMPConnector" if series >= (0, 23) else "LMCacheConnectorV1"
     derived.facts["kv_transfer_config"] = there, place
     if there:
         derived.facts["kv_transfer_config.kv_connector"] = connector, connector_from
         derived.facts["kv_transfer_config.kv_role"] = role, connector_from
-    derived.facts["ec_transfer_config"] = isinstance(options.values.get("ec_transfer_config"), dict), options.places.get("ec_transfer_config", DEFAULT)
+    derived.facts["ec_transfer_config"] = (
+        isinstance(options.values.get("ec_transfer_config"), dict),
+        options.places.get("ec_transfer_config", DEFAULT),
+    )
 
 
 def is_encode_only(options: ParsedOptions) -> bool:
@@ -57,6 +66,8 @@ def has_connector(options: ParsedOptions, name: str) -> bool:
     if not isinstance(given, dict):
         return False
     extra = given.get("kv_connector_extra_config")
-    several = extra.get("connectors") if given.get("kv_connector") == "MultiConnector" and isinstance(extra, dict) else None
+    several = (
+        extra.get("connectors") if given.get("kv_connector") == "MultiConnector" and isinstance(extra, dict) else None
+    )
     each = [given, *several] if isinstance(several, list) else [given]
     return any(isinstance(connector, dict) and connector.get("kv_connector") == name for connector in each)

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode
 
 MAX_COMMAND: Final = 32 * 1024
-VARIABLE: Final = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<text>[^{}]*))?\})", re.ASCII)
+VARIABLE: Final = re.compile(
+    r"\$(?:(?P<escaped>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-+?])(?P<text>[^{}]*))?\})",
+    re.ASCII,
+)
 
 
 ESCAPED: Final = re.compile(r"""\\(["\\])""")
 PIECE: Final = re.compile(
-    r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)""", re.DOTALL
+    r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)""",
+    re.DOTALL,
 )
 """A part of a word, or the blanks between two."""
 
@@ -122,11 +126,15 @@ def _interpolated(text: str | None, draft: EngineDraft) -> str | None:
             return "$"
         name, how = found["name"] or found["bare"], found["how"] or ""
         if how.endswith("-"):
-            draft.note(f"{quoted(f'${{{name}}}')} is taken to be its default; the shell or `.env` of whoever starts Compose may set another")
+            draft.note(
+                f"{quoted(f'${{{name}}}')} is taken to be its default; the shell or `.env` of whoever starts Compose may set another"
+            )
             return str(found["text"])
         if how.endswith("+"):
             return ""
-        draft.note(f"{quoted(f'${{{name}}}')} is set by the shell or `.env` of whoever starts Compose; its value is not known")
+        draft.note(
+            f"{quoted(f'${{{name}}}')} is set by the shell or `.env` of whoever starts Compose; its value is not known"
+        )
         return found[0]
 
     return VARIABLE.sub(value, text)

@@ -69,7 +69,9 @@ class EngineDraft:
             if not self.takes_notes():
                 continue
             if others:
-                self.note(f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it")
+                self.note(
+                    f"{place}: a shell ends the command within {quoted(text)}; put quotes around what belongs to it"
+                )
             if any(isinstance(word, shell.Unknown) for word in first.words):
                 self.note(f"{place}: only a running shell knows all of {quoted(text)}")
 
@@ -142,7 +144,9 @@ class EngineDraft:
         """Whether the command can be read at all; a longer one is a fault."""
         if len(self.words) <= shell.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
             return True
-        self.node.fault(f"more than {shell.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; no such command is read")
+        self.node.fault(
+            f"more than {shell.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; no such command is read"
+        )
         return False
 
 

@@ -22,22 +22,60 @@ MODULE: Final = "dynamo.vllm"
 CONNECTORS: Final[dict[str, dict[str, Any]]] = {
     "lmcache": {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
     "nixl": {"kv_connector": "NixlConnector", "kv_role": "kv_both"},
-    "kvbm": {"kv_connector": "DynamoConnector", "kv_connector_module_path": "kvbm.vllm_integration.connector", "kv_role": "kv_both"},
+    "kvbm": {
+        "kv_connector": "DynamoConnector",
+        "kv_connector_module_path": "kvbm.vllm_integration.connector",
+        "kv_role": "kv_both",
+    },
 }
 NONE: Final = ("none", "null")
 CONNECTOR: Final = "--connector"
 SWITCHES: Final = frozenset(
     {
-        *("--is-prefill-worker", "--is-decode-worker", "--use-vllm-tokenizer", "--route-to-encoder", "--multimodal-encode-worker", "--multimodal-worker"),
-        *("--multimodal-decode-worker", "--enable-multimodal", "--frontend-decoding", "--fpm-trace", "--exclude-tools-when-tool-choice-none"),
+        *(
+            "--is-prefill-worker",
+            "--is-decode-worker",
+            "--use-vllm-tokenizer",
+            "--route-to-encoder",
+            "--multimodal-encode-worker",
+            "--multimodal-worker",
+        ),
+        *(
+            "--multimodal-decode-worker",
+            "--enable-multimodal",
+            "--frontend-decoding",
+            "--fpm-trace",
+            "--exclude-tools-when-tool-choice-none",
+        ),
         *("--enable-local-indexer", "--embedding-worker", "--gms-shadow-mode", "--dyn-enable-structural-tag"),
     }
 )
 VALUES: Final = frozenset(
     {
-        *("--namespace", "--endpoint", "--kv-state-endpoint", "--discovery-backend", "--request-plane", "--response-plane", "--event-plane"),
-        *("--dyn-tool-call-parser", "--dyn-reasoning-parser", "--dyn-default-thinking-mode", "--dyn-structural-tag", "--custom-jinja-template"),
-        *("--endpoint-types", "--dump-config-to", "--disaggregation-mode", "--sleep-mode-level", "--mm-prompt-template", "--model-express-url"),
+        *(
+            "--namespace",
+            "--endpoint",
+            "--kv-state-endpoint",
+            "--discovery-backend",
+            "--request-plane",
+            "--response-plane",
+            "--event-plane",
+        ),
+        *(
+            "--dyn-tool-call-parser",
+            "--dyn-reasoning-parser",
+            "--dyn-default-thinking-mode",
+            "--dyn-structural-tag",
+            "--custom-jinja-template",
+        ),
+        *(
+            "--endpoint-types",
+            "--dump-config-to",
+            "--disaggregation-mode",
+            "--sleep-mode-level",
+            "--mm-prompt-template",
+            "--model-express-url",
+        ),
         *("--migration-limit", "--engine-request-limit", "--benchmark-mode"),
     }
 )
@@ -91,10 +129,15 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
         return
     nodes = service.get("multinode", "nodeCount").count()
     if nodes is not None and nodes > 1:
-        draft.note(f"for {nodes} nodes Dynamo's operator adds `--distributed-executor-backend`, `--nnodes` or `--data-parallel-…` by itself; they are not seen")
+        draft.note(
+            f"for {nodes} nodes Dynamo's operator adds `--distributed-executor-backend`, `--nnodes` or `--data-parallel-…` by itself; they are not seen"
+        )
     if MODULE in draft.words:
         _take_own(draft)
-        if not any(word.partition("=")[0].replace("_", "-") in {"--enable-prefix-caching", "--no-enable-prefix-caching"} for word in draft.words):
+        if not any(
+            word.partition("=")[0].replace("_", "-") in {"--enable-prefix-caching", "--no-enable-prefix-caching"}
+            for word in draft.words
+        ):
             draft.add(ADDED, "--enable-prefix-caching")
     elif any(MODULE in word for word in draft.words):
         draft.note(
@@ -133,6 +176,13 @@ def _take_own(draft: EngineDraft) -> None:
     chosen = [CONNECTORS[name] for name in names if name in CONNECTORS]
     if chosen:
         module = "kvbm.vllm_integration.connector"
-        many = {"kv_connector": "PdConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": chosen}, "kv_connector_module_path": module}
-        draft.add(where, "--kv-transfer-config", json.dumps(chosen[0] if len(chosen) == 1 else many, separators=(",", ":")))
+        many = {
+            "kv_connector": "PdConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {"connectors": chosen},
+            "kv_connector_module_path": module,
+        }
+        draft.add(
+            where, "--kv-transfer-config", json.dumps(chosen[0] if len(chosen) == 1 else many, separators=(",", ":"))
+        )
         draft.note("newer releases of Dynamo refuse `--connector`; write the `--kv-transfer-config` itself")

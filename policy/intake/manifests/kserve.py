@@ -21,12 +21,16 @@ ADDED: Final = "added by KServe"
 MODEL_PATH: Final = "/mnt/models"
 SERVER: Final = ("python", "-m", "vllm.entrypoints.openai.api_server")
 SERVER_ENV: Final = {"HF_HOME": "/tmp", "VLLM_CONFIG_ROOT": "/tmp", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}  # noqa: S108 - what KServe sets
-OWN_FLAGS: Final = frozenset({"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"})
+OWN_FLAGS: Final = frozenset(
+    {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
+)
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
     """The container of a runtime that a predictor's model is put into."""
-    return next((item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None)
+    return next(
+        (item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None
+    )
 
 
 def read_runtime(document: ManifestNode) -> None:
@@ -60,9 +64,13 @@ def _read_model(model: ManifestNode) -> None:
         own.env, own.has_command = dict(SERVER_ENV), True
         asked = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
         if not any("gpu" in resource for resource, _ in asked):
-            own.note("no GPU is asked for, so KServe takes the `-cpu` build of the image; state `environment.platform` as `cpu`")
+            own.note(
+                "no GPU is asked for, so KServe takes the `-cpu` build of the image; state `environment.platform` as `cpu`"
+            )
         if name is not None:
-            own.note(f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed")
+            own.note(
+                f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed"
+            )
     elif wanted == "huggingface":
         if not _huggingface(draft, own, model):
             return
@@ -109,7 +117,9 @@ def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> b
     own.add(*values.get("--model_id", (ADDED, MODEL_PATH)) if source is None else (ADDED, MODEL_PATH))
     own.has_command = True
     if backend != "vllm":
-        own.note("KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it")
+        own.note(
+            "KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it"
+        )
     if source and hub_name(source) is None and "--model_id" in values:
         own.note("`--model_id` yields to `storageUri`")
     return True

@@ -59,7 +59,9 @@ def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
             if role == "template":
                 _add_adapters(draft, spec.get("model", "lora"), user[0])
         elif not draft.has_command:
-            (main or pod).fault("with `worker`, KServe has a configuration for data parallelism only; state a `command` in the container `main`")
+            (main or pod).fault(
+                "with `worker`, KServe has a configuration for data parallelism only; state a `command` in the container `main`"
+            )
         if any(item.get("name").text() for item in spec.get("baseRefs").items()):
             draft.note("`baseRefs` merges other objects into this one, which the manifest does not show")
         uri = spec.get("model", "uri").text()
@@ -81,7 +83,9 @@ def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_work
     if not with_workers:
         for member in ("data", "dataLocal", "expert", "pipeline"):
             if parallelism.get(member).value:
-                draft.note(f"`{parallelism.get(member).path}` has no effect without `worker`: KServe's configuration for one node has no flag for it")
+                draft.note(
+                    f"`{parallelism.get(member).path}` has no effect without `worker`: KServe's configuration for one node has no flag for it"
+                )
         return
     for flag, member in (("--data-parallel-size", "data"), ("--data-parallel-size-local", "dataLocal")):
         if parallelism.get(member).value is None:
@@ -94,7 +98,9 @@ def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_work
 def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str]) -> None:
     """``--kv-transfer-config`` for ``kvCacheOffloading``, where the user gives none and vLLM has what it needs."""
     if workload.get("workload", "kvCacheOffloading").value is not None:
-        draft.note(f"`{workload.get('workload').path}` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher")
+        draft.note(
+            f"`{workload.get('workload').path}` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher"
+        )
     offloading = workload.get("kvCacheOffloading")
     given = " ".join([draft.env.get(EXTRA) or "", *user])
     if not offloading.is_object() or "--kv-transfer-config" in given or "--kv_transfer_config" in given:
@@ -107,7 +113,11 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
     policy = offloading.get("evictionPolicy").text()
     if policy:
         extra["eviction_policy"] = policy
-    tiers = [place for place, tier in enumerate(offloading.get("secondary").items()) if tier.get("fileSystem").value is not None]
+    tiers = [
+        place
+        for place, tier in enumerate(offloading.get("secondary").items())
+        if tier.get("fileSystem").value is not None
+    ]
     if tiers:
         extra["secondary_tiers"] = [{"root_dir": f"/mnt/kv-cache-{place}", "type": "fs"} for place in tiers]
     extra["spec_name"] = "TieringOffloadingSpec"
@@ -131,7 +141,11 @@ def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> No
     if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA) or "", *user]):
         return
     draft.add(lora.get("adapters").path, "--enable-lora")
-    for flag, member in (("--max-lora-rank", "maxRank"), ("--max-loras", "maxAdapters"), ("--max-cpu-loras", "maxCpuAdapters")):
+    for flag, member in (
+        ("--max-lora-rank", "maxRank"),
+        ("--max-loras", "maxAdapters"),
+        ("--max-cpu-loras", "maxCpuAdapters"),
+    ):
         value = lora.get(member).count()
         if value is not None:
             draft.add(lora.get(member).path, f"{flag}={value}")

@@ -30,7 +30,11 @@ ACCELERATOR_ENV: Final = {
 
 def is_values(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of these values."""
-    return isinstance(document.value, dict) and "modelArtifacts" in document.value and any(role in document.value for role in ROLES)
+    return (
+        isinstance(document.value, dict)
+        and "modelArtifacts" in document.value
+        and any(role in document.value for role in ROLES)
+    )
 
 
 def read_values(document: ManifestNode) -> None:
@@ -48,7 +52,9 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
         return
     command = container.get("modelCommand").text() or "custom"
     if command not in COMMANDS:
-        container.get("modelCommand").fault(f"{quoted(command)} is no command of the chart; legal: {listed(COMMANDS)}{nearest(command, COMMANDS)}")
+        container.get("modelCommand").fault(
+            f"{quoted(command)} is no command of the chart; legal: {listed(COMMANDS)}{nearest(command, COMMANDS)}"
+        )
         return
     if command != "custom":
         draft.words, draft.places, draft.has_command = [], [], command == "vllmServe"
@@ -81,7 +87,11 @@ def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> No
         case _:
             draft.note(f"the chart makes no model's argument of {quoted(uri)}; legal: `hf://`, `pvc://`, `pvc+hf://`")
             return
-    draft.add(artifacts.get("uri").path if artifacts.get("uri").value is not None else artifacts.get("name").path, *(["--model"] if flag else []), model)
+    draft.add(
+        artifacts.get("uri").path if artifacts.get("uri").value is not None else artifacts.get("name").path,
+        *(["--model"] if flag else []),
+        model,
+    )
 
 
 def _sizes(parallelism: ManifestNode) -> tuple[int, int, int]:

@@ -108,7 +108,9 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
         items = volume.get("configMap", "items")
         if not data or not mount.reading.affords_copy(mount, data, items.value):
             continue
-        chosen = {item.get("key").text(): item.get("path").text() for item in items.items()} or {key: key for key in data}
+        chosen = {item.get("key").text(): item.get("path").text() for item in items.items()} or {
+            key: key for key in data
+        }
         files = {file: data[key] for key, file in chosen.items() if key in data and file is not None}
         sub_path = mount.get("subPath").text()
         if sub_path is None:

@@ -102,7 +102,9 @@ def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *,
         port = cache.get("nixlRole").scalar()
         transfer["kv_connector_extra_config"] = {"discard_partial_chunks": False, "lmcache_rpc_port": port}
         if port is None:
-            draft.note("without `lmcacheConfig.nixlRole` the chart writes a `--kv-transfer-config` that is no JSON; vLLM refuses it")
+            draft.note(
+                "without `lmcacheConfig.nixlRole` the chart writes a `--kv-transfer-config` that is no JSON; vLLM refuses it"
+            )
     draft.add("lmcacheConfig", "--kv-transfer-config", json.dumps(transfer, separators=(",", ":")))
 
 

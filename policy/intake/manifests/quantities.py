@@ -23,7 +23,11 @@ def whole(node: ManifestNode) -> int | None:
     """The quantity at a node, rounded up; nothing where there is none. What is no quantity is a fault."""
     if node.value is None:
         return None
-    found = QUANTITY.fullmatch(str(node.value)) if isinstance(node.value, str | int | float) and not isinstance(node.value, bool) else None
+    found = (
+        QUANTITY.fullmatch(str(node.value))
+        if isinstance(node.value, str | int | float) and not isinstance(node.value, bool)
+        else None
+    )
     if found is None:
         node.fault(f"{quoted(node.value)} is no quantity; write for example `10Gi`")
         return None

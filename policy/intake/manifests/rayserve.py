@@ -28,7 +28,9 @@ NOT_ALLOWED: Final = ("model", "served_model_name")
 def is_config(document: ManifestNode) -> bool:
     """Whether a document without a kind has the shape of a Serve config or of its arguments."""
     value = document.value
-    return isinstance(value, dict) and ("llm_configs" in value or ("applications" in value and isinstance(value["applications"], list)))
+    return isinstance(value, dict) and (
+        "llm_configs" in value or ("applications" in value and isinstance(value["applications"], list))
+    )
 
 
 def read_config(document: ManifestNode, env: dict[str, str | None] | None = None, image: str | None = None) -> None:
@@ -84,9 +86,14 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
     draft = EngineDraft(config)
     draft.image, draft.env = image, env
     draft.add(ADDED, "vllm", "serve")
-    source, name = config.get("model_loading_config", "model_source"), config.get("model_loading_config", "model_id").text()
+    source, name = (
+        config.get("model_loading_config", "model_source"),
+        config.get("model_loading_config", "model_id").text(),
+    )
     if isinstance(source.value, dict):
-        draft.note(f"the model's weights come from {quoted(source.get('bucket_uri').text() or '?')}; give its config.json under {quoted(name or '?')}")
+        draft.note(
+            f"the model's weights come from {quoted(source.get('bucket_uri').text() or '?')}; give its config.json under {quoted(name or '?')}"
+        )
     model = name if source.value is None or isinstance(source.value, dict) else source.text()
     if model is not None:
         draft.add("model_loading_config.model_id" if model == name else "model_loading_config.model_source", model)
@@ -99,7 +106,9 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
         draft.add(ADDED, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
     for key, value in config.get("runtime_env", "env_vars").members():
         draft.env[key] = value.text()
-    draft.note("an image's own variables do not show here, and Ray's images may pin the model runner; `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` makes sure")
+    draft.note(
+        "an image's own variables do not show here, and Ray's images may pin the model runner; `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` makes sure"
+    )
     draft.take()
 
 

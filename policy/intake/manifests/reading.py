@@ -60,7 +60,10 @@ class ManifestReader:
         """Whether so much more text may be copied from one place of the manifest to another: a short manifest must not grow without end."""
         self.copied += size
         if self.copied > MAX_COPIED:
-            self.fault_once(node, f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time")
+            self.fault_once(
+                node,
+                f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time",
+            )
         return self.copied <= MAX_COPIED
 
     def affords_copy(self, node: ManifestNode, *values: object) -> bool:
@@ -93,7 +96,9 @@ class ManifestNode:
 
     __slots__ = ("key", "parent", "reading", "root", "value", "within")
 
-    def __init__(self, reading: ManifestReader, value: Any, path: str = "", pointer: str = "", *, within: bool = False) -> None:
+    def __init__(
+        self, reading: ManifestReader, value: Any, path: str = "", pointer: str = "", *, within: bool = False
+    ) -> None:
         self.reading = reading
         self.value = value
         self.root = path, pointer
@@ -160,7 +165,11 @@ class ManifestNode:
 
     def members(self) -> list[tuple[str, ManifestNode]]:
         """The members of an object by name; none where it is null."""
-        return [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)] if self.is_object() else []
+        return (
+            [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)]
+            if self.is_object()
+            else []
+        )
 
     def items(self) -> list[ManifestNode]:
         """The items of a list; none where it is null. Anything else is a fault."""

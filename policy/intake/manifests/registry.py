@@ -10,7 +10,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from policy.errors import listed, nearest, quoted
-from policy.intake.manifests import compose, dynamo, kserve, llmisvc, modelservice, productionstack, rayserve, skypilot, vllmruntime, workloads
+from policy.intake.manifests import (
+    compose,
+    dynamo,
+    kserve,
+    llmisvc,
+    modelservice,
+    productionstack,
+    rayserve,
+    skypilot,
+    vllmruntime,
+    workloads,
+)
 from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, TooManyFaults
 
 if TYPE_CHECKING:
@@ -54,7 +65,11 @@ ADAPTERS: Final[dict[tuple[str, str], Adapter]] = {
     ("ray.io", "RayCluster"): rayserve.read_cluster,
 }
 SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] = (
-    ("llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`)", modelservice.is_values, modelservice.read_values),
+    (
+        "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`)",
+        modelservice.is_values,
+        modelservice.read_values,
+    ),
     ("production-stack values (`servingEngineSpec`)", productionstack.is_values, productionstack.read_values),
     ("a Ray Serve config (`applications` or `llm_configs`)", rayserve.is_config, rayserve.read_config),
     ("a Compose file (`services`)", compose.is_compose, compose.read_compose),
@@ -63,9 +78,32 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
 PASSED_OVER: Final = frozenset(
     {
         *("", "apps", "batch", "autoscaling", "policy", "extensions"),
-        *("monitoring.coreos.com", "keda.sh", "cert-manager.io", "traefik.io", "networking.istio.io", "security.istio.io", "external-secrets.io"),
-        *("gateway.envoyproxy.io", "aigateway.envoyproxy.io", "gateway.kgateway.dev", "argoproj.io", "kustomize.toolkit.fluxcd.io", "route.openshift.io"),
-        *("production-stack.vllm.ai", "autoscaling.aibrix.ai", "model.aibrix.ai", KSERVE, AIBRIX, "nvidia.com", "resource.nvidia.com"),
+        *(
+            "monitoring.coreos.com",
+            "keda.sh",
+            "cert-manager.io",
+            "traefik.io",
+            "networking.istio.io",
+            "security.istio.io",
+            "external-secrets.io",
+        ),
+        *(
+            "gateway.envoyproxy.io",
+            "aigateway.envoyproxy.io",
+            "gateway.kgateway.dev",
+            "argoproj.io",
+            "kustomize.toolkit.fluxcd.io",
+            "route.openshift.io",
+        ),
+        *(
+            "production-stack.vllm.ai",
+            "autoscaling.aibrix.ai",
+            "model.aibrix.ai",
+            KSERVE,
+            AIBRIX,
+            "nvidia.com",
+            "resource.nvidia.com",
+        ),
     }
 )
 PASSED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
@@ -163,11 +201,15 @@ def _read(node: ManifestNode) -> None:
             adapter(node)
             return
     if not isinstance(node.value, dict):
-        node.fault(f"{quoted(node.value)} is no manifest; write a Kubernetes object, a list of them, or a chart's values")
+        node.fault(
+            f"{quoted(node.value)} is no manifest; write a Kubernetes object, a list of them, or a chart's values"
+        )
     elif "kind" in node.value:
         node.get("kind").fault(f"{quoted(node.value['kind'])} is no kind; legal: {listed(KINDS)}")
     else:
-        node.fault(f"no `kind`, and none of the shapes that are known without one: {'; '.join(name for name, _, _ in SHAPES)}")
+        node.fault(
+            f"no `kind`, and none of the shapes that are known without one: {'; '.join(name for name, _, _ in SHAPES)}"
+        )
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
@@ -175,6 +217,8 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
     known = sorted({owner for owner, name in ADAPTERS if name == kind})
     if known:
         legal = listed(owner or "v1" for owner in known)
-        node.get("apiVersion").fault(f"{quoted(node.value.get('apiVersion'))} has no `{kind}` that is known here; its API group is {legal}")
+        node.get("apiVersion").fault(
+            f"{quoted(node.value.get('apiVersion'))} has no `{kind}` that is known here; its API group is {legal}"
+        )
     elif (group not in PASSED_OVER and not group.endswith(PASSED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
         node.get("kind").fault(f"{quoted(kind)} is not known; legal: {listed(KINDS)}{nearest(kind, KINDS)}")

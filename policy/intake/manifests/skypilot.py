@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 BESIDE: Final = frozenset({"resources", "setup", "envs", "num_nodes", "service", "secrets", "workdir", "file_mounts"})
 NODE_VARIABLES: Final = ("SKYPILOT_NUM_GPUS_PER_NODE", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
-INSTALLS: Final = re.compile(r"\bvllm(?:\[[\w,-]{1,80}\])?==(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?![\w.*])")
+INSTALLS: Final = re.compile(
+    r"\bvllm(?:\[[\w,-]{1,80}\])?==(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?![\w.*])"
+)
 
 
 def is_task(document: ManifestNode) -> bool:

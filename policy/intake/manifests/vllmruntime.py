@@ -31,7 +31,10 @@ def read_vllm_runtime(document: ManifestNode) -> None:
     lora = model.get("enableLoRA").flag()
     if lora:
         draft.add("model.enableLoRA", "--enable-lora")
-    for member, flag in (("enableChunkedPrefill", "enable-chunked-prefill"), ("enablePrefixCaching", "enable-prefix-caching")):
+    for member, flag in (
+        ("enableChunkedPrefill", "enable-chunked-prefill"),
+        ("enablePrefixCaching", "enable-prefix-caching"),
+    ):
         place = ADDED if config.get(member).value is None else f"vllmConfig.{member}"
         draft.add(place, f"--{flag}" if config.get(member).flag() else f"--no-{flag}")
     for node, word in (
@@ -51,7 +54,11 @@ def read_vllm_runtime(document: ManifestNode) -> None:
         draft.env["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
     if spec.get("lmCacheConfig", "enabled").flag():
         connector = "LMCacheConnectorV1" if config.get("v1").flag() else "LMCacheConnector"
-        draft.add("lmCacheConfig", "--kv-transfer-config", json.dumps({"kv_connector": connector, "kv_role": "kv_both"}, separators=(",", ":")))
+        draft.add(
+            "lmCacheConfig",
+            "--kv-transfer-config",
+            json.dumps({"kv_connector": connector, "kv_role": "kv_both"}, separators=(",", ":")),
+        )
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
     read_env(config.get("env"), draft)
     draft.take()

@@ -161,7 +161,10 @@ def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> 
 
 def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Configuration, list[str]]:
     """A configuration and its architectures as the release rewrites them for a draft: `SpeculativeConfig.hf_config_override`."""
-    known: dict[str, Any] = {"initial_architecture": architectures[0] if architectures else None, "transformers_mtp_overrides": None}
+    known: dict[str, Any] = {
+        "initial_architecture": architectures[0] if architectures else None,
+        "transformers_mtp_overrides": None,
+    }
     for row in configuration.tables.constants.get("mtp_overrides", ()):
         known["architectures"] = architectures
         written = _written(row, _keys(known, configuration))

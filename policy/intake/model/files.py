@@ -119,5 +119,9 @@ def _no_folder(folder: Path) -> str:
 
 
 def _no_config(folder: Path) -> str:
-    advice = "name a folder below its `snapshots`" if (folder / "snapshots").is_dir() else "name the folder that the model was saved in"
+    advice = (
+        "name a folder below its `snapshots`"
+        if (folder / "snapshots").is_dir()
+        else "name the folder that the model was saved in"
+    )
     return f"`{folder}` has no `{CONFIG}`; {advice}"

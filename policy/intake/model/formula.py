@@ -58,7 +58,11 @@ def asked(formula: Any) -> frozenset[str]:
     """The members of a document that a formula looks at, as far as it names them: the same members give the same value."""
     if not isinstance(formula, list) or not formula:
         return frozenset()
-    named = {formula[1]} if formula[0] in {"key", "stated", "given"} and len(formula) > 1 and isinstance(formula[1], str) else set()
+    named = (
+        {formula[1]}
+        if formula[0] in {"key", "stated", "given"} and len(formula) > 1 and isinstance(formula[1], str)
+        else set()
+    )
     return frozenset(named.union(*map(asked, formula[1:])))
 
 

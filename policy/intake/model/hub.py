@@ -224,7 +224,9 @@ def _size(outcome: Outcome) -> int:
 
 def _check(name: str, revision: str | None) -> None:
     if len(name) > MAX_NAME or not _is_repository(name):
-        raise HubNameInvalid(f"{quoted(name)} is the name of no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`")
+        raise HubNameInvalid(
+            f"{quoted(name)} is the name of no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`"
+        )
     if revision is not None and not REVISION.fullmatch(revision):
         raise HubNameInvalid(f"{quoted(revision)} is no revision of a repository: name a branch, a tag or a commit")
 
@@ -244,11 +246,18 @@ def _endpoint(given: str | None) -> str:
     endpoint = (given or os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
     try:
         parts = urlsplit(endpoint)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0 and endpoint.isprintable()
+        usable = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and (parts.port or 1) > 0
+            and endpoint.isprintable()
+        )
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment:
-        raise HubMisconfigured("the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out")
+        raise HubMisconfigured(
+            "the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
+        )
     return endpoint
 
 

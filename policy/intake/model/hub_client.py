@@ -55,7 +55,9 @@ def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome
     """The hub's answer before ``deadline`` of the monotonic clock, or what its cache has where the hub must not, or cannot, be asked."""
     if source.offline:
         name = quoted(question[0])
-        return cached(source, question) or HubOffline(f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`")
+        return cached(source, question) or HubOffline(
+            f"the hub is not asked (`HF_HUB_OFFLINE`), and its cache does not have {name}; give its `config.json`"
+        )
     try:
         with _until(deadline):
             return _Fetch(source, question).files()
@@ -122,14 +124,20 @@ class _Fetch:
         except RemoteEntryNotFoundError:
             return None
         except RevisionNotFoundError:
-            raise HubNotFound(f"{self.shown} on {self.source} has no revision {quoted(revision)}; name a branch, a tag or a commit") from None
+            raise HubNotFound(
+                f"{self.shown} on {self.source} has no revision {quoted(revision)}; name a branch, a tag or a commit"
+            ) from None
         except (HfHubHTTPError, LocalEntryNotFoundError) as error:
             raise self._refusal(error) from None
         except OSError as error:
             why = error.strerror or type(error).__name__
-            raise HubFailed(f"{self.shown} cannot be kept in the cache of the hub: {why}; set `HF_HOME` to a folder that can be written") from None
+            raise HubFailed(
+                f"{self.shown} cannot be kept in the cache of the hub: {why}; set `HF_HOME` to a folder that can be written"
+            ) from None
         except Exception as error:  # noqa: BLE001  # whatever the library raises, nobody may wait in vain, and its text is not shown
-            raise HubFailed(f"{self.shown} cannot be fetched from {self.source}: {type(error).__name__}; give its `config.json`") from None
+            raise HubFailed(
+                f"{self.shown} cannot be fetched from {self.source}: {type(error).__name__}; give its `config.json`"
+            ) from None
 
     def _refusal(self, error: HfHubHTTPError | LocalEntryNotFoundError) -> HubFailed:
         reason = error if isinstance(error, HfHubHTTPError) else error.__cause__
@@ -137,17 +145,31 @@ class _Fetch:
             return HubUnreachable(f"{self.source} does not answer as a hub does; check `HF_ENDPOINT`, {INSTEAD}")
         status = reason.response.status_code if isinstance(reason, HfHubHTTPError) else None
         if isinstance(reason, GatedRepoError):
-            other = "ask for access on its page with the account of `HF_TOKEN`" if self.token else "ask for access on its page and set `HF_TOKEN`"
+            other = (
+                "ask for access on its page with the account of `HF_TOKEN`"
+                if self.token
+                else "ask for access on its page and set `HF_TOKEN`"
+            )
             return HubDenied(f"{self.shown} on {self.source} is gated; {other}, {INSTEAD}")
         if status == UNAUTHORIZED and self.token is None:
-            return HubDenied(f"{self.source} shows no {self.shown} without a token; check the name, set `HF_TOKEN` where it is private or gated, {INSTEAD}")
+            return HubDenied(
+                f"{self.source} shows no {self.shown} without a token; check the name, set `HF_TOKEN` where it is private or gated, {INSTEAD}"
+            )
         if status == UNAUTHORIZED:
-            return HubDenied(f"{self.source} shows no {self.shown} with the token in `HF_TOKEN`; check the name and the token, {INSTEAD}")
+            return HubDenied(
+                f"{self.source} shows no {self.shown} with the token in `HF_TOKEN`; check the name and the token, {INSTEAD}"
+            )
         if status == FORBIDDEN:
-            return HubDenied(f"{self.source} forbids {self.shown}; set `HF_TOKEN` to a token that may read it, {INSTEAD}")
+            return HubDenied(
+                f"{self.source} forbids {self.shown}; set `HF_TOKEN` to a token that may read it, {INSTEAD}"
+            )
         if status == NOT_FOUND:
-            return HubNotFound(f"{self.source} has no {self.shown}; check the name, set `HF_TOKEN` where it is private, {INSTEAD}")
-        return HubUnreachable(f"{self.source} answers {status or 'nothing'} for {self.shown}; ask again later, {INSTEAD}")
+            return HubNotFound(
+                f"{self.source} has no {self.shown}; check the name, set `HF_TOKEN` where it is private, {INSTEAD}"
+            )
+        return HubUnreachable(
+            f"{self.source} answers {status or 'nothing'} for {self.shown}; ask again later, {INSTEAD}"
+        )
 
 
 def _token() -> str | None:
@@ -179,7 +201,13 @@ def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, w
     except TooLarge as error:
         raise HubTooLarge(f"`{file}` of {quoted(name)} {error}") from None
     except (FileInvalid, FileNotFoundError, UnicodeDecodeError) as error:
-        why = str(error) if isinstance(error, FileInvalid) else "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "has left the cache"
+        why = (
+            str(error)
+            if isinstance(error, FileInvalid)
+            else "is not UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else "has left the cache"
+        )
         raise HubUnreadable(f"`{file}` of {quoted(name)} {why}; {INSTEAD.removeprefix('or ')}") from None
     return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, not was_asked, size)
 
@@ -265,7 +293,9 @@ def _told() -> Iterator[None]:
     except httpx.TimeoutException:
         raise _late() from None
     except httpx.TransportError as error:
-        raise HubUnreachable(f"the hub cannot be reached ({type(error).__name__}); check the network and `HF_ENDPOINT`, {INSTEAD}") from None
+        raise HubUnreachable(
+            f"the hub cannot be reached ({type(error).__name__}); check the network and `HF_ENDPOINT`, {INSTEAD}"
+        ) from None
 
 
 def _check(response: httpx.Response) -> None:
@@ -279,7 +309,9 @@ def _check(response: httpx.Response) -> None:
 
 
 def _too_large() -> HubTooLarge:
-    return HubTooLarge(f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`")
+    return HubTooLarge(
+        f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`"
+    )
 
 
 def _client() -> httpx.Client:

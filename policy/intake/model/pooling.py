@@ -65,7 +65,9 @@ def _read(path: str, files: Mapping[str, str]) -> Any:
 
 
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:
-    names = tuple(POOLINGS) if series >= (0, 30) else (POOLING,)  # a tuple: what is looked for may be of a type that has no hash
+    names = (
+        tuple(POOLINGS) if series >= (0, 30) else (POOLING,)
+    )  # a tuple: what is looked for may be of a type that has no hash
     modules = listed if isinstance(listed, list) else []
     return next((module for module in modules if isinstance(module, dict) and module.get("type") in names), None)
 

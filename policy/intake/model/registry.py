@@ -56,7 +56,9 @@ class ModelQuery(Struct, frozen=True):
 BY_DEFAULT: Final = ModelQuery()
 
 
-def resolved(tables: Tables, configuration: Configuration, architectures: Sequence[str], asked: ModelQuery = BY_DEFAULT) -> ResolvedModel:
+def resolved(
+    tables: Tables, configuration: Configuration, architectures: Sequence[str], asked: ModelQuery = BY_DEFAULT
+) -> ResolvedModel:
     """The class for a model, its runner type and conversion. Raises Unsupported.
 
     A first architecture that is registered, with a runner of its own, decides alone: its answer is kept.
@@ -77,7 +79,12 @@ def _alone(tables: Tables, architecture: str, asked: ModelQuery) -> bool:
     """Whether the rest of the document takes no part: so for few enough questions that all answers can be kept."""
     model = tables.models.get(architecture)
     words = (asked.runner, asked.convert, asked.model_impl)
-    return model is not None and (model.is_pooling_model or model.is_text_generation_model) and words == ("auto",) * 3 and asked.platform in PLATFORMS
+    return (
+        model is not None
+        and (model.is_pooling_model or model.is_text_generation_model)
+        and words == ("auto",) * 3
+        and asked.platform in PLATFORMS
+    )
 
 
 def is_moe(configuration: Configuration) -> bool:
@@ -101,7 +108,10 @@ def experts(configuration: Configuration) -> tuple[bool, str | None]:
     blocks = text.get("block_configs")
     if not isinstance(blocks, list):
         return False, found
-    of_blocks = any(isinstance(block, dict) and block.get("block_type") == "moe" and _positive(block.get("n_routed_experts", 0)) for block in blocks)
+    of_blocks = any(
+        isinstance(block, dict) and block.get("block_type") == "moe" and _positive(block.get("n_routed_experts", 0))
+        for block in blocks
+    )
     return of_blocks, "block_configs" if of_blocks else found
 
 
@@ -142,7 +152,11 @@ def architectures_of(configuration: Configuration, files: frozenset[str] = froze
     `files` are the names of the model's other files that are known; some releases look for one (`joint_head_config.json`).
     """
     named = architectures_stated(configuration)
-    base = configuration.tables.auto_models.get(configuration.model_type or "") if not configuration.stated.get("architectures") else None
+    base = (
+        configuration.tables.auto_models.get(configuration.model_type or "")
+        if not configuration.stated.get("architectures")
+        else None
+    )
     if isinstance(base, str):
         named = [base]
     convertor = configuration.tables.convertors.get(configuration.model_type or "", {})
@@ -169,7 +183,9 @@ def _positive(count: Any) -> bool:
 class _ClassResolution:
     __slots__ = ("architectures", "asked", "configuration", "tables")
 
-    def __init__(self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], asked: ModelQuery) -> None:
+    def __init__(
+        self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], asked: ModelQuery
+    ) -> None:
         self.tables = tables
         self.configuration = configuration
         self.architectures = architectures
@@ -203,7 +219,8 @@ class _ClassResolution:
             return self.asked.convert
         for architecture in self.architectures:
             if architecture in self.tables.models and (
-                (runner == "generate" and early.is_text_generation_model) or (runner == "pooling" and early.is_pooling_model)
+                (runner == "generate" and early.is_text_generation_model)
+                or (runner == "pooling" and early.is_pooling_model)
             ):
                 return "none"
             match = self._suffix(architecture, runner)
@@ -211,10 +228,16 @@ class _ClassResolution:
                 return match[2]
         return "embed" if runner == "pooling" else "none"
 
-    def _suffix(self, architecture: str, runner: str | None = None, convert: str | None = None) -> tuple[str, str, str] | None:
+    def _suffix(
+        self, architecture: str, runner: str | None = None, convert: str | None = None
+    ) -> tuple[str, str, str] | None:
         """The first suffix of a name with its runner and conversion, of those that agree with what is known already."""
         for suffix, (default_runner, default_convert) in self.tables.constants["suffix_defaults"]:
-            if runner in {None, default_runner} and convert in {None, default_convert} and architecture.endswith(suffix):
+            if (
+                runner in {None, default_runner}
+                and convert in {None, default_convert}
+                and architecture.endswith(suffix)
+            ):
                 return suffix, default_runner, default_convert
         return None
 
@@ -227,7 +250,9 @@ class _ClassResolution:
             if backend is not None:
                 return self._known(backend), backend
             if "auto_map" not in self.configuration.stated:
-                raise Unsupported(f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} is not compatible with vLLM.")
+                raise Unsupported(
+                    f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} is not compatible with vLLM."
+                )
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
         fallback = self._backend() if unknown and self.asked.model_impl == "auto" else None
         if fallback is not None and convert in {None, "none"}:

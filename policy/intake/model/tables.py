@@ -189,14 +189,19 @@ def tables(release: str, folder: Path = MODELS) -> Tables:
         release=release,
         series=series(release),
         transformers=transformers,
-        models={architecture: _model(architecture, row, row["flags"]) for architecture, row in vllm["architectures"].items()},
+        models={
+            architecture: _model(architecture, row, row["flags"]) for architecture, row in vllm["architectures"].items()
+        },
         other_platforms=_other_platforms(vllm["architectures"]),
         previously=vllm["previously"],
         out_of_tree=vllm["out_of_tree"],
         hooks=vllm["hooks"],
         convertors=vllm["convertors"],
         constants={name: _constant(name, found) for name, found in vllm["constants"].items()},
-        configs={model_type: _config(row) for model_type, row in (other["transformers_configs"] | vllm["vllm_configs"]).items()},
+        configs={
+            model_type: _config(row)
+            for model_type, row in (other["transformers_configs"] | vllm["vllm_configs"]).items()
+        },
         auto_models=other["auto_models"],
         backend_models={architecture: frozenset(words) for architecture, words in other["backend_models"].items()},
         legacy_layer_types=other["legacy_layer_types"],

@@ -11,7 +11,16 @@ from msgspec import Struct
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.pooling import read_pooling
-from policy.intake.model.registry import ModelQuery, ResolvedModel, architectures_of, experts, is_encoder_decoder, is_hybrid, resolved, use_mla
+from policy.intake.model.registry import (
+    ModelQuery,
+    ResolvedModel,
+    architectures_of,
+    experts,
+    is_encoder_decoder,
+    is_hybrid,
+    resolved,
+    use_mla,
+)
 from policy.intake.provenance import DEFAULT
 
 if TYPE_CHECKING:
@@ -53,7 +62,13 @@ def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any
 
 
 def read_target(
-    name: str, described: str, config: Mapping[str, Any], options: ParsedOptions, files: Mapping[str, str], tables: Tables, platform: str
+    name: str,
+    described: str,
+    config: Mapping[str, Any],
+    options: ParsedOptions,
+    files: Mapping[str, str],
+    tables: Tables,
+    platform: str,
 ) -> Target:
     """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
 
@@ -64,7 +79,9 @@ def read_target(
     pooling = read_pooling(name, files, options, tables.series)
     configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
     below = f"{described}/"
-    architectures = architectures_of(configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below)))
+    architectures = architectures_of(
+        configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))
+    )
     asked = ModelQuery(
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),
@@ -86,7 +103,9 @@ def read_target(
     )
 
 
-def derive_model(derived: Provenance, target: Target, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]) -> None:
+def derive_model(
+    derived: Provenance, target: Target, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
+) -> None:
     """The facts ``model_config.*``, but for what only other options decide."""
     facts, configuration, model = derived.facts, target.configuration, target.found.model
     by_class = origin_of(target, options, "architectures")
@@ -99,14 +118,20 @@ def derive_model(derived: Provenance, target: Target, options: ParsedOptions, en
     facts["model_config.is_hybrid"] = target.is_hybrid, by_class
     facts["model_config.has_inner_state"] = model.has_inner_state, by_class
     facts["model_config.is_attention_free"] = model.is_attention_free, by_class
-    facts["model_config.is_diffusion"] = configuration.get("canvas_length") is not None, origin_of(target, options, "canvas_length")
+    facts["model_config.is_diffusion"] = (
+        configuration.get("canvas_length") is not None,
+        origin_of(target, options, "canvas_length"),
+    )
     disabled = _is_true(env.get("VLLM_MLA_DISABLE"))
     facts["model_config.use_mla"] = (
         not disabled and use_mla(target.found, configuration),
         "env.VLLM_MLA_DISABLE" if disabled else origin_of(target, options, "kv_lora_rank"),
     )
     facts["model_config.is_multimodal_model"] = model.supports_multimodal, by_class
-    facts["model_config.is_encoder_decoder"] = target.is_encoder_decoder, origin_of(target, options, "is_encoder_decoder")
+    facts["model_config.is_encoder_decoder"] = (
+        target.is_encoder_decoder,
+        origin_of(target, options, "is_encoder_decoder"),
+    )
 
 
 def origin_of(target: Target, options: ParsedOptions, name: str) -> str:

@@ -13,12 +13,22 @@ from typing import Any
 from policy.vllm.tablegen.modules import Module, SourceDefinition, World
 from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 
-PARSERS = ("vllm.entrypoints.common.cli_args", "vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+PARSERS = (
+    "vllm.entrypoints.common.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.openai.cli_args",
+)
 """Where `make_arg_parser` is: the newest place first."""
 
 ENGINE = "vllm.engine.arg_utils"
 PARSER_CLASS = "vllm.utils.argparse_utils"
-PLAIN = {"int": "int", "float": "float", "str": "text", "json.loads": "json", "parse_reasoning_parser": "text-none-unsets"}
+PLAIN = {
+    "int": "int",
+    "float": "float",
+    "str": "text",
+    "json.loads": "json",
+    "parse_reasoning_parser": "text-none-unsets",
+}
 WRAPPERS = ("Annotated", "SkipValidation", "Optional", "Union")
 DEPTH = 2
 """How deep the members of an object are told: `compilation_config.pass_config.enable_sp` is two deep."""
@@ -68,7 +78,14 @@ class _OptionReader:
         self.null_choice = "append(None)" in text
         self.dict_subclasses = "is_dict_subclass" in text
         made = (
-            next((node for node in ast.walk(engine.tree) if isinstance(node, ast.FunctionDef) and node.name == "create_speculative_config"), None)
+            next(
+                (
+                    node
+                    for node in ast.walk(engine.tree)
+                    if isinstance(node, ast.FunctionDef) and node.name == "create_speculative_config"
+                ),
+                None,
+            )
             if engine
             else None
         )
@@ -104,7 +121,10 @@ class _OptionReader:
             match statement:
                 case ast.If(body=inner):
                     self.run(module, inner, local)
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)])):
+                case ast.Assign(
+                    targets=[ast.Name(id=name)],
+                    value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]),
+                ):
                     if asked != "cls":
                         local[name] = self.of_class(module, asked)
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as source):
@@ -115,12 +135,18 @@ class _OptionReader:
                     self.pick(module, target, local).pop("choices", None)
                 case ast.Delete(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str(key)))]):
                     self.pick(module, target, local).pop(key, None)
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Subscript(value=target), attr="remove"), args=[gone])):
+                case ast.Expr(
+                    value=ast.Call(func=ast.Attribute(value=ast.Subscript(value=target), attr="remove"), args=[gone])
+                ):
                     kwargs = self.pick(module, target, local)
                     word = value(self.world, module, gone)
                     kwargs["choices"] = [choice for choice in kwargs["choices"] if choice != word]
-                case ast.Expr(value=ast.Call(func=ast.Attribute(attr="add_argument"), args=[*words], keywords=keywords)):
-                    flags = [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+                case ast.Expr(
+                    value=ast.Call(func=ast.Attribute(attr="add_argument"), args=[*words], keywords=keywords)
+                ):
+                    flags = [
+                        word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)
+                    ]
                     if flags and flags[0].startswith("-"):
                         self.add(flags, self.called(module, keywords, local))
 
@@ -142,7 +168,10 @@ class _OptionReader:
         match node:
             case ast.Name(id=name):
                 return dict_of(local.get(name))
-            case ast.Subscript(value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]), slice=ast.Constant(value=str(key))):
+            case ast.Subscript(
+                value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]),
+                slice=ast.Constant(value=str(key)),
+            ):
                 return dict_of(self.of_class(module, asked).get(key))
             case ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
                 return dict_of(self.pick(module, inner, local).get(key))
@@ -175,12 +204,19 @@ class _OptionReader:
 
     def add(self, flags: list[str], kwargs: Kwargs) -> None:
         """Put one flag into the rows."""
-        dest = kwargs.get("dest") or next((flag for flag in flags if flag.startswith("--")), flags[0]).lstrip("-").replace("-", "_")
+        dest = kwargs.get("dest") or next((flag for flag in flags if flag.startswith("--")), flags[0]).lstrip(
+            "-"
+        ).replace("-", "_")
         row: dict[str, object] = {"flags": flags}
         match kwargs.get("action"):
             case "pair":
                 off = [f"--no-{flag[2:]}" for flag in flags if flag.startswith("--")]
-                off += [inverse + flag.removeprefix(prefix) for flag in flags for prefix, inverse in self.inverses.items() if flag.startswith(prefix)]
+                off += [
+                    inverse + flag.removeprefix(prefix)
+                    for flag in flags
+                    for prefix, inverse in self.inverses.items()
+                    if flag.startswith(prefix)
+                ]
                 row |= {"kind": "bool", "off": off}
             case "store_true":
                 row["kind"] = "bool"
@@ -202,7 +238,11 @@ class _OptionReader:
             return {}
         key = (found.module.name, found.name)
         if key not in self.fields:
-            self.fields[key] = {field: given for klass in reversed(list(self.lineage(found))) for field, given in self.kwargs(klass).items()}
+            self.fields[key] = {
+                field: given
+                for klass in reversed(list(self.lineage(found)))
+                for field, given in self.kwargs(klass).items()
+            }
         return {field: dict(given) for field, given in self.fields[key].items()}
 
     def lineage(self, found: SourceDefinition) -> Iterator[SourceDefinition]:
@@ -225,7 +265,9 @@ class _OptionReader:
 
     def kwargs(self, klass: SourceDefinition) -> dict[str, Kwargs]:
         """What the flag of each field takes."""
-        return {name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.annotated(klass)}
+        return {
+            name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.annotated(klass)
+        }
 
     def field(self, name: str, hints: list[Hint]) -> Kwargs:
         """What the flag of a field of this name and type takes, by the order of `_compute_kwargs`."""
@@ -287,8 +329,12 @@ class _OptionReader:
                 mode = marked.get(name)
                 hints = self.hints(part.module, node.annotation)
                 nested = any(hint.name == "dataclass" for hint in hints)
-                unchecked = (mode in {"before", "plain"} and not nested) or "SkipValidation" in ast.unparse(node.annotation)
-                found[name] = None if unchecked else self.member([*hints, *([Hint("None")] if mode == "wrap" else [])], depth)
+                unchecked = (mode in {"before", "plain"} and not nested) or "SkipValidation" in ast.unparse(
+                    node.annotation
+                )
+                found[name] = (
+                    None if unchecked else self.member([*hints, *([Hint("None")] if mode == "wrap" else [])], depth)
+                )
         return dict(sorted(found.items()))
 
     def member(self, hints: list[Hint], depth: int) -> object:
@@ -320,7 +366,11 @@ class _OptionReader:
                 except SourceUnreadable:
                     return [Hint("other")]
                 found_words = words if isinstance(words, tuple) else (words,)
-                return [Hint("other") if any(isinstance(word, Name) for word in found_words) else Hint("Literal", found_words)]
+                return [
+                    Hint("other")
+                    if any(isinstance(word, Name) for word in found_words)
+                    else Hint("Literal", found_words)
+                ]
             case ast.Subscript(value=ast.Name(id=name), slice=inner) if name in WRAPPERS:
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
                 parts = parts[:1] if name == "Annotated" else parts
@@ -328,7 +378,10 @@ class _OptionReader:
                 return _distinct([*found, Hint("None")] if name == "Optional" else found)
             case ast.Subscript(value=ast.Name(id="list" | "tuple" | "set" | "dict" | "type" as name), slice=inner):
                 parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-                known = tuple(None if isinstance(part, ast.Constant) and part.value is ... else self.hints(module, part) for part in parts)
+                known = tuple(
+                    None if isinstance(part, ast.Constant) and part.value is ... else self.hints(module, part)
+                    for part in parts
+                )
                 return [Hint(name, known if name in {"list", "tuple", "set"} else ())]
             case ast.Name(id="int" | "float" | "str" | "bool" | "dict" | "list" | "tuple" | "set" | "type" as name):
                 return [Hint(name)]
@@ -403,7 +456,9 @@ def _validators(klass: ast.ClassDef) -> dict[str | None, str]:
                         found |= {
                             field.value: mode
                             for field in fields
-                            if isinstance(field, ast.Constant) and isinstance(field.value, str) and found.get(field.value) != "before"
+                            if isinstance(field, ast.Constant)
+                            and isinstance(field.value, str)
+                            and found.get(field.value) != "before"
                         }
                     elif mode != "after":
                         found[None] = mode

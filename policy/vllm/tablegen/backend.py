@@ -16,7 +16,11 @@ Table = dict[str, object]
 def auto_models(world: World) -> Table:
     """Model type → the base architecture, which vLLM takes where `config.json` names none."""
     found = named_value(world, "transformers.models.auto.modeling_auto", "MODEL_MAPPING_NAMES")
-    return {str(key): list(name) if isinstance(name, tuple) else name for key, name in found.items()} if isinstance(found, dict) else {}
+    return (
+        {str(key): list(name) if isinstance(name, tuple) else name for key, name in found.items()}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def backend_models(world: World) -> Table:
@@ -33,7 +37,9 @@ def backend_models(world: World) -> Table:
         words = ["can_set_attn_implementation"] if can_set(world.reading.text(path)) else []
         for architecture in _public(world, name):
             klass = klass_of(world, module, ast.Name(architecture))
-            if isinstance(klass, Klass) and any(isinstance(part, Klass) and part.name == "PreTrainedModel" for part in klass.order()):
+            if isinstance(klass, Klass) and any(
+                isinstance(part, Klass) and part.name == "PreTrainedModel" for part in klass.order()
+            ):
                 holds = (["is_backend_compatible"] if _compatible(klass) else []) + words
                 if holds and not architecture.endswith("PreTrainedModel"):
                     table[architecture] = sorted(holds)
@@ -45,7 +51,11 @@ def legacy_layer_types(world: World) -> Table:
     module = world.module("transformers.configuration_utils")
     klass = klass_of(world, module, ast.Name("PreTrainedConfig")) if module is not None else None
     made = klass.namespace().get("__post_init__") if isinstance(klass, Klass) else None
-    calls = [node for node in ast.walk(made) if isinstance(node, ast.Name) and node.id == "remap_legacy_layer_types"] if made is not None else []
+    calls = (
+        [node for node in ast.walk(made) if isinstance(node, ast.Name) and node.id == "remap_legacy_layer_types"]
+        if made is not None
+        else []
+    )
     found = named_value(world, "transformers.configuration_utils", "_LEGACY_LAYER_TYPE_REMAP") if calls else None
     return {str(key): name for key, name in found.items()} if isinstance(found, dict) else {}
 
@@ -76,9 +86,14 @@ class _source_test:  # noqa: N801 called like a function
         self.needed: list[str] = []
         for node in ast.walk(method) if method is not None else ():
             match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr="search"), args=[ast.Constant(value=str(pattern)), *_]):
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr="search"),
+                    args=[ast.Constant(value=str(pattern)), *_],
+                ):
                     self.pattern = re.compile(pattern, re.MULTILINE)
-                case ast.Compare(left=ast.Constant(value=str(needed)), ops=[ast.In()], comparators=[ast.Name(id="code")]):
+                case ast.Compare(
+                    left=ast.Constant(value=str(needed)), ops=[ast.In()], comparators=[ast.Name(id="code")]
+                ):
                     self.needed.append(needed)
 
     def __call__(self, text: str) -> bool:

@@ -73,7 +73,9 @@ class Branches:
                 case ast.Expr(value=ast.Call() as call):
                     self._call(call)
                 case ast.Return(value=returned):
-                    self.written[RETURNED] = self.formula(returned) if returned is not None and not self._is_root(returned) else True
+                    self.written[RETURNED] = (
+                        self.formula(returned) if returned is not None and not self._is_root(returned) else True
+                    )
                     return
                 case ast.Raise():
                     return
@@ -146,12 +148,16 @@ class Branches:
 
     def _call(self, call: ast.Call) -> None:
         match call:
-            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name)) if self.owner is not None:
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name)) if (
+                self.owner is not None
+            ):
                 order = [part for part in self.owner.order() if isinstance(part, Klass)]
                 self._method_of(order[1:], name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Dict() as updated]):
                 self._update(self._prefix(holder), updated)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Name(id=name)]) if self.local.get(name) == Place(name):
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=holder), attr="update"), args=[ast.Name(id=name)]) if (
+                self.local.get(name) == Place(name)
+            ):
                 for place in [place for place in self.written if place.startswith(f"{name}.")]:
                     into = _below(self._prefix(holder), place.removeprefix(f"{name}."))
                     self.written[into] = substituted(self.written[place], ["key", place], ["key", into])
@@ -161,7 +167,11 @@ class Branches:
                     self.method(klass, name)
             case ast.Call(func=ast.Name(id=name)):
                 found = self.world.find(self.module, name)
-                if isinstance(found, SourceDefinition) and isinstance(found.node, ast.FunctionDef) and found.module is self.module:
+                if (
+                    isinstance(found, SourceDefinition)
+                    and isinstance(found.node, ast.FunctionDef)
+                    and found.module is self.module
+                ):
                     self.run(found.node.body)
 
     def _update(self, prefix: str, updated: ast.Dict) -> None:
@@ -190,17 +200,29 @@ class Branches:
             case ast.Name(id=name) if name in self.local:
                 return self.local[name] if isinstance(self.local[name], Place) else None
             case ast.Name(id=name):
-                return Place(name) if name in self.opaque or not isinstance(self.world.find(self.module, name), SourceDefinition) else None
-            case ast.Attribute(value=owner, attr=name) | ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
+                return (
+                    Place(name)
+                    if name in self.opaque or not isinstance(self.world.find(self.module, name), SourceDefinition)
+                    else None
+                )
+            case (
+                ast.Attribute(value=owner, attr=name) | ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
+            ):
                 return self._member(owner, name)
-            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]) if not default or self._no_value(default[0]):
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]) if (
+                not default or self._no_value(default[0])
+            ):
                 return self._member(owner, name)
             case ast.Call(func=ast.Name(id="set") | ast.Attribute(attr="deepcopy"), args=[inner]):
                 return self._place(inner)
         return None
 
     def _no_value(self, default: ast.expr) -> bool:
-        return isinstance(default, ast.Name) or (isinstance(default, ast.Constant) and default.value is None) or self.formula(default) in ([], ["items"])
+        return (
+            isinstance(default, ast.Name)
+            or (isinstance(default, ast.Constant) and default.value is None)
+            or self.formula(default) in ([], ["items"])
+        )
 
     def _member(self, owner: ast.expr, name: str) -> Place | None:
         place = self._place(owner)
@@ -232,7 +254,9 @@ class Branches:
                 return self._items(elements)
             case ast.JoinedStr(values=values):
                 return self._text(values)
-            case ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)]):
+            case ast.ListComp(
+                elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)]
+            ):
                 inner = self._copy()
                 inner.local[name] = ["each"]
                 found = self._formula(items)
@@ -241,7 +265,9 @@ class Branches:
                 return ["for each", found, inner.formula(element)] if UNREADABLE not in found else UNREADABLE
             case ast.Subscript(value=items, slice=ast.Constant(value=int(index))):
                 return ["at", self._formula(items), index]
-            case ast.Subscript(value=ast.Name(id=table), slice=ast.Name() as key) if self.local.get(table) == Place(table):
+            case ast.Subscript(value=ast.Name(id=table), slice=ast.Name() as key) if self.local.get(table) == Place(
+                table
+            ):
                 return self._looked_up(table, self._formula(key))
             case ast.Call():
                 return self._called(node)
@@ -261,18 +287,24 @@ class Branches:
                 return self._given(node, owner, name, default)
             case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
                 return ["!=", self._given(node, owner, name, []), None]
-            case ast.Call(func=ast.Name(id="isinstance"), args=[owner, kinds]) if (place := self._place(owner)) is not None:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[owner, kinds]) if (
+                place := self._place(owner)
+            ) is not None:
                 names = [kind.id for kind in ast.walk(kinds) if isinstance(kind, ast.Name)]
                 return ["in", ["key", f"{place}.class"], ["items", *names]]
             case ast.Call(func=ast.Name(id="file_or_path_exists"), args=[_, ast.Constant(value=str(file)), *_]):
                 return ["key", f"{FILE}{file}"]
             case ast.Call(func=ast.Attribute(value=ast.Set(elts=elements), attr="intersection"), args=[other]):
                 return ["or", *(["in", self._formula(element), self._formula(other)] for element in elements)]
-            case ast.Call(func=ast.Attribute(value=text, attr=name), args=[ast.Constant(value=str(part))]) if name in TEXT_TESTS:
+            case ast.Call(func=ast.Attribute(value=text, attr=name), args=[ast.Constant(value=str(part))]) if (
+                name in TEXT_TESTS
+            ):
                 return [TEXT_TESTS[name], self._formula(text), part]
             case ast.Call(func=ast.Attribute(value=text, attr="lower"), args=[]):
                 return ["lower", self._formula(text)]
-            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if (place := self._member(owner, name)) is not None:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if (
+                place := self._member(owner, name)
+            ) is not None:
                 return ["key", str(place)]
         return literal(value(self.world, self.module, node))
 
@@ -282,7 +314,11 @@ class Branches:
         if place is None:
             raise SourceUnreadable(ast.unparse(node))
         key = self.written.get(place, ["key", str(place)])
-        return key if not default or self._no_value(default[0]) else ["if", ["!=", key, None], key, self._formula(default[0])]
+        return (
+            key
+            if not default or self._no_value(default[0])
+            else ["if", ["!=", key, None], key, self._formula(default[0])]
+        )
 
     def _items(self, elements: list[ast.expr]) -> Any:
         """A list; with other lists spread into it, the sum of its runs."""
@@ -300,7 +336,10 @@ class Branches:
         return joined
 
     def _text(self, values: list[ast.expr]) -> Any:
-        parts = [self._formula(part.value) if isinstance(part, ast.FormattedValue) else self._formula(part) for part in values]
+        parts = [
+            self._formula(part.value) if isinstance(part, ast.FormattedValue) else self._formula(part)
+            for part in values
+        ]
         joined = parts[0] if parts else ""
         for part in parts[1:]:
             joined = ["+", joined, part]

@@ -43,7 +43,11 @@ class Klass:
         """The method resolution order, this class first."""
         if self._order is None:
             self._order = (self,)  # a class that inherits from itself ends here
-            bases = [found for base in self.node.bases if (found := klass_of(self.world, self.module, base, self.local)) is not None]
+            bases = [
+                found
+                for base in self.node.bases
+                if (found := klass_of(self.world, self.module, base, self.local)) is not None
+            ]
             self._order = (self, *_merged(bases))
         return self._order
 
@@ -76,7 +80,9 @@ class Klass:
         yield from self.module.attributes.get(self.name, {}).items()
 
 
-def klass_of(world: World, module: Module, node: ast.expr, local: Mapping[str, Klass | Outside] | None = None) -> Klass | Outside | None:
+def klass_of(
+    world: World, module: Module, node: ast.expr, local: Mapping[str, Klass | Outside] | None = None
+) -> Klass | Outside | None:
     """The class that a base expression stands for; None for what cannot be a class."""
     local = local or {}
     match node:
@@ -86,7 +92,11 @@ def klass_of(world: World, module: Module, node: ast.expr, local: Mapping[str, K
             return _found(world, world.find(module, name), name)
         case ast.Attribute(value=ast.Name(id=owner), attr=name):
             holder = world.find(module, owner)
-            if isinstance(holder, Imported) and holder.name is None and (inner := world.module(holder.module)) is not None:
+            if (
+                isinstance(holder, Imported)
+                and holder.name is None
+                and (inner := world.module(holder.module)) is not None
+            ):
                 return _found(world, world.find(inner, name), name)
             return Outside(ast.unparse(node))
         case ast.Subscript(value=generic):

@@ -15,7 +15,17 @@ WANTED = (
     "layers_block_type", "moe_num_experts", "n_routed_experts", "num_experts", "num_hidden_layers", "num_local_experts",
 )  # fmt: skip
 DEFAULT_ONLY = ("head_dim",)
-TEXT_PARTS = ("decoder", "decoder_config", "generator", "language_config", "llm_config", "text_config", "text_encoder", "thinker_config", "vlm_config")
+TEXT_PARTS = (
+    "decoder",
+    "decoder_config",
+    "generator",
+    "language_config",
+    "llm_config",
+    "text_config",
+    "text_encoder",
+    "thinker_config",
+    "vlm_config",
+)
 Row = dict[str, object]
 
 
@@ -23,14 +33,24 @@ def transformers_configs(world: World) -> dict[str, Row]:
     """Model type → row, for every model type that `AutoConfig` knows."""
     names = named_value(world, "transformers.models.auto.configuration_auto", "CONFIG_MAPPING_NAMES")
     places = _places(world, "transformers/models/")
-    return _rows(world, {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places} if isinstance(names, dict) else {})
+    return _rows(
+        world,
+        {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places}
+        if isinstance(names, dict)
+        else {},
+    )
 
 
 def vllm_configs(world: World) -> dict[str, Row]:
     """Model type → row, for the model types whose configuration class vLLM brings along."""
     names = named_value(world, "vllm.transformers_utils.config", "_CONFIG_REGISTRY")
     places = _places(world, "vllm/transformers_utils/configs/")
-    return _rows(world, {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places} if isinstance(names, dict) else {})
+    return _rows(
+        world,
+        {str(model_type): places[str(name)] for model_type, name in names.items() if str(name) in places}
+        if isinstance(names, dict)
+        else {},
+    )
 
 
 def _rows(world: World, classes: dict[str, str]) -> dict[str, Row]:
@@ -66,7 +86,11 @@ def _row(klass: Klass) -> Row:
     parameters = _defaults(maker) if maker is not None else {}
     if maker is not None:
         run.method(maker.name)
-    formulas = {name: run.attributes[name] for name in WANTED if name in run.attributes and run.attributes[name] != ["key", name]}
+    formulas = {
+        name: run.attributes[name]
+        for name in WANTED
+        if name in run.attributes and run.attributes[name] != ["key", name]
+    }
     formulas |= _properties(klass, run)
     read = {key for formula in formulas.values() for key in keys_of(formula)} | {*WANTED, *DEFAULT_ONLY}
     defaults = {name: default for name in sorted(read) if (default := _default(klass, parameters, name)) is not None}
@@ -99,8 +123,12 @@ def _flattened(maker: ast.FunctionDef | None) -> str | None:
     """The part whose members a constructor makes its own, one by one."""
     for node in ast.walk(maker) if maker is not None else ():
         match node:
-            case ast.For(target=ast.Tuple(elts=[ast.Name(id=key), ast.Name()]), iter=ast.Call(func=ast.Attribute(value=ast.Name(id=part), attr="items"))) if (
-                part in TEXT_PARTS and any(isinstance(inner, ast.Call) and ast.unparse(inner).startswith(f"setattr(self, {key},") for inner in ast.walk(node))
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=key), ast.Name()]),
+                iter=ast.Call(func=ast.Attribute(value=ast.Name(id=part), attr="items")),
+            ) if part in TEXT_PARTS and any(
+                isinstance(inner, ast.Call) and ast.unparse(inner).startswith(f"setattr(self, {key},")
+                for inner in ast.walk(node)
             ):
                 return part
     return None
@@ -109,7 +137,10 @@ def _flattened(maker: ast.FunctionDef | None) -> str | None:
 def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
     """Parameter → default, of an `__init__` that lists what it takes."""
     positional = method.args.args[len(method.args.args) - len(method.args.defaults) :]
-    pairs = [*zip(positional, method.args.defaults, strict=True), *zip(method.args.kwonlyargs, method.args.kw_defaults, strict=True)]
+    pairs = [
+        *zip(positional, method.args.defaults, strict=True),
+        *zip(method.args.kwonlyargs, method.args.kw_defaults, strict=True),
+    ]
     return {argument.arg: default for argument, default in pairs if default is not None}
 
 
@@ -131,7 +162,14 @@ def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object
 
 def _properties(klass: Klass, made: Run) -> dict[str, object]:
     formulas: dict[str, object] = {}
-    for name in ("layers_block_type", "layer_types", "num_experts", "n_routed_experts", "num_local_experts", "is_causal"):
+    for name in (
+        "layers_block_type",
+        "layer_types",
+        "num_experts",
+        "n_routed_experts",
+        "num_local_experts",
+        "is_causal",
+    ):
         found = klass.attribute(name)
         if found is not None and isinstance(found[1], ast.FunctionDef):
             run = Run(klass, made.aliases, dict(made.attributes) | formulas)
@@ -144,7 +182,11 @@ def _aliases(klass: Klass) -> dict[str, str]:
     """The names of `config.json` that the class stores under another name."""
     found = klass.attribute("attribute_map")
     try:
-        mapping = value(found[0].world, found[0].module, found[1]) if found is not None and isinstance(found[1], ast.expr) else {}
+        mapping = (
+            value(found[0].world, found[0].module, found[1])
+            if found is not None and isinstance(found[1], ast.expr)
+            else {}
+        )
     except SourceUnreadable:
         return {}
     return {str(alias): str(name) for alias, name in mapping.items()} if isinstance(mapping, dict) else {}
@@ -167,7 +209,9 @@ def _parts(klass: Klass) -> dict[str, str | None]:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=part)], value=assigned) if (
                     part in TEXT_PARTS and parts.get(part) is None
                 ):
-                    parts[part] = next((kind for inner in ast.walk(assigned) if (kind := _made_type(made[0], inner)) is not None), None)
+                    parts[part] = next(
+                        (kind for inner in ast.walk(assigned) if (kind := _made_type(made[0], inner)) is not None), None
+                    )
     return dict(sorted(parts.items()))
 
 

@@ -46,8 +46,16 @@ ASKED = {
 
 def constants(world: World) -> Table:
     """Name → value, for what the release has."""
-    table: Table = {name: found for name, (module, constant) in WRITTEN_OUT.items() if (found := _readable(world, module, constant)) is not None}
-    table |= {name: _unordered(found) for name, (module, constant) in WRITTEN_SETS.items() if isinstance(found := _readable(world, module, constant), tuple)}
+    table: Table = {
+        name: found
+        for name, (module, constant) in WRITTEN_OUT.items()
+        if (found := _readable(world, module, constant)) is not None
+    }
+    table |= {
+        name: _unordered(found)
+        for name, (module, constant) in WRITTEN_SETS.items()
+        if isinstance(found := _readable(world, module, constant), tuple)
+    }
     table |= _expert_names(world)
     table |= _mla(world)
     table |= _hybrid_attention_layers(world)
@@ -69,9 +77,13 @@ def convertors(world: World) -> Table:
     for model_type, name in found.items() if isinstance(found, dict) else ():
         klass = klass_of(world, module, ast.Name(str(name))) if module is not None else None
         parts = [part for part in klass.order() if isinstance(part, Klass)] if isinstance(klass, Klass) else []
-        changed = {attribute for part in parts if part.name != "ModelArchConfigConvertorBase" for attribute in part.namespace()}
+        changed = {
+            attribute for part in parts if part.name != "ModelArchConfigConvertorBase" for attribute in part.namespace()
+        }
         rewritten = _rewritten(world, klass) if isinstance(klass, Klass) else None
-        table[str(model_type)] = {"class": str(name), "changes": sorted(changed)} | ({"architectures": rewritten} if rewritten is not None else {})
+        table[str(model_type)] = {"class": str(name), "changes": sorted(changed)} | (
+            {"architectures": rewritten} if rewritten is not None else {}
+        )
     return table
 
 
@@ -117,7 +129,11 @@ def _expert_names(world: World) -> Table:
 def _mla(world: World) -> Table:
     """The model types of `is_deepseek_mla`: first those of a model, then those below an EAGLE draft."""
     method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla")
-    lists = [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1] if method is not None else []
+    lists = (
+        [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1]
+        if method is not None
+        else []
+    )
     return dict(zip(("mla_model_types", "mla_eagle_model_types"), (sorted(names) for names in lists), strict=False))
 
 
@@ -137,7 +153,13 @@ def _asked(world: World, place: tuple[str, str, str], words: tuple[str, ...]) ->
 def _compared(node: ast.AST, left: str) -> list[str]:
     """The texts that an expression ending in a name is compared with."""
     match node:
-        case ast.Compare(left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[ast.Eq() | ast.In()], comparators=[right]) if name == left:
+        case ast.Compare(
+            left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[ast.Eq() | ast.In()], comparators=[right]
+        ) if name == left:
             elements = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
-            return [element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)]
+            return [
+                element.value
+                for element in elements
+                if isinstance(element, ast.Constant) and isinstance(element.value, str)
+            ]
     return []

@@ -42,7 +42,13 @@ def mtp_overrides(world: World) -> list[Table]:
     rows: list[Table] = []
     named: dict[str, Any] = {}
     for statement in method.body:
-        run = Branches(world, klass.module, {"hf_config": ""}, opaque=frozenset({"initial_architecture", "transformers_mtp_overrides"}), local=dict(named))
+        run = Branches(
+            world,
+            klass.module,
+            {"hf_config": ""},
+            opaque=frozenset({"initial_architecture", "transformers_mtp_overrides"}),
+            local=dict(named),
+        )
         run.run([statement])
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]) if name in run.local:
@@ -50,7 +56,9 @@ def mtp_overrides(world: World) -> list[Table]:
                 named[name] = ["key", name]
             case ast.If():
                 rows.append(_row({place: formula for place, formula in run.written.items() if place in REWRITTEN}))
-    return [row for index, row in enumerate(rows) if row.keys() & set(REWRITTEN) or row.keys() & _read(rows[index + 1 :])]
+    return [
+        row for index, row in enumerate(rows) if row.keys() & set(REWRITTEN) or row.keys() & _read(rows[index + 1 :])
+    ]
 
 
 def _row(written: Table) -> Table:
@@ -79,11 +87,16 @@ def _draft_method(world: World) -> Table:
     def run(statement: ast.stmt) -> Branches:
         aliases = {"draft_model_config.hf_config.architectures": DRAFT_ARCHITECTURES}
         calls = {"EAGLEConfig": {DRAFT_ARCHITECTURES: _eagle_names(world)}}
-        branches = Branches(world, found[0].module, aliases=aliases, opaque=frozenset({"using_transformers_mtp"}), calls=calls)
+        branches = Branches(
+            world, found[0].module, aliases=aliases, opaque=frozenset({"using_transformers_mtp"}), calls=calls
+        )
         branches.run([statement])
         return branches
 
-    rows = [_row({place: formula for place, formula in run(statement).written.items() if place in DRAFTED}) for statement in block[index + 1 :]]
+    rows = [
+        _row({place: formula for place, formula in run(statement).written.items() if place in DRAFTED})
+        for statement in block[index + 1 :]
+    ]
     method = run(block[index]).written.get("method")
     overrides = [row for row in rows if row]
     return {
@@ -98,7 +111,9 @@ def _by_architecture(formula: Any) -> Iterator[tuple[str, str]]:
     """The architectures that alone decide the method."""
     match formula:
         case ["if", ["or", *tests], str(method), otherwise]:
-            yield from ((str(test[1]), method) for test in tests if test[0] == "in" and test[2] == ["key", DRAFT_ARCHITECTURES])
+            yield from (
+                (str(test[1]), method) for test in tests if test[0] == "in" and test[2] == ["key", DRAFT_ARCHITECTURES]
+            )
             yield from _by_architecture(otherwise)
         case ["if", _, _, otherwise]:
             yield from _by_architecture(otherwise)
@@ -126,7 +141,11 @@ def _detection(method: ast.FunctionDef) -> tuple[list[ast.stmt], int]:
 
 
 def _looks_for(statements: list[ast.stmt], text: str = "eagle-") -> bool:
-    return any(isinstance(node, ast.Constant) and node.value == text for statement in statements for node in ast.walk(statement))
+    return any(
+        isinstance(node, ast.Constant) and node.value == text
+        for statement in statements
+        for node in ast.walk(statement)
+    )
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -144,8 +163,19 @@ def _eagle_names(world: World) -> Any:
     found = method_of(world, EAGLE, "EAGLEConfig", "__init__")
     if found is None:
         return ["unreadable"]
-    run = Branches(world, found[0].module, aliases={"model.architectures": DRAFT_ARCHITECTURES}, opaque=frozenset({"model", "method"}))
-    run.run([statement for statement in found[1].body if isinstance(statement, ast.If) and "architectures" in ast.unparse(statement)])
+    run = Branches(
+        world,
+        found[0].module,
+        aliases={"model.architectures": DRAFT_ARCHITECTURES},
+        opaque=frozenset({"model", "method"}),
+    )
+    run.run(
+        [
+            statement
+            for statement in found[1].body
+            if isinstance(statement, ast.If) and "architectures" in ast.unparse(statement)
+        ]
+    )
     return run.written.get("kwargs.architectures", ["unreadable"])
 
 
@@ -157,15 +187,25 @@ def _speculators(world: World) -> Table:
     formats: Table = {}
     for node in module.tree.body:
         match node:
-            case ast.FunctionDef(decorator_list=[ast.Call(func=ast.Name(id="register_speculator"), args=[ast.Constant(value=str(name))])]):
+            case ast.FunctionDef(
+                decorator_list=[ast.Call(func=ast.Name(id="register_speculator"), args=[ast.Constant(value=str(name))])]
+            ):
                 run = Branches(world, module, {"pre_trained_config": ""})
                 run.run(node.body)
-                formats[name] = {place: run.written[place] for place in ("architectures", "model_type", "layer_types") if place in run.written}
+                formats[name] = {
+                    place: run.written[place]
+                    for place in ("architectures", "model_type", "layer_types")
+                    if place in run.written
+                }
     found = method_of(world, SPECULATORS, "SpeculatorsConfig", "build_vllm_speculative_config")
     if found is None:
         return {}
     run = Branches(world, found[0].module, {"config_dict": ""})
     run.run([statement for statement in found[1].body if not isinstance(statement, ast.Return)])
     members = ("method", "parallel_drafting")
-    sets = {name: substituted(run.written[place], ["key", place], None) for name in members if (place := f"result.{name}") in run.written}
+    sets = {
+        name: substituted(run.written[place], ["key", place], None)
+        for name in members
+        if (place := f"result.{name}") in run.written
+    }
     return {"formats": formats, "speculative_config": sets}

@@ -55,7 +55,9 @@ def flags_of(klass: Klass) -> dict[str, object]:
 def _is_vllm_model(klass: Klass) -> bool:
     """Whether a class has the three methods that vLLM looks for, with the parameters that it looks for."""
     return (
-        _takes(klass, "__init__", ("vllm_config",)) and klass.attribute("embed_input_ids") is not None and _takes(klass, "forward", ("input_ids", "positions"))
+        _takes(klass, "__init__", ("vllm_config",))
+        and klass.attribute("embed_input_ids") is not None
+        and _takes(klass, "forward", ("input_ids", "positions"))
     )
 
 

@@ -52,7 +52,9 @@ class Run:
         for klass in rest:
             found = klass.namespace().get(name)
             if isinstance(found, ast.FunctionDef) and klass.name not in BASES:
-                self.names = {argument.arg: ["key", argument.arg] for argument in (*found.args.args[1:], *found.args.kwonlyargs)}
+                self.names = {
+                    argument.arg: ["key", argument.arg] for argument in (*found.args.args[1:], *found.args.kwonlyargs)
+                }
                 self.body(found.body, klass)
                 return True
         return False
@@ -77,7 +79,11 @@ class Run:
                     return
                 case ast.Raise():
                     return
-                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name), keywords=keywords)):
+                case ast.Expr(
+                    value=ast.Call(
+                        func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name), keywords=keywords
+                    )
+                ):
                     self._super(name, keywords, owner)
                 case ast.Expr() | ast.Pass() | ast.Assert():
                     pass
@@ -112,7 +118,9 @@ class Run:
                 for element in elements:
                     self._assign(element, UNREADABLE)
 
-    def _branch(self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt], owner: Klass) -> None:
+    def _branch(
+        self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt], owner: Klass
+    ) -> None:
         condition = self.formula(test, owner)
         taken, other = self._copy(), self._copy()
         taken.body([*then, *rest], owner)
@@ -126,11 +134,17 @@ class Run:
             for name in sorted(one.keys() | two.keys()):
                 left = one.get(name, ["key", name] if missing else UNREADABLE)
                 right = two.get(name, ["key", name] if missing else UNREADABLE)
-                mine[name] = left if left == right else UNREADABLE if condition == UNREADABLE else ["if", condition, left, right]
+                mine[name] = (
+                    left if left == right else UNREADABLE if condition == UNREADABLE else ["if", condition, left, right]
+                )
         if taken.returned == other.returned:
             self.returned = taken.returned
         else:
-            self.returned = UNREADABLE if UNREADABLE in (condition, taken.returned, other.returned) else ["if", condition, taken.returned, other.returned]
+            self.returned = (
+                UNREADABLE
+                if UNREADABLE in (condition, taken.returned, other.returned)
+                else ["if", condition, taken.returned, other.returned]
+            )
 
     def _copy(self) -> "Run":
         return Run(self.klass, self.aliases, dict(self.attributes), dict(self.names), depth=self.depth)
@@ -179,13 +193,20 @@ class Run:
             case ast.Subscript(value=table, slice=ast.expr() as key):
                 return ["at", self._formula(table, owner), self._formula(key, owner)]
             case (
-                ast.ListComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)])
-                | ast.SetComp(elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)])
+                ast.ListComp(
+                    elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)]
+                )
+                | ast.SetComp(
+                    elt=element, generators=[ast.comprehension(target=ast.Name(id=name), iter=items, ifs=tests)]
+                )
             ):
                 return self._comprehension(element, name, items, tests, owner)
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=part), attr=attr):
                 return ["get", ["key", self._stored(part)], attr, None]
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="kwargs"), attr="pop" | "get"), args=[ast.Constant(value=str(key)), *default]):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="kwargs"), attr="pop" | "get"),
+                args=[ast.Constant(value=str(key)), *default],
+            ):
                 return ["given", key, self._formula(default[0], owner) if default else None]
             case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id="self"), ast.Constant(value=str(attr)), *_]):
                 return self._read(attr)
@@ -197,7 +218,9 @@ class Run:
                 return ["get", self._formula(holder, owner), key, self._formula(default[0], owner) if default else None]
         raise SourceUnreadable(ast.unparse(node)[:60])
 
-    def _comprehension(self, element: ast.expr, name: str, items: ast.expr, tests: list[ast.expr], owner: Klass) -> object:
+    def _comprehension(
+        self, element: ast.expr, name: str, items: ast.expr, tests: list[ast.expr], owner: Klass
+    ) -> object:
         source = self._formula(items, owner)
         inner = self._copy()
         inner.names[name] = ["each"]
@@ -211,7 +234,9 @@ class Run:
         found = self.klass.attribute(name)
         if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > DEEPEST:
             raise SourceUnreadable(name)
-        static = any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in found[1].decorator_list)
+        static = any(
+            isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in found[1].decorator_list
+        )
         parameters = [argument.arg for argument in found[1].args.args[0 if static else 1 :]]
         run = Run(self.klass, self.aliases, dict(self.attributes), depth=self.depth + 1)
         run.names = dict(zip(parameters, (self._formula(argument, owner) for argument in arguments), strict=False))

@@ -52,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Make the tables of the versions named and write them; 0 when all are written."""
     options = _options(arguments)
     known: dict[str, dict[str, object]] = (
-        json.loads((options.into / "releases.json").read_text(encoding="utf-8")) if (options.into / "releases.json").exists() else {}
+        json.loads((options.into / "releases.json").read_text(encoding="utf-8"))
+        if (options.into / "releases.json").exists()
+        else {}
     )
     versions = sorted(known.get("vllm", {}), key=Version) if options.versions == ["all"] else options.versions
     if options.source is not None and len(versions) != 1:
@@ -68,14 +70,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if transformers not in made_transformers:
             reading = SourceReader(under.source)
             made_transformers[transformers] = transformers_tables(reading)
-            releases["transformers"][transformers] = {**under.provenance, **reading.record("transformers"), "generator": GENERATOR}
+            releases["transformers"][transformers] = {
+                **under.provenance,
+                **reading.record("transformers"),
+                "generator": GENERATOR,
+            }
         reading = SourceReader(over.source, under.source)
         made[version] = vllm_tables(reading)
-        releases["vllm"][version] = {**over.provenance, **reading.record("vllm"), "transformers": transformers, "generator": GENERATOR}
-        sys.stderr.write(f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n")
+        releases["vllm"][version] = {
+            **over.provenance,
+            **reading.record("vllm"),
+            "transformers": transformers,
+            "generator": GENERATOR,
+        }
+        sys.stderr.write(
+            f"{version}: {len(made[version]['architectures'])} architectures, with transformers {transformers}\n"
+        )
     _write(options.into, made, (*VLLM_TABLES, "arguments"), releases["vllm"])
     _write(options.into, made_transformers, TRANSFORMERS_TABLES, releases["transformers"])
-    ordered = {name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())}
+    ordered = {
+        name: dict(sorted(rows.items(), key=lambda row: Version(row[0]))) for name, rows in sorted(releases.items())
+    }
     (options.into / "releases.json").write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -116,10 +131,15 @@ def _origin(distributions: tuple[str, ...], version: str, folder: Path | None, c
     if folder is not None:
         return TableOrigin(FolderSource(folder), {"distribution": distributions[-1], "wheel": None, "sha256": None})
     wheel = downloaded(distributions, version, cache)
-    return TableOrigin(WheelSource(wheel), {"distribution": wheel.name.partition("-")[0].replace("_", "-"), "wheel": wheel.name, "sha256": sha256(wheel)})
+    return TableOrigin(
+        WheelSource(wheel),
+        {"distribution": wheel.name.partition("-")[0].replace("_", "-"), "wheel": wheel.name, "sha256": sha256(wheel)},
+    )
 
 
-def _write(into: Path, made: Mapping[str, Mapping[str, Table]], names: Sequence[str], releases: Mapping[str, object]) -> None:
+def _write(
+    into: Path, made: Mapping[str, Mapping[str, Table]], names: Sequence[str], releases: Mapping[str, object]
+) -> None:
     """Put new tables beside those of the other releases."""
     into.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -130,12 +150,27 @@ def _write(into: Path, made: Mapping[str, Mapping[str, Table]], names: Sequence[
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m policy.vllm.tablegen.make", description="make the model tables of vLLM releases")
+    parser = argparse.ArgumentParser(
+        prog="python -m policy.vllm.tablegen.make", description="make the model tables of vLLM releases"
+    )
     parser.add_argument("versions", nargs="+", metavar="VERSION", help="a vLLM release, or `all` that are known")
     parser.add_argument("--source", type=Path, metavar="DIR", help="a folder that holds vllm/, instead of a download")
-    parser.add_argument("--transformers", metavar="VERSION", help="the Transformers release, instead of the one that goes with vLLM's")
-    parser.add_argument("--transformers-source", type=Path, metavar="DIR", help="a folder that holds transformers/, instead of a download")
-    parser.add_argument("--cache", type=Path, metavar="DIR", default=Path(tempfile.gettempdir()) / "vllm-wheels", help="where wheels are kept (%(default)s)")
+    parser.add_argument(
+        "--transformers", metavar="VERSION", help="the Transformers release, instead of the one that goes with vLLM's"
+    )
+    parser.add_argument(
+        "--transformers-source",
+        type=Path,
+        metavar="DIR",
+        help="a folder that holds transformers/, instead of a download",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        default=Path(tempfile.gettempdir()) / "vllm-wheels",
+        help="where wheels are kept (%(default)s)",
+    )
     parser.add_argument("--into", type=Path, metavar="DIR", default=MODELS, help="where the tables are (%(default)s)")
     return parser.parse_args(arguments)
 

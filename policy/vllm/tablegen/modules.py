@@ -73,7 +73,14 @@ class World:
         if depth > 40:  # noqa: PLR2004 imports in a circle
             return None
         if bound is None:
-            return next((found for star in module.stars if self._may_hold(star, name) and (found := self._in(star, name, depth)) is not None), None)
+            return next(
+                (
+                    found
+                    for star in module.stars
+                    if self._may_hold(star, name) and (found := self._in(star, name, depth)) is not None
+                ),
+                None,
+            )
         if isinstance(bound, Imported):
             if bound.name is None:
                 return bound
@@ -98,7 +105,9 @@ class World:
         """The statements that run at import, and whether a type checker alone would run them."""
         for statement in body:
             match statement:
-                case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), body=then, orelse=otherwise):
+                case ast.If(
+                    test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), body=then, orelse=otherwise
+                ):
                     yield from ((inner, True) for inner, _ in self.statements(then))
                     yield from self.statements(otherwise)
                 case ast.If(test=test, body=then, orelse=otherwise):
@@ -133,7 +142,9 @@ class World:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="current_platform"), attr=attr)):
                 return self._is_platform(attr)
             case ast.Compare(
-                left=ast.Attribute(value=ast.Name(id="current_platform"), attr="device_type"), ops=[ast.Eq()], comparators=[ast.Constant(value=str(value))]
+                left=ast.Attribute(value=ast.Name(id="current_platform"), attr="device_type"),
+                ops=[ast.Eq()],
+                comparators=[ast.Constant(value=str(value))],
             ):
                 return value == ("cuda" if self.platform == "rocm" else self.platform)
         return None
@@ -154,7 +165,9 @@ class World:
                     self._bind_import(module, statement, into)
                 case ast.Import(names=names):
                     for alias in names:
-                        into[alias.asname or alias.name.partition(".")[0]] = Imported(alias.name if alias.asname else alias.name.partition(".")[0], None)
+                        into[alias.asname or alias.name.partition(".")[0]] = Imported(
+                            alias.name if alias.asname else alias.name.partition(".")[0], None
+                        )
                 case ast.Assign(targets=targets, value=value):
                     for target in targets:
                         self._bind_target(module, target, value, into)

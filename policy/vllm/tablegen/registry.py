@@ -27,7 +27,11 @@ def architectures(worlds: list[World]) -> Table:
             raise SourceUnreadable(f"_VLLM_MODELS[{architecture!r}]")
         module, name = entry
         row = _row(first, str(module), str(name))
-        on = {world.platform: other for world in others if (other := _row(world, str(module), str(name))).get("flags") != row.get("flags")}
+        on = {
+            world.platform: other
+            for world in others
+            if (other := _row(world, str(module), str(name))).get("flags") != row.get("flags")
+        }
         table[architecture] = {"module": module, "group": groups.get(architecture, "other"), **row} | (
             {"on": {platform: other["flags"] for platform, other in on.items()}} if on else {}
         )

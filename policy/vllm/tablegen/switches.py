@@ -45,10 +45,22 @@ def switches(worlds: Sequence[World]) -> Table:
 def _async_scheduling(world: World) -> Any:
     """What `--async-scheduling` left open becomes."""
     found = method_of(world, VLLM, "VllmConfig", "__post_init__")
-    for block in (node.body for node in ast.walk(found[1]) if isinstance(node, ast.FunctionDef | ast.If)) if found is not None else ():
-        starts = [index for index, statement in enumerate(block) if isinstance(statement, ast.Assign) and "supports_async_scheduling" in ast.unparse(statement)]
+    for block in (
+        (node.body for node in ast.walk(found[1]) if isinstance(node, ast.FunctionDef | ast.If))
+        if found is not None
+        else ()
+    ):
+        starts = [
+            index
+            for index, statement in enumerate(block)
+            if isinstance(statement, ast.Assign) and "supports_async_scheduling" in ast.unparse(statement)
+        ]
         if starts and found is not None:
-            after = [index for index, statement in enumerate(block) if index > starts[0] and _writes(statement, "async_scheduling")]
+            after = [
+                index
+                for index, statement in enumerate(block)
+                if index > starts[0] and _writes(statement, "async_scheduling")
+            ]
             run = Branches(world, found[0].module)
             run.run(block[starts[0] : after[0] + 1] if after else [])
             return run.written.get(ASYNC)
@@ -56,7 +68,10 @@ def _async_scheduling(world: World) -> Any:
 
 
 def _writes(statement: ast.stmt, attr: str) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == attr and isinstance(node.ctx, ast.Store) for node in ast.walk(statement))
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == attr and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(statement)
+    )
 
 
 def _prefix_caching(world: World) -> Any:
@@ -70,7 +85,9 @@ def _prefix_caching(world: World) -> Any:
     run = Branches(world, default[0].module)
     run.run([statement for statement in default[1].body if isinstance(statement, ast.Assign)])
     made = run.local.get("default_prefix_caching")
-    return substituted(["key", str(made)] if isinstance(made, Place) else made, ["key", SUPPORTED], supported.written.get(RETURNED))
+    return substituted(
+        ["key", str(made)] if isinstance(made, Place) else made, ["key", SUPPORTED], supported.written.get(RETURNED)
+    )
 
 
 def _hook_changes(world: World) -> Table:
@@ -78,7 +95,9 @@ def _hook_changes(world: World) -> Table:
     module = world.module(HOOKS)
     changes: Table = {}
     for name, node in module.bound.items() if module is not None else ():
-        klass = klass_of(world, module, ast.Name(name)) if isinstance(node, ast.ClassDef) and module is not None else None
+        klass = (
+            klass_of(world, module, ast.Name(name)) if isinstance(node, ast.ClassDef) and module is not None else None
+        )
         if isinstance(klass, Klass) and module is not None:
             run = Branches(world, module)
             run.method(klass, "verify_and_update_config")
@@ -101,7 +120,9 @@ def _named(formula: Any) -> Any:
 def _on_platforms(worlds: Sequence[World]) -> dict[str, list[str]]:
     """Platform → the architectures that get breakable CUDA graphs, and so no compilation, by themselves; platforms as the first are left out."""
     first, *others = [(world.platform, sorted(_breakable(world))) for world in worlds]
-    return {platform: names for platform, names in (first, *(other for other in others if other[1] != first[1])) if first[1]}
+    return {
+        platform: names for platform, names in (first, *(other for other in others if other[1] != first[1])) if first[1]
+    }
 
 
 def _breakable(world: World) -> set[str]:
@@ -112,7 +133,11 @@ def _breakable(world: World) -> set[str]:
             if isinstance(statement, ast.Return) and statement.value is not None:
                 return _names(world, found, statement.value)
     method = method_of(world, VLLM, "VllmConfig", "__post_init__")
-    return {name for node in ast.walk(method[1]) if _enables(node) for name in _compared(node)} if method is not None else set()
+    return (
+        {name for node in ast.walk(method[1]) if _enables(node) for name in _compared(node)}
+        if method is not None
+        else set()
+    )
 
 
 def _names(world: World, found: SourceDefinition, node: ast.expr) -> set[str]:
@@ -133,5 +158,12 @@ def _enables(node: ast.AST) -> bool:
 def _compared(node: ast.AST) -> Iterator[str]:
     for test in ast.walk(node.test) if isinstance(node, ast.If) else ():
         match test:
-            case ast.Compare(ops=[ast.In()], comparators=[ast.Tuple(elts=elements) | ast.Set(elts=elements) | ast.List(elts=elements)]):
-                yield from (element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str))
+            case ast.Compare(
+                ops=[ast.In()],
+                comparators=[ast.Tuple(elts=elements) | ast.Set(elts=elements) | ast.List(elts=elements)],
+            ):
+                yield from (
+                    element.value
+                    for element in elements
+                    if isinstance(element, ast.Constant) and isinstance(element.value, str)
+                )

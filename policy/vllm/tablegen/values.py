@@ -40,12 +40,16 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
             return _mapping(world, module, keys, values, local)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[], keywords=[]) if name in CONTAINERS:
             return CONTAINERS[name]()
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[argument], keywords=[]) if name in CONTAINERS:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[argument], keywords=[]) if (
+            name in CONTAINERS
+        ):
             found = value(world, module, argument, local)
             return CONTAINERS[name](found) if isinstance(found, tuple | list) else found
         case ast.Call(func=ast.Name(id="get_args"), args=[argument]):
             return value(world, module, argument, local)
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments, keywords=keywords) if name in MAPPINGS:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments, keywords=keywords) if (
+            name in MAPPINGS
+        ):
             return _called_mapping(world, module, arguments, keywords, local)
         case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
             members = inner.elts if isinstance(inner, ast.Tuple) else [inner]
@@ -91,7 +95,9 @@ def _items(world: World, module: Module, elements: list[ast.expr], local: Mappin
     return items
 
 
-def _mapping(world: World, module: Module, keys: list[ast.expr | None], values: list[ast.expr], local: Mapping[str, object]) -> dict[object, object]:
+def _mapping(
+    world: World, module: Module, keys: list[ast.expr | None], values: list[ast.expr], local: Mapping[str, object]
+) -> dict[object, object]:
     mapping: dict[object, object] = {}
     for key, item in zip(keys, values, strict=True):
         found = value(world, module, item, local)
@@ -106,12 +112,18 @@ def _mapping(world: World, module: Module, keys: list[ast.expr | None], values: 
     return mapping
 
 
-def _called_mapping(world: World, module: Module, arguments: list[ast.expr], keywords: list[ast.keyword], local: Mapping[str, object]) -> dict[object, object]:
+def _called_mapping(
+    world: World, module: Module, arguments: list[ast.expr], keywords: list[ast.keyword], local: Mapping[str, object]
+) -> dict[object, object]:
     mapping: dict[object, object] = {}
     for argument in arguments:
         pairs = value(world, module, argument, local)
         mapping.update(
-            pairs if isinstance(pairs, dict) else {pair[0]: pair[1] for pair in pairs if isinstance(pair, tuple)} if isinstance(pairs, list | tuple) else {}
+            pairs
+            if isinstance(pairs, dict)
+            else {pair[0]: pair[1] for pair in pairs if isinstance(pair, tuple)}
+            if isinstance(pairs, list | tuple)
+            else {}
         )
     for keyword in keywords:
         found = value(world, module, keyword.value, local)
@@ -134,10 +146,16 @@ def _joined(left: object, right: object) -> object:
     raise SourceUnreadable("a union of different things")
 
 
-def _comprehension(world: World, module: Module, node: ast.DictComp, local: Mapping[str, object]) -> dict[object, object]:
+def _comprehension(
+    world: World, module: Module, node: ast.DictComp, local: Mapping[str, object]
+) -> dict[object, object]:
     """`{k: (a, b) for k, (a, b) in TABLE.items() if b == "…"}`, the one shape that the registry uses."""
     match node.generators:
-        case [ast.comprehension(target=target, iter=ast.Call(func=ast.Attribute(value=source, attr="items"), args=[]), ifs=tests)]:
+        case [
+            ast.comprehension(
+                target=target, iter=ast.Call(func=ast.Attribute(value=source, attr="items"), args=[]), ifs=tests
+            )
+        ]:
             table = value(world, module, source, local)
             if not isinstance(table, dict):
                 raise SourceUnreadable(ast.unparse(source))
@@ -155,7 +173,11 @@ def _unpacked(target: ast.expr, item: object) -> dict[str, object]:
         case ast.Name(id=name):
             return {name: item}
         case ast.Tuple(elts=elements) if isinstance(item, tuple) and len(item) == len(elements):
-            return {name: found for element, inner in zip(elements, item, strict=True) for name, found in _unpacked(element, inner).items()}
+            return {
+                name: found
+                for element, inner in zip(elements, item, strict=True)
+                for name, found in _unpacked(element, inner).items()
+            }
     raise SourceUnreadable(ast.unparse(target))
 
 

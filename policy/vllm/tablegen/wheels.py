@@ -124,7 +124,18 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
     faults = []
     for distribution in distributions:
         asked = f"{distribution}=={version}"
-        pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", str(cache), asked]
+        pip = [
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--dest",
+            str(cache),
+            asked,
+        ]
         run = subprocess.run([sys.executable, *pip], capture_output=True, text=True, check=False)  # noqa: S603 the arguments are ours
         found = _cached(distribution, version, cache)
         if run.returncode == 0 and found is not None:

@@ -51,7 +51,9 @@ class RulesDraft:
     patch: str
 
 
-def draft(sources: Sources, release: str, source: Path, known_source: Callable[[str], Path], cases: int, seed: int) -> RulesDraft:
+def draft(
+    sources: Sources, release: str, source: Path, known_source: Callable[[str], Path], cases: int, seed: int
+) -> RulesDraft:
     """The draft of a release that is not known; ``known_source`` gives the source of one that is.
 
     Raises:
@@ -68,7 +70,9 @@ def draft(sources: Sources, release: str, source: Path, known_source: Callable[[
     texts[RELEASES_FILE] = _with_release(texts[RELEASES_FILE], release)
     before = after = verify(Policy(load(Sources(texts))), release, source, cases, seed)
     for _ in range(ROUNDS):
-        better = next(_better(texts, after, release, reasons, lambda policy: verify(policy, release, source, cases, seed)), None)
+        better = next(
+            _better(texts, after, release, reasons, lambda policy: verify(policy, release, source, cases, seed)), None
+        )
         if better is None:
             break
         texts, after = better
@@ -76,7 +80,11 @@ def draft(sources: Sources, release: str, source: Path, known_source: Callable[[
 
 
 def _better(
-    texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], again: Callable[[Policy], VerificationResult]
+    texts: dict[str, str],
+    verified: VerificationResult,
+    release: str,
+    reasons: Sequence[str],
+    again: Callable[[Policy], VerificationResult],
 ) -> Iterator[tuple[dict[str, str], VerificationResult]]:
     """Rule files that differ less from the release: with the reasons that came and went, or else without a rule that alone decides otherwise."""
     for bold in (False, True):
@@ -105,7 +113,9 @@ def _with_release(text: str, release: str) -> str:
     return text.replace(line, line.replace(quoted, f"{quoted}, {quoted.replace(last, release)}", 1), 1)
 
 
-def _edited(texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, bold: bool) -> dict[str, str]:
+def _edited(
+    texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, bold: bool
+) -> dict[str, str]:
     """The rule files with what the mismatches say: ranges that end, reasons that come, in the order of the release's ``reasons``."""
     edited = dict(texts)
     paths = {yaml.safe_load(text).get("id"): path for path, text in texts.items()}
@@ -129,9 +139,15 @@ def _is_gone(mismatch: Mismatch, text: str, *, bold: bool) -> bool:
     words = {part.get("feature", document.get("feature")) for part in document["releases"]} | {
         part.get("text", document.get("text")) for part in document["releases"]
     }
-    gone = [said for name in LISTS for said in mismatch.rules_say.get(name, ()) if said not in mismatch.vllm.get(name, ())]
+    gone = [
+        said for name in LISTS for said in mismatch.rules_say.get(name, ()) if said not in mismatch.vllm.get(name, ())
+    ]
     gone += [said for said in mismatch.rules_say["startup_errors"] if said not in mismatch.vllm["startup_errors"]]
-    alone = bold and len(mismatch.rules) == 1 and all(mismatch.rules_say[name] == mismatch.vllm.get(name) for name in mismatch.rules_say if name != "runner")
+    alone = (
+        bold
+        and len(mismatch.rules) == 1
+        and all(mismatch.rules_say[name] == mismatch.vllm.get(name) for name in mismatch.rules_say if name != "runner")
+    )
     return alone or any(isinstance(word, str) and _says(word, said) for word in words for said in gone)
 
 
@@ -162,13 +178,20 @@ def _order(document: dict[str, Any], texts: dict[str, str], reasons: Sequence[st
     """A place in vLLM's list: after the rule whose reason stands before this one in the release's code."""
     own = document["releases"][0]["feature"]
     places = {"'" + own + "'", '"' + own + '"'}
-    before = reasons[: next((n for n, reason in enumerate(reasons) if reason in places or _says(_plain(reason), own)), 0)]
-    rules = [rule for rule in (yaml.safe_load(text) for text in texts.values()) if isinstance(rule, dict) and rule.get("effect") == document["effect"]]
+    before = reasons[
+        : next((n for n, reason in enumerate(reasons) if reason in places or _says(_plain(reason), own)), 0)
+    ]
+    rules = [
+        rule
+        for rule in (yaml.safe_load(text) for text in texts.values())
+        if isinstance(rule, dict) and rule.get("effect") == document["effect"]
+    ]
     taken = {rule["order"] for rule in rules if rule["id"] != document["id"]}
     for reason in reversed(before):
         for rule in rules:
             if rule["id"] != document["id"] and any(
-                _plain(reason) == re.sub(r"\{[^}]*\}", "{}", str(part.get("feature", rule.get("feature")))) for part in rule["releases"]
+                _plain(reason) == re.sub(r"\{[^}]*\}", "{}", str(part.get("feature", rule.get("feature"))))
+                for part in rule["releases"]
             ):
                 return next(order for order in range(rule["order"] + 1, MAX_ORDER) if order not in taken)
     return next(order for order in range(1, MAX_ORDER) if order not in taken)
@@ -195,7 +218,11 @@ def _coming(mismatch: Mismatch, release: str) -> Iterator[tuple[str, dict[str, A
                     "references": [f"https://github.com/vllm-project/vllm/releases/tag/v{release}"],
                     "order": 0,
                     "releases": [
-                        {"vllm": f">={major}.{minor}", "feature": feature.replace("{", "{{").replace("}", "}}"), "when": dict(_conditions(mismatch.facts))}
+                        {
+                            "vllm": f">={major}.{minor}",
+                            "feature": feature.replace("{", "{{").replace("}", "}}"),
+                            "when": dict(_conditions(mismatch.facts)),
+                        }
                     ],
                 }
                 yield f"upstream/{FOLDERS[effect]}/{rule_id}.yaml", document

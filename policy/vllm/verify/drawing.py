@@ -41,12 +41,18 @@ def values_of(leaves: Iterable[Leaf], texts: Iterable[str], numbers: Iterable[in
         fact.name: values
         for fact in VOCABULARY
         if fact.name in asked or re.search(rf"\b{fact.name.rpartition('.')[2]}\b", code)
-        if (values := [value for value in _values(fact, asked.get(fact.name, ()), names, bounds) if value != fact.default])
+        if (
+            values := [
+                value for value in _values(fact, asked.get(fact.name, ()), names, bounds) if value != fact.default
+            ]
+        )
     }
 
 
 def _values(fact: Fact, asked: Sequence[Leaf], names: Sequence[str], bounds: Sequence[int]) -> list[Any]:
-    operands = [text for leaf in asked for text in (leaf.operand if isinstance(leaf.operand, tuple) else (leaf.operand,))]
+    operands = [
+        text for leaf in asked for text in (leaf.operand if isinstance(leaf.operand, tuple) else (leaf.operand,))
+    ]
     match fact.kind:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
             return [True, False]
@@ -55,13 +61,22 @@ def _values(fact: Fact, asked: Sequence[Leaf], names: Sequence[str], bounds: Seq
         case FactKind.CHOICE:
             return [*fact.choices, *([None] if fact.nullable else [])]
         case FactKind.INTEGER:
-            near = {operand + step for leaf in asked if leaf.test in {Comparison.AT_LEAST, Comparison.IS} for operand in (leaf.operand,) for step in (-1, 0, 1)}
+            near = {
+                operand + step
+                for leaf in asked
+                if leaf.test in {Comparison.AT_LEAST, Comparison.IS}
+                for operand in (leaf.operand,)
+                for step in (-1, 0, 1)
+            }
             return sorted(number for number in near | set(bounds) if fact.least <= number)
         case FactKind.LIST:
             return [[], [ANOTHER]]
         case FactKind.TEXT:
             return [*dict.fromkeys(text for text in operands if text), ANOTHER]
-    texts = [*dict.fromkeys([text for text in operands if text] + ([*names] if fact.name.endswith("architectures") else [])), ANOTHER]
+    texts = [
+        *dict.fromkeys([text for text in operands if text] + ([*names] if fact.name.endswith("architectures") else [])),
+        ANOTHER,
+    ]
     pairs = [[texts[0], ANOTHER], [ANOTHER, texts[0]], texts[:2]]
     return [[text] for text in texts] + [pair for pair in pairs if len(set(pair)) > 1] + ([[]] if fact.nullable else [])
 
@@ -109,18 +124,27 @@ def _read(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def cases(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int) -> Iterator[Facts]:
+def cases(
+    values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int
+) -> Iterator[Facts]:
     """``count`` facts: each value alone and what is aimed at conditions on each of the ``usual`` ones, all pairs over them in turn, then chance."""
     return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # a draw, no secret
 
 
-def _all(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], random: Random) -> Iterator[Facts]:
+def _all(
+    values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], random: Random
+) -> Iterator[Facts]:
     yield from usual
     for base in usual:
         for name, own in values.items():
             yield from (laid(base, {name: value}) for value in own)
     yield from (laid(base, facts) for base in usual for facts in aimed)
-    drawn = [{one: value, other: another} for one, other in combinations(values, 2) for value in values[one] for another in values[other]]
+    drawn = [
+        {one: value, other: another}
+        for one, other in combinations(values, 2)
+        for value in values[one]
+        for another in values[other]
+    ]
     random.shuffle(drawn)
     for number, stated in enumerate(drawn):
         yield laid(usual[number % len(usual)], stated)
@@ -133,8 +157,16 @@ def _all(values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Seq
 def laid(base: Facts, stated: Facts) -> Facts:
     """Facts over others; an object that is absent takes what is below it away, unless that is stated."""
     facts = base | stated
-    gone = [name for name, value in stated.items() if value is False and any(below.startswith(f"{name}.") for below in facts)]
-    return {name: value for name, value in facts.items() if name in stated or not any(name.startswith(f"{above}.") for above in gone)}
+    gone = [
+        name
+        for name, value in stated.items()
+        if value is False and any(below.startswith(f"{name}.") for below in facts)
+    ]
+    return {
+        name: value
+        for name, value in facts.items()
+        if name in stated or not any(name.startswith(f"{above}.") for above in gone)
+    }
 
 
 def whole(facts: Facts) -> Facts:

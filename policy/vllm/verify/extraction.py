@@ -15,7 +15,17 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.vllm.verify.standins import DERIVED, Machine, stand_ins
-from policy.vllm.verify.syntax import asks_for, imports, is_bound, is_property, leading_to, needed, refuses, targets, without_imports
+from policy.vllm.verify.syntax import (
+    asks_for,
+    imports,
+    is_bound,
+    is_property,
+    leading_to,
+    needed,
+    refuses,
+    targets,
+    without_imports,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +56,10 @@ class Extraction:
     def __init__(self, source: SourceReader) -> None:
         self._source = source
         self._classes = {
-            node.name.lower(): (path, node) for path in source.under("vllm/config/") for node in self._tree(path).body if isinstance(node, ast.ClassDef)
+            node.name.lower(): (path, node)
+            for path in source.under("vllm/config/")
+            for node in self._tree(path).body
+            if isinstance(node, ast.ClassDef)
         }
         self.machine = Machine()
         self._stand_ins = stand_ins(self.machine, self.variable)
@@ -63,7 +76,11 @@ class Extraction:
         self._take([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
         self._variables[VARIABLE] = self._evaluated(ENVS, self._entry(VARIABLE))
         self.guards = list(self._guards())
-        self.said = [each.value for each in ast.walk(self._config) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        self.said = [
+            each.value
+            for each in ast.walk(self._config)
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
 
     def _take(self, names: Sequence[str]) -> None:
         """Take these methods, and all of the class that they ask for."""
@@ -71,7 +88,11 @@ class Extraction:
         while left:
             name = left.pop()
             self._method("", name)
-            called = (each.attr for each in ast.walk(self._methods[name]) if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self")
+            called = (
+                each.attr
+                for each in ast.walk(self._methods[name])
+                if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "self"
+            )
             left += [other for other in called if other in self._methods and ("", other) not in self._members]
 
     # The parts of the source.
@@ -137,7 +158,10 @@ class Extraction:
         """Put every name that a piece of code reads into its module's namespace."""
         namespace = self._namespace(path)
         inner = dict(imports(node))
-        for name in sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)} | set(inner)):
+        for name in sorted(
+            {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+            | set(inner)
+        ):
             if name not in namespace and not hasattr(builtins, name) and not is_bound(name, node):
                 namespace[name] = UNKNOWN  # a name that leads back to itself is there by then
                 namespace[name] = self._named(path, name, inner)
@@ -177,9 +201,13 @@ class Extraction:
     @property
     def reasons(self) -> list[str]:
         """The texts of the lists, in their order."""
-        nodes = [each for name in (V2_LIST, V1_LIST, GATE) if name in self._methods for each in ast.walk(self._methods[name])]
+        nodes = [
+            each for name in (V2_LIST, V1_LIST, GATE) if name in self._methods for each in ast.walk(self._methods[name])
+        ]
         texts = [
-            ast.unparse(each.args[0]) for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "append"
+            ast.unparse(each.args[0])
+            for each in nodes
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "append"
         ]
         return list(dict.fromkeys(texts))
 
@@ -209,12 +237,22 @@ class Extraction:
         """A method of an object's class, and whether it is a property."""
         if (path, name) not in self._members:
             file, klass = self._class_of(path)
-            node = next((node for node in klass.body if isinstance(node, ast.FunctionDef) and node.name == name), None) if klass else None
-            self._members[path, name] = None if klass is None or node is None else (self._function(file, f"{klass.name}.{name}", node), is_property(node))
+            node = (
+                next((node for node in klass.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+                if klass
+                else None
+            )
+            self._members[path, name] = (
+                None
+                if klass is None or node is None
+                else (self._function(file, f"{klass.name}.{name}", node), is_property(node))
+            )
         return self._members[path, name]
 
     def _class_of(self, path: str) -> tuple[str, ast.ClassDef | None]:
-        return self._classes.get(path.rpartition(".")[2].replace("_", ""), ("", None)) if path else (CONFIG, self._config)
+        return (
+            self._classes.get(path.rpartition(".")[2].replace("_", ""), ("", None)) if path else (CONFIG, self._config)
+        )
 
     def _function(self, path: str, name: str, node: ast.FunctionDef) -> Any:
         self._note(path, name, node)
@@ -229,7 +267,9 @@ class Extraction:
     def is_method(self, path: str, name: str) -> bool:
         """Whether the object's class in the release has a method of a fact's name, which is called where a fact is read."""
         _, klass = self._class_of(path)
-        return klass is not None and any(isinstance(node, ast.FunctionDef) and node.name == name and not is_property(node) for node in klass.body)
+        return klass is not None and any(
+            isinstance(node, ast.FunctionDef) and node.name == name and not is_property(node) for node in klass.body
+        )
 
     def enumeration(self, name: str) -> Any:
         """An enum of the release's configuration, such as ``CUDAGraphMode``.
@@ -258,9 +298,17 @@ class Extraction:
                     function = ast.parse("def guard(self): ...").body[0]
                     assert isinstance(function, ast.FunctionDef)
                     function.body = body
-                    yield name, self._function(CONFIG, f"{CLASS}.{method.name} ({number})", ast.fix_missing_locations(function))
+                    yield (
+                        name,
+                        self._function(
+                            CONFIG, f"{CLASS}.{method.name} ({number})", ast.fix_missing_locations(function)
+                        ),
+                    )
 
 
 def _names(methods: Mapping[str, Any]) -> str:
     """The methods that may have taken the place of what is missing."""
-    return ", ".join(name for name in methods if "runner" in name or name.startswith("__")) or "none that speak of a runner"
+    return (
+        ", ".join(name for name in methods if "runner" in name or name.startswith("__"))
+        or "none that speak of a runner"
+    )

@@ -21,10 +21,19 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, str | None]]]:
     """Every name that is imported, with its module and its name there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.asname or alias.name.split(".")[0], (alias.name if alias.asname else alias.name.split(".")[0], None)) for alias in node.names)
+            yield from (
+                (
+                    alias.asname or alias.name.split(".")[0],
+                    (alias.name if alias.asname else alias.name.split(".")[0], None),
+                )
+                for alias in node.names
+            )
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            yield from ((alias.asname or alias.name, (module if not node.level else f"vllm.config.{module}", alias.name)) for alias in node.names)
+            yield from (
+                (alias.asname or alias.name, (module if not node.level else f"vllm.config.{module}", alias.name))
+                for alias in node.names
+            )
 
 
 def targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
@@ -36,7 +45,8 @@ def targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
 def is_bound(name: str, node: ast.AST) -> bool:
     """Whether a piece of code gives a name itself: an argument, a local, a loop's or comprehension's."""
     return any(
-        (isinstance(each, ast.arg) and each.arg == name) or (isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id == name)
+        (isinstance(each, ast.arg) and each.arg == name)
+        or (isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id == name)
         for each in ast.walk(node)
     )
 
@@ -65,7 +75,8 @@ def asks_for(names: Collection[str], node: ast.AST) -> bool:
 def refuses(node: ast.AST) -> bool:
     """Whether a statement raises, asserts, or calls a check that speaks of the runner."""
     return isinstance(node, ast.Assert) or any(
-        isinstance(each, ast.Raise) or (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and "_model_runner" in each.func.attr)
+        isinstance(each, ast.Raise)
+        or (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and "_model_runner" in each.func.attr)
         for each in ast.walk(node)
     )
 
@@ -83,7 +94,11 @@ def leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
                 return [*kept, ast.If(test, leading_to(statement.body if inside else statement.orelse, target), [])]
             return [*kept, statement]
         gives = isinstance(statement, ast.Assign | ast.AnnAssign) and bool(targets(statement))
-        leaves = isinstance(statement, ast.If) and not statement.orelse and all(isinstance(each, ast.Return) for each in statement.body)
+        leaves = (
+            isinstance(statement, ast.If)
+            and not statement.orelse
+            and all(isinstance(each, ast.Return) for each in statement.body)
+        )
         if gives or leaves or isinstance(statement, ast.Import | ast.ImportFrom):
             kept.append(statement)
     return kept
@@ -98,5 +113,7 @@ def needed(body: list[Any]) -> list[Any]:
         if gives and not targets(statement) & read:
             continue
         kept.append(statement)
-        read |= {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        read |= {
+            each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)
+        }
     return kept[::-1]

@@ -91,7 +91,9 @@ class ReleaseProcess:
             told = ""
         answer: dict[str, Any] = json.loads(told) if told else {"fault": "its process ended"}
         if "fault" in answer:
-            raise NotExtracted(f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}")
+            raise NotExtracted(
+                f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}"
+            )
         return answer
 
 
@@ -102,7 +104,9 @@ def asking(source: Path) -> Iterator[ReleaseProcess]:
     Raises:
         NotExtracted: the decision is not where it was looked for.
     """
-    process = subprocess.Popen([*COMMAND, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603  # our own module, by our own interpreter
+    process = subprocess.Popen(  # noqa: S603  # our own module, by our own interpreter
+        [*COMMAND, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
         yield ReleaseProcess(process, source)
     finally:
@@ -118,7 +122,9 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def verify(policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None) -> VerificationResult:
+def verify(
+    policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None
+) -> VerificationResult:
     """Asks ``count`` facts of a known release's source and of the catalogue's upstream layer; ``tell`` hears how many are done.
 
     Raises:
@@ -134,7 +140,9 @@ class _ReleaseComparison:
     def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
         self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
-        self._elsewhere = [item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)]
+        self._elsewhere = [
+            item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)
+        ]
         self._beyond: set[str] = set()
 
     def _is_said(self, item: ReleaseRule) -> bool:
@@ -145,7 +153,11 @@ class _ReleaseComparison:
     def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> VerificationResult:
         found = self._vllm.found
         items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
-        conditions = list(dict.fromkeys(condition for item in items for condition in (item.when, item.lifted) if condition is not None))
+        conditions = list(
+            dict.fromkeys(
+                condition for item in items for condition in (item.when, item.lifted) if condition is not None
+            )
+        )
         asked = [leaf for condition in conditions for leaf in leaves(condition)]
         code = "\n".join(found["taken"].values())
         values = values_of(asked, found["texts"], found["numbers"], code)
@@ -164,7 +176,9 @@ class _ReleaseComparison:
         tell(count)
         distinct = {json.dumps(each.facts, sort_keys=True): each for each in mismatches.values()}
         elsewhere = tuple(item.rule.id for item in self._elsewhere)
-        return VerificationResult(self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond)))
+        return VerificationResult(
+            self._release, count, different, tuple(distinct.values()), elsewhere, tuple(sorted(self._beyond))
+        )
 
     def _usual(self) -> list[Facts]:
         """What the others are laid over: no model, a model that may get V2 by default, the variable set."""

@@ -46,7 +46,13 @@ class Configurations:
                 continue
             paths |= {*_above(above), *([name] if fact.kind is FactKind.PRESENCE else [])}
             if fact.kind is not FactKind.PRESENCE:
-                made = release.enumeration(ENUMS[name]).__getitem__ if name in ENUMS else _called if release.is_method(above, last) else None
+                made = (
+                    release.enumeration(ENUMS[name]).__getitem__
+                    if name in ENUMS
+                    else _called
+                    if release.is_method(above, last)
+                    else None
+                )
                 self._leaves.append((name, above, last, fact.default, made))
         for path in sorted(paths, key=lambda path: -path.count(".")):
             above, _, last = path.rpartition(".")
@@ -59,7 +65,9 @@ class Configurations:
             value = facts.get(name, default)
             members[above][last] = value if make is None else make(value)
         for path, above, last, may_be_absent in self._objects:
-            members[above][last] = None if may_be_absent and not facts.get(path) else Object(path, members[path], self._release.member)
+            members[above][last] = (
+                None if may_be_absent and not facts.get(path) else Object(path, members[path], self._release.member)
+            )
         return Object("", members[""], self._release.member)
 
 
@@ -85,7 +93,12 @@ def answered(release: Extraction, configurations: Configurations, facts: dict[st
     try:
         asked = release.variable(VARIABLE)
     except ValueError as error:
-        return {"runner": None, "startup_errors": [str(error)], "unsupported_features": [], "v1_unsupported_features": []}
+        return {
+            "runner": None,
+            "startup_errors": [str(error)],
+            "unsupported_features": [],
+            "v1_unsupported_features": [],
+        }
     try:
         runner = getattr(configurations.made(facts), PROPERTY) if release.has_property else bool(asked)
     except ValueError as error:
@@ -98,12 +111,19 @@ def answered(release: Extraction, configurations: Configurations, facts: dict[st
             errors.append(str(error))
         except AttributeError as error:
             beyond.append(f"{name}: {error}")
-    return {"runner": "v2" if runner else "v1", "startup_errors": errors, "beyond": beyond, **_lists(release, configurations.made(facts), errors)}
+    return {
+        "runner": "v2" if runner else "v1",
+        "startup_errors": errors,
+        "beyond": beyond,
+        **_lists(release, configurations.made(facts), errors),
+    }
 
 
 def _lists(release: Extraction, config: Object, errors: list[str]) -> dict[str, list[str]]:
     if not release.has_property:
-        return {"v1_unsupported_features": []} | ({"unsupported_features": errors[0].partition(SAYS)[2].split(", ")} if errors and SAYS in errors[0] else {})
+        return {"v1_unsupported_features": []} | (
+            {"unsupported_features": errors[0].partition(SAYS)[2].split(", ")} if errors and SAYS in errors[0] else {}
+        )
     lists = {"unsupported_features": getattr(config, V2_LIST)(), "v1_unsupported_features": []}
     return lists | ({"v1_unsupported_features": getattr(config, V1_LIST)()} if release.has_v1_list else {})
 
@@ -132,7 +152,15 @@ def main() -> None:
         _say(_fault(error))
         return
     texts, numbers = release.constants()
-    _say({"texts": sorted(texts), "numbers": sorted(numbers), "taken": release.taken(), "said": release.said, "reasons": release.reasons})
+    _say(
+        {
+            "texts": sorted(texts),
+            "numbers": sorted(numbers),
+            "taken": release.taken(),
+            "said": release.said,
+            "reasons": release.reasons,
+        }
+    )
     for line in sys.stdin:
         try:
             _say(answered(release, configurations, json.loads(line)))

@@ -52,15 +52,27 @@ def pod(**container: Any) -> dict[str, Any]:
 
 
 def llm(**spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService", "spec": {"model": {"uri": "hf://Qwen/Qwen3-8B"}, **spec}}
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "spec": {"model": {"uri": "hf://Qwen/Qwen3-8B"}, **spec},
+    }
 
 
 def predictor(**model: Any) -> dict[str, Any]:
-    return {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "spec": {"predictor": {"model": model}}}
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "spec": {"predictor": {"model": model}},
+    }
 
 
 def stack(**spec: Any) -> dict[str, Any]:
-    return {"servingEngineSpec": {"modelSpec": [{"repository": "vllm/vllm-openai", "tag": "v0.23.0", "modelURL": "m/m", **spec}]}}
+    return {
+        "servingEngineSpec": {
+            "modelSpec": [{"repository": "vllm/vllm-openai", "tag": "v0.23.0", "modelURL": "m/m", **spec}]
+        }
+    }
 
 
 def graph(*args: str) -> dict[str, Any]:
@@ -96,7 +108,11 @@ def test_a_manifest_gives_these_engines(path: Path) -> None:
         (None, None, False),
     ],
 )
-def test_only_the_official_images_tag_names_the_version_of_vllm(image: str | None, version: str | None, noted: bool) -> None:  # noqa: FBT001
+def test_only_the_official_images_tag_names_the_version_of_vllm(
+    image: str | None,
+    version: str | None,
+    noted: bool,  # noqa: FBT001
+) -> None:
     found, note = images.release(image)
     assert (found, note is not None) == (version, noted)
 
@@ -142,13 +158,21 @@ SHAPES = (
     ("document", "pointer", "message"),
     [
         ({"apiVersion": "apps.example.com/v1", "kind": "Zoo"}, "/kind", f"`Zoo` is not known; legal: {KINDS}"),
-        ({"apiVersion": "apps/v1", "kind": "Deploymnt"}, "/kind", f"`Deploymnt` is not known; legal: {KINDS}; did you mean `Deployment`?"),
+        (
+            {"apiVersion": "apps/v1", "kind": "Deploymnt"},
+            "/kind",
+            f"`Deploymnt` is not known; legal: {KINDS}; did you mean `Deployment`?",
+        ),
         (
             {"apiVersion": "v1", "kind": "Deployment"},
             "/apiVersion",
             "`v1` has no `Deployment` that is known here; its API group is `apps`",
         ),
-        ({"apiVersion": "x/v1", "kind": "Pod"}, "/apiVersion", "`x/v1` has no `Pod` that is known here; its API group is `v1`"),
+        (
+            {"apiVersion": "x/v1", "kind": "Pod"},
+            "/apiVersion",
+            "`x/v1` has no `Pod` that is known here; its API group is `v1`",
+        ),
         ({"kind": 7}, "/kind", f"`7` is no kind; legal: {KINDS}"),
         ({"a": 1}, "", f"no `kind`, and none of the shapes that are known without one: {SHAPES}"),
         ("text", "", "`text` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
@@ -157,9 +181,17 @@ SHAPES = (
         (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "`8000` is no text; put it in quotes"),
         (pod(args="--port"), "/spec/containers/0/args", "`--port` is no list; write a list here"),
         ({"kind": "Pod", "apiVersion": "v1", "spec": 5}, "/spec", "`5` is no object; write a map of members here"),
-        (pod(env=[{"name": "A", "value": True}]), "/spec/containers/0/env/0/value", "`true` is no text; put it in quotes"),
+        (
+            pod(env=[{"name": "A", "value": True}]),
+            "/spec/containers/0/env/0/value",
+            "`true` is no text; put it in quotes",
+        ),
         (llm(parallelism={"tensor": "2"}), "/spec/parallelism/tensor", "`2` is no whole number"),
-        (llm(kvCacheOffloading={"cpu": "ten"}), "/spec/kvCacheOffloading/cpu", "`ten` is no quantity; write for example `10Gi`"),
+        (
+            llm(kvCacheOffloading={"cpu": "ten"}),
+            "/spec/kvCacheOffloading/cpu",
+            "`ten` is no quantity; write for example `10Gi`",
+        ),
         (
             llm(worker={}, template={"containers": [{"name": "main", **SERVING}]}, parallelism={"pipeline": 2}),
             "/spec/worker",
@@ -192,14 +224,22 @@ SHAPES = (
             "/spec/serveConfigV2",
             "`3` is no list; write a list here",
         ),
-        ({"services": {"a": {"command": "vllm 'serve"}}}, "/services/a/command", "the quotes in `vllm 'serve` do not close"),
+        (
+            {"services": {"a": {"command": "vllm 'serve"}}},
+            "/services/a/command",
+            "the quotes in `vllm 'serve` do not close",
+        ),
         (
             {"services": {"a": {"environment": {"A": True}}}},
             "/services/a/environment/A",
             "`true` is no text; put it in quotes, Compose refuses a boolean",
         ),
         (
-            {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": {"vllmConfig": {"maxLoras": 1.5}}},
+            {
+                "apiVersion": "production-stack.vllm.ai/v1alpha1",
+                "kind": "VLLMRuntime",
+                "spec": {"vllmConfig": {"maxLoras": 1.5}},
+            },
             "/spec/vllmConfig/maxLoras",
             "`1.5` is no whole number",
         ),
@@ -209,11 +249,18 @@ SHAPES = (
             "a command of more than 32768 characters; no such command is read",
         ),
         (
-            {"modelArtifacts": {"uri": "hf://" + "x" * 3000}, "decode": {"containers": [{"modelCommand": "vllmServe"}]}},
+            {
+                "modelArtifacts": {"uri": "hf://" + "x" * 3000},
+                "decode": {"containers": [{"modelCommand": "vllmServe"}]},
+            },
             "/modelArtifacts",
             "a model's name, URI or path of more than 2048 characters; no such model is read",
         ),
-        (llm(kvCacheOffloading={"cpu": None}, worker=[]), "/spec/worker", "`[]` is no object; write a map of members here"),
+        (
+            llm(kvCacheOffloading={"cpu": None}, worker=[]),
+            "/spec/worker",
+            "`[]` is no object; write a map of members here",
+        ),
         (
             {"llm_configs": [{"engine_kwargs": {"logits_processors": [1, {"a": 2}]}, "model_loading_config": []}]},
             "/llm_configs/0/model_loading_config",
@@ -282,19 +329,32 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             id="offloading without a size",
         ),
         pytest.param(llm(), [SERVE], id="KServe starts a service that says nothing of its container"),
-        pytest.param(llm(parallelism={"data": 2, "tensor": 4}), [[*SERVE, "--tensor-parallel-size", "4"]], id="data parallelism needs workers"),
+        pytest.param(
+            llm(parallelism={"data": 2, "tensor": 4}),
+            [[*SERVE, "--tensor-parallel-size", "4"]],
+            id="data parallelism needs workers",
+        ),
         pytest.param(
             llm(parallelism={"dataLocal": 8}, worker={}),
-            [[*SERVE, "--data-parallel-size", "1", "--data-parallel-size-local", "8", *tail] for tail in ([], ["--headless"])],
+            [
+                [*SERVE, "--data-parallel-size", "1", "--data-parallel-size-local", "8", *tail]
+                for tail in ([], ["--headless"])
+            ],
             id="the size itself is one where only the local one is written",
         ),
         pytest.param(
-            llm(kvCacheOffloading={"cpu": "1500m"}, template={"containers": [{"name": "main", "args": ["--kv-transfer-config", "'{}'"]}]}),
+            llm(
+                kvCacheOffloading={"cpu": "1500m"},
+                template={"containers": [{"name": "main", "args": ["--kv-transfer-config", "'{}'"]}]},
+            ),
             [[*SERVE, "--kv-transfer-config", "{}"]],
             id="a connector of the user's own keeps KServe's away",
         ),
         pytest.param(
-            llm(model={"uri": "hf://a/b", "lora": {"adapters": [{"name": "x"}]}}, template={"containers": [{"name": "main", "args": ["--lora-modules x=y"]}]}),
+            llm(
+                model={"uri": "hf://a/b", "lora": {"adapters": [{"name": "x"}]}},
+                template={"containers": [{"name": "main", "args": ["--lora-modules x=y"]}]},
+            ),
             [[*SERVE, "--lora-modules", "x=y"]],
             id="adapters of the user's own keep KServe's away",
         ),
@@ -304,7 +364,13 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             id="a quote that does not close stays as it is",
         ),
         pytest.param(
-            llm(template={"containers": [{"name": "main", "args": ["--max-model-len $LEN"], "env": [{"name": "LEN", "value": "8"}]}]}),
+            llm(
+                template={
+                    "containers": [
+                        {"name": "main", "args": ["--max-model-len $LEN"], "env": [{"name": "LEN", "value": "8"}]}
+                    ]
+                }
+            ),
             [[*SERVE, "--max-model-len", "8"]],
             id="KServe's shell fills in variables",
         ),
@@ -323,53 +389,104 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             [["vllm", "serve"]],
             id="a command of its own is not KServe's server",
         ),
-        pytest.param(predictor(modelFormat={"name": "vLLM"}, command=["sleep", "1"]), [], id="a predictor's own command may not be vLLM's"),
         pytest.param(
-            {"apiVersion": "production-stack.vllm.ai/v1alpha1", "kind": "VLLMRuntime", "spec": {"lmCacheConfig": {"enabled": True}}},
+            predictor(modelFormat={"name": "vLLM"}, command=["sleep", "1"]),
+            [],
+            id="a predictor's own command may not be vLLM's",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "production-stack.vllm.ai/v1alpha1",
+                "kind": "VLLMRuntime",
+                "spec": {"lmCacheConfig": {"enabled": True}},
+            },
             [
                 [
-                    *("/opt/venv/bin/vllm", "serve", "--no-enable-chunked-prefill", "--no-enable-prefix-caching", "--kv-transfer-config"),
+                    *(
+                        "/opt/venv/bin/vllm",
+                        "serve",
+                        "--no-enable-chunked-prefill",
+                        "--no-enable-prefix-caching",
+                        "--kv-transfer-config",
+                    ),
                     '{"kv_connector":"LMCacheConnector","kv_role":"kv_both"}',
                 ]
             ],
             id="a VLLMRuntime that says nothing has everything off",
         ),
-        pytest.param(predictor(runtime="own", image="vllm/vllm-openai", args=["--model=a/b"]), [["--model=a/b"]], id="any other format: the arguments alone"),
+        pytest.param(
+            predictor(runtime="own", image="vllm/vllm-openai", args=["--model=a/b"]),
+            [["--model=a/b"]],
+            id="any other format: the arguments alone",
+        ),
         pytest.param(
             [
-                {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "metadata": {"name": "r"}, "spec": {"containers": [{"name": "other"}]}},
+                {
+                    "apiVersion": "serving.kserve.io/v1alpha1",
+                    "kind": "ServingRuntime",
+                    "metadata": {"name": "r"},
+                    "spec": {"containers": [{"name": "other"}]},
+                },
                 predictor(runtime="r", args=["--model=a/b"]),
             ],
             [],
             id="a runtime without KServe's container runs nothing",
         ),
         pytest.param(
-            stack(lmcacheConfig={"enabled": True, "enablePD": False, "kvRole": "kv_producer"}, modelRevision="abc", vllmConfig={"enablePrefixCaching": False}),
+            stack(
+                lmcacheConfig={"enabled": True, "enablePD": False, "kvRole": "kv_producer"},
+                modelRevision="abc",
+                vllmConfig={"enablePrefixCaching": False},
+            ),
             [
                 [
-                    *("vllm", "serve", "m/m", "--no-enable-prefix-caching", "--revision", "abc", "--kv-transfer-config"),
+                    *(
+                        "vllm",
+                        "serve",
+                        "m/m",
+                        "--no-enable-prefix-caching",
+                        "--revision",
+                        "abc",
+                        "--kv-transfer-config",
+                    ),
                     '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_producer","kv_connector_extra_config":{"discard_partial_chunks":false,"lmcache_rpc_port":null}}',
                 ]
             ],
             id="the chart asks whether enablePD is there, not whether it is true",
         ),
         pytest.param(
-            stack(vllmConfig={"v0": 1, "enableChunkedPrefill": True, "pipelineParallelSize": 2}, lmcacheConfig={"enabled": True}),
+            stack(
+                vllmConfig={"v0": 1, "enableChunkedPrefill": True, "pipelineParallelSize": 2},
+                lmcacheConfig={"enabled": True},
+            ),
             [
                 [
-                    *("vllm", "serve", "m/m", "--enable-chunked-prefill", "--no-enable-prefix-caching", "--kv-transfer-config"),
+                    *(
+                        "vllm",
+                        "serve",
+                        "m/m",
+                        "--enable-chunked-prefill",
+                        "--no-enable-prefix-caching",
+                        "--kv-transfer-config",
+                    ),
                     '{"kv_connector":"LMCacheConnector","kv_role":"kv_both"}',
                 ]
             ],
             id="the old engine generation has the old connector",
         ),
         pytest.param(
-            {"modelArtifacts": {"uri": "pvc://claim/a/b", "name": "n"}, "prefill": {"containers": [{"modelCommand": "vllmServe", "mountModelVolume": True}]}},
+            {
+                "modelArtifacts": {"uri": "pvc://claim/a/b", "name": "n"},
+                "prefill": {"containers": [{"modelCommand": "vllmServe", "mountModelVolume": True}]},
+            },
             [["vllm", "serve", "/model-cache/a/b"]],
             id="a claim's path stands below the mount",
         ),
         pytest.param(
-            {"modelArtifacts": {"uri": "pvc+hf://claim/cache/org/name", "mountPath": "/m"}, "prefill": {"containers": [{"modelCommand": "vllmServe"}]}},
+            {
+                "modelArtifacts": {"uri": "pvc+hf://claim/cache/org/name", "mountPath": "/m"},
+                "prefill": {"containers": [{"modelCommand": "vllmServe"}]},
+            },
             [["vllm", "serve", "org/name"]],
             id="a claim with a Hub cache keeps the model's name",
         ),
@@ -382,19 +499,36 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             graph("--connector=LMCache"),
             [
                 [
-                    *("python3", "-m", "dynamo.vllm", "--kv-transfer-config", '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}'),
+                    *(
+                        "python3",
+                        "-m",
+                        "dynamo.vllm",
+                        "--kv-transfer-config",
+                        '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}',
+                    ),
                     "--enable-prefix-caching",
                 ]
             ],
             id="Dynamo's connector",
         ),
         pytest.param(
-            graph("--is-prefill-worker", "--endpoint", "dyn://a.b.c", "--no-fpm-trace", "--request-plane=tcp", "--model", "a/b", "--enforce-eager"),
+            graph(
+                "--is-prefill-worker",
+                "--endpoint",
+                "dyn://a.b.c",
+                "--no-fpm-trace",
+                "--request-plane=tcp",
+                "--model",
+                "a/b",
+                "--enforce-eager",
+            ),
             [["python3", "-m", "dynamo.vllm", "--model", "a/b", "--enforce-eager", "--enable-prefix-caching"]],
             id="Dynamo keeps its own flags",
         ),
         pytest.param(
-            graph("--connector", "nixl", "--connector", "kvbm", "--namespace", "--seed", "1", "--enable-prefix-caching"),
+            graph(
+                "--connector", "nixl", "--connector", "kvbm", "--namespace", "--seed", "1", "--enable-prefix-caching"
+            ),
             [
                 [
                     *("python3", "-m", "dynamo.vllm", "--seed", "1", "--enable-prefix-caching", "--kv-transfer-config"),
@@ -403,7 +537,11 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             ],
             id="two connectors are one of Dynamo's",
         ),
-        pytest.param(graph("--connector", "none"), [["python3", "-m", "dynamo.vllm", "--enable-prefix-caching"]], id="no connector"),
+        pytest.param(
+            graph("--connector", "none"),
+            [["python3", "-m", "dynamo.vllm", "--enable-prefix-caching"]],
+            id="no connector",
+        ),
         pytest.param(
             {
                 "apiVersion": "nvidia.com/v1alpha1",
@@ -422,7 +560,9 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             {
                 "apiVersion": "ray.io/v1",
                 "kind": "RayCluster",
-                "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"command": ["vllm", "serve", "a/b"]}]}}}},
+                "spec": {
+                    "headGroupSpec": {"template": {"spec": {"containers": [{"command": ["vllm", "serve", "a/b"]}]}}}
+                },
             },
             [["vllm", "serve", "a/b"]],
             id="a Ray cluster's own command",
@@ -441,9 +581,16 @@ def test_a_controller_adds_its_own(document: object, expected: list[list[str]]) 
 @pytest.mark.parametrize(
     ("document", "path"),
     [
-        ({"apiVersion": "v1", "kind": "PodTemplate", "template": {"spec": {"containers": [SERVING]}}}, "template.spec.containers[0]"),
         (
-            {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "spec": {"template": {"spec": {"containers": [SERVING]}}}},
+            {"apiVersion": "v1", "kind": "PodTemplate", "template": {"spec": {"containers": [SERVING]}}},
+            "template.spec.containers[0]",
+        ),
+        (
+            {
+                "apiVersion": "argoproj.io/v1alpha1",
+                "kind": "Rollout",
+                "spec": {"template": {"spec": {"containers": [SERVING]}}},
+            },
             "spec.template.spec.containers[0]",
         ),
         (
@@ -455,7 +602,11 @@ def test_a_controller_adds_its_own(document: object, expected: list[list[str]]) 
             "spec.replicatedJobs[0].template.spec.template.spec.containers[0]",
         ),
         (
-            {"apiVersion": "orchestration.aibrix.ai/v1alpha1", "kind": "RoleSet", "spec": {"roles": [{"template": {"spec": {"containers": [SERVING]}}}]}},
+            {
+                "apiVersion": "orchestration.aibrix.ai/v1alpha1",
+                "kind": "RoleSet",
+                "spec": {"roles": [{"template": {"spec": {"containers": [SERVING]}}}]},
+            },
             "spec.roles[0].template.spec.containers[0]",
         ),
         ([{"apiVersion": "v1", "kind": "PodList", "items": [pod(**SERVING)]}], "[0].items[0].spec.containers[0]"),
@@ -490,7 +641,10 @@ OFFLOADING = {"cpu": "1Gi"}
 @pytest.mark.parametrize(
     ("document", "note"),
     [
-        (llm(parallelism={"data": 2}), "`spec.parallelism.data` has no effect without `worker`: KServe's configuration for one node has no flag for it"),
+        (
+            llm(parallelism={"data": 2}),
+            "`spec.parallelism.data` has no effect without `worker`: KServe's configuration for one node has no flag for it",
+        ),
         (
             llm(workload={"kvCacheOffloading": OFFLOADING}),
             "`spec.workload` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher",
@@ -499,12 +653,18 @@ OFFLOADING = {"cpu": "1Gi"}
             llm(template={"containers": [{"name": "main", "args": ["--seed 1; echo"]}]}),
             "args[0]: a shell ends the command within `--seed 1; echo`; put quotes around what belongs to it",
         ),
-        (llm(template={"containers": [{"name": "main", "args": ["--seed $S"]}]}), "args[0]: only a running shell knows all of `--seed $S`"),
+        (
+            llm(template={"containers": [{"name": "main", "args": ["--seed $S"]}]}),
+            "args[0]: only a running shell knows all of `--seed $S`",
+        ),
         (
             llm(template={"containers": [{"name": "main", "args": ["it's"]}]}),
             "args[0]: a shell refuses `it's`: the quote `'` at character 8 is not closed; close it",
         ),
-        (llm(model={"lora": {"adapters": [{"uri": "hf://a/b"}]}}), "an adapter without a name at `spec.model.lora.adapters[0]` is left out"),
+        (
+            llm(model={"lora": {"adapters": [{"uri": "hf://a/b"}]}}),
+            "an adapter without a name at `spec.model.lora.adapters[0]` is left out",
+        ),
         (
             predictor(modelFormat={"name": "vLLM"}, runtime="mine", resources={"limits": {"nvidia.com/gpu": "1"}}),
             "the runtime `mine` is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed",
@@ -517,10 +677,21 @@ OFFLOADING = {"cpu": "1Gi"}
             predictor(modelFormat={"name": "huggingface"}),
             "KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it",
         ),
-        (predictor(modelFormat={"name": "huggingface"}, storageUri="s3://b", args=["--model_id=a/b", "--backend=vllm"]), "`--model_id` yields to `storageUri`"),
-        (graph("--connector", "nixle"), "`nixle` is no connector of Dynamo's; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?"),
+        (
+            predictor(
+                modelFormat={"name": "huggingface"}, storageUri="s3://b", args=["--model_id=a/b", "--backend=vllm"]
+            ),
+            "`--model_id` yields to `storageUri`",
+        ),
+        (
+            graph("--connector", "nixle"),
+            "`nixle` is no connector of Dynamo's; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?",
+        ),
         (stack(envFromSecret={"name": "s"}), "`configs` and `envFromSecret` set variables that the values do not show"),
-        (stack(env=[{"name": "A", "value": "{{ .Values.a }}"}]), "env.A: the value is a template; only the rendered output tells it"),
+        (
+            stack(env=[{"name": "A", "value": "{{ .Values.a }}"}]),
+            "env.A: the value is a template; only the rendered output tells it",
+        ),
         (
             {"services": {"a": {"entrypoint": "vllm serve", "extends": {"service": "b"}}}},
             "`extends` takes members from another service, which is not read here",
@@ -547,38 +718,56 @@ def test_a_variable_has_this_value(document: object, name: str, value: str | Non
 
 def test_a_task_in_an_image_of_its_own_has_that_image() -> None:
     containers, _ = taken({"run": "vllm serve a/b", "resources": {"image_id": "docker:vllm/vllm-openai:v0.23.0"}})
-    assert [(container.image, container.vllm_version) for container in containers] == [("vllm/vllm-openai:v0.23.0", "0.23.0")]
+    assert [(container.image, container.vllm_version) for container in containers] == [
+        ("vllm/vllm-openai:v0.23.0", "0.23.0")
+    ]
 
 
 def test_config_maps_of_one_name_and_two_contents_are_not_known() -> None:
-    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"A": value}} for value in "12"]
+    maps = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"A": value}} for value in "12"
+    ]
     reference = {"configMapKeyRef": {"name": "c", "key": "A"}}
     containers, _ = taken([*maps, pod(command=["vllm", "serve"], env=[{"name": "A", "valueFrom": reference}])])
     assert containers[0].env == {"A": None}
 
 
 def test_a_manifest_holds_so_many_engines_and_no_more() -> None:
-    containers, faults = taken({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [SERVING] * (MAX_CONTAINERS + 1)}})
+    containers, faults = taken(
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [SERVING] * (MAX_CONTAINERS + 1)}}
+    )
     assert len(containers) == MAX_CONTAINERS
-    assert faults == [RequestFault(f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; send fewer at a time")]
+    assert faults == [
+        RequestFault(
+            f"/manifest/spec/containers/{MAX_CONTAINERS}", "more than 1024 vLLM containers; send fewer at a time"
+        )
+    ]
 
 
 def test_a_manifest_holds_so_many_documents_and_no_more() -> None:
     service = {"apiVersion": "v1", "kind": "Service"}
     assert taken([service] * MAX_DOCUMENTS) == ([], [])
-    assert taken([service] * (MAX_DOCUMENTS + 2)) == ([], [RequestFault(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; send fewer at a time")])
+    assert taken([service] * (MAX_DOCUMENTS + 2)) == (
+        [],
+        [RequestFault(f"/manifest/{MAX_DOCUMENTS}", "more than 10000 documents; send fewer at a time")],
+    )
 
 
 def test_lists_do_not_nest_without_end() -> None:
     document: Any = []
     for _ in range(20):
         document = [document]
-    assert [fault.message for fault in taken(document)[1]] == ["lists stand more than 8 deep in one another; write the objects side by side"]
+    assert [fault.message for fault in taken(document)[1]] == [
+        "lists stand more than 8 deep in one another; write the objects side by side"
+    ]
 
 
 def test_a_command_has_so_many_words_and_no_more() -> None:
     containers, faults = taken(pod(command=["vllm", "serve", *["x"] * 5000]))
-    assert (containers, [fault.message for fault in faults]) == ([], ["more than 4096 words or 1000000 characters in one command; no such command is read"])
+    assert (containers, [fault.message for fault in faults]) == (
+        [],
+        ["more than 4096 words or 1000000 characters in one command; no such command is read"],
+    )
 
 
 def test_faults_end_at_some_point() -> None:
@@ -586,19 +775,35 @@ def test_faults_end_at_some_point() -> None:
 
 
 def test_variables_that_double_each_other_do_not_grow_without_end() -> None:
-    env = [{"name": "V0", "value": "x" * 64}, *({"name": f"V{i}", "value": f"$(V{i - 1})$(V{i - 1})"} for i in range(1, 64))]
+    env = [
+        {"name": "V0", "value": "x" * 64},
+        *({"name": f"V{i}", "value": f"$(V{i - 1})$(V{i - 1})"} for i in range(1, 64)),
+    ]
     containers, faults = taken(pod(command=["vllm", "serve"], env=env))
     assert sum(len(value or "") for value in containers[0].env.values()) <= MAX_COPIED + 64
-    assert [fault.message for fault in faults] == [f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"]
+    assert [fault.message for fault in faults] == [
+        f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+    ]
 
 
 def test_a_config_map_is_not_copied_without_end() -> None:
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {f"K{i}": "x" for i in range(2000)}}
-    container = {**SERVING, "envFrom": [{"configMapRef": {"name": "c"}}], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c"},
+        "data": {f"K{i}": "x" for i in range(2000)},
+    }
+    container = {
+        **SERVING,
+        "envFrom": [{"configMapRef": {"name": "c"}}],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }
     spec = {"volumes": [{"name": "v", "configMap": {"name": "c"}}], "containers": [container] * 40}
     containers, faults = taken([config, {"apiVersion": "v1", "kind": "Pod", "spec": spec}])
     assert sum(len(each.env) + len(each.files) for each in containers) <= MAX_COPIED
-    assert [fault.message for fault in faults] == [f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"]
+    assert [fault.message for fault in faults] == [
+        f"variables and files that refer to others grow beyond {MAX_COPIED} characters; write fewer at a time"
+    ]
 
 
 def test_shared_variables_and_runtimes_are_not_copied_without_end() -> None:
