@@ -34,10 +34,11 @@ serve: $(READY) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 test: $(READY) ## the tests
 	$(BIN)/pytest $(ARGS)
 
-check: $(READY) ## format, lint, types, workflows, regular expressions (needs valgrind), rules
+check: $(READY) ## format, lint, types, imports, workflows, regular expressions (needs valgrind), rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic .github
 	$(BIN)/pytest -q -n 0 tests/hostile/test_patterns.py
 	$(BIN)/runner-policy rules check
