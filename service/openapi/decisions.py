@@ -42,8 +42,8 @@ def deciding(served: ServiceState) -> dict[str, Any]:
     first = EXAMPLES["kv-connector"]["value"]
     one = decided(answers, first)
     explained = decided(answers, {**first, "explain": True})
-    decision: dict[str, Any] = {"anyOf": [ref("Decision"), ref("Items")]}
-    compared = {"anyOf": [*decision["anyOf"], ref("Comparison"), ref("ComparisonOfAll")]}
+    decision: dict[str, Any] = {"anyOf": [ref("Decision"), ref("ManifestDecisions")]}
+    compared = {"anyOf": [*decision["anyOf"], ref("DryRunComparison"), ref("DryRunComparisonOfAll")]}
     asked = {"anyOf": [ref("Request"), ref("Candidate")]}
     tried = {**EXAMPLES, "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE}}
     table = {"schema": {"type": "string"}, "example": render.as_text(render.decision(one))}

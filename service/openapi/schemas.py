@@ -114,7 +114,7 @@ def _batch() -> Schema:
 
 
 def _batch_answer() -> Schema:
-    items = {"type": "array", "items": {"anyOf": [ref("Decision"), ref("Items"), ref("Problem")]}}
+    items = {"type": "array", "items": {"anyOf": [ref("Decision"), ref("ManifestDecisions"), ref("Problem")]}}
     return {"type": "object", "required": ["items"], "additionalProperties": False, "properties": {"items": items}}
 
 

@@ -276,7 +276,7 @@ def test_the_schema_of_a_request_refuses_what_the_service_refuses(
 @pytest.mark.parametrize("request_", [{"facts": NIXL}, {"deployment": TEXT}])
 def test_a_comparison_fits_its_schema(client: httpx.Client, document: dict[str, Any], request_: dict[str, Any]) -> None:
     answer = client.post("/v1/dry-run", json={"request": request_, "remove": ["kv-connector-fallback"]}).json()
-    schema = {"$ref": "#/components/schemas/Comparison"}
+    schema = {"$ref": "#/components/schemas/DryRunComparison"}
     assert fits(strict(document), schema, answer) == []
     assert fits(document, content(document, "post", "/v1/dry-run", 200)["schema"], answer) == []
 
