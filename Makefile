@@ -31,8 +31,14 @@ setup: $(READY) ## the virtual environment with everything pinned
 serve: $(READY) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 	$(BIN)/runner-policy serve $(ARGS)
 
-test: $(READY) ## the tests
-	$(BIN)/pytest $(ARGS)
+test: $(READY) ## the tests but the slow ones, in a few minutes and without a network
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+test-slow: $(READY) ## the slow ones: proofs, mutants, fuzzed requests, wheels of vLLM, counted instructions (needs valgrind)
+	$(BIN)/pytest -m slow $(ARGS)
+
+test-all: $(READY) ## all of them; ARGS="tests/FILE::TEST" for one, slow or not
+	$(BIN)/pytest --hypothesis-profile full $(ARGS)
 
 check: $(READY) ## format, lint, types, imports, workflows, regular expressions (needs valgrind), rules
 	$(BIN)/ruff format --check .
@@ -44,8 +50,8 @@ check: $(READY) ## format, lint, types, imports, workflows, regular expressions 
 	$(BIN)/runner-policy rules check
 	$(BIN)/runner-policy rules test
 
-coverage: $(READY) ## the tests with branch coverage of policy/ and service/
-	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+coverage: $(READY) ## all tests with branch coverage of policy/ and service/
+	$(BIN)/pytest --hypothesis-profile full --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 sbom: $(READY) ## the software bill of materials of what runs (CycloneDX), in build/sbom.cdx.json
 	$(BIN)/python .ci/sbom.py --locked-only $(VENV) build/sbom.cdx.json
@@ -106,9 +112,9 @@ test-pythons: $(READY) ## the tests on every other of Python 3.11, 3.12 and 3.13
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	sh .ci/python --all | while read -r python; do \
 		minor=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-		if [ "$$minor" = "$$own" ]; then echo "== Python $$minor is the one of make test"; continue; fi; \
+		if [ "$$minor" = "$$own" ]; then echo "== Python $$minor is the one of $(VENV)"; continue; fi; \
 		echo "== Python $$minor ($$python)"; \
-		$(MAKE) --no-print-directory test VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
+		$(MAKE) --no-print-directory test-all VENV=.venv-$$minor PYTHON=$$python ARGS="$(ARGS)" </dev/null || exit 1; \
 	done
 
 cluster: $(READY) ## admission at a real API server: KUBEBUILDER_ASSETS names a folder with kube-apiserver and etcd
@@ -125,4 +131,4 @@ bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis
+.PHONY: help setup serve test test-slow test-all check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis

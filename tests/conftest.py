@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import settings
+from standing import shared, standing
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it says no types
 
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
 
+__all__ = ["shared", "standing"]  # fixtures
 ROOT = Path(__file__).resolve().parent.parent
 TOGETHER: Final = {
     "cluster": "cluster",
     "deploy/test_supply.py": "supply",
+    "doors/test_hub.py": "hub",
     "proof/test_claims.py": "proof",
     "verify/test_drafting.py": "vllm",
     "verify/test_vllm.py": "vllm",
 }
 """Files and folders whose tests one process is to run, since they share what is dear; those of a name are one."""
+BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
+"""Files of which one process is to run all tests with the same parameter, since they share what is made of it."""
 LONG: Final = ("hostile", "operate", "log", "verify", "proof")
 """Folders whose tests take seconds each: they come first, so that the last ones are short and no process waits for another at the end."""
 REPEATING: Final = (
@@ -38,16 +48,30 @@ REPEATING: Final = (
 """Tests that ask the same code many thousand times, and come to few lines that no others come to. To measure coverage would more than double their time."""
 
 
+settings.register_profile("fast", max_examples=25, deadline=None)
+settings.register_profile("full", max_examples=200, deadline=None)  # `--hypothesis-profile full`
+settings.load_profile("fast")
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # as above
     """Each test goes to the process that is free, and those that belong together to one: xdist 3.8 finds no group in the ids of pytest 9.2."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
+        if path in BY_PARAMETER and "[" in nodeid:
+            return f"{path}[{nodeid.partition('[')[2]}"
         return next((name for place, name in TOGETHER.items() if path == place or path.startswith(f"{place}/")), nodeid)
 
 
-def pytest_configure() -> None:
-    """What the tests start can be interrupted, even where a shell runs them in the background, which has it ignored."""
+def pytest_configure(config: pytest.Config) -> None:
+    """What the tests start can be interrupted, even where a shell runs them in the background, which has it ignored.
+
+    What programs keep for their user, logs of decisions and downloads, goes to a folder that is removed in the end.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="runner-policy-tests-"))
+    folder.chmod(0o755)
+    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+    os.environ |= {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "CACHE", "DATA")}
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

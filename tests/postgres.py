@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from ports import port_of_nobody
+from processes import bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +96,9 @@ class Postgres:
         settings = [word for setting in (*SETTINGS, f"port={self.port}") for word in ("-c", setting)]
         with (self._folder / "server.log").open("ab") as log:
             command = [str(binaries() / "postgres"), "-D", str(self._data), *settings]
-            self._process = subprocess.Popen(command, **self._as(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                bound(command, "QUIT"), **self._as(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends and self._process.poll() is None:
             with suppress(psycopg.OperationalError):

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+from certificates import Authority, trusting
 from doors.conftest import PATIENCE, Done
-from operate.test_tls import Authority, trusting
 from ports import port_of_nobody
+from processes import bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -257,7 +258,7 @@ def process(folder: Path, program: Path, arguments: list[str]) -> Iterator[None]
     env = {**os.environ, "ETCD_UNSAFE_NO_FSYNC": "true"}
     with (
         (folder / f"{program.name}.log").open("wb") as file,
-        subprocess.Popen([program, *arguments], env=env, cwd=folder, stdout=file, stderr=file) as started,
+        subprocess.Popen(bound([str(program), *arguments]), env=env, cwd=folder, stdout=file, stderr=file) as started,
     ):
         try:
             yield

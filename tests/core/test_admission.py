@@ -830,9 +830,7 @@ def changed(document: Any, path: Place, value: Any, *, gone: bool) -> Any:
     return document
 
 
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     document=mutations(),
     options=st.builds(

@@ -352,6 +352,7 @@ print(mebibytes() - before)
     assert least < grown(root, code) < most
 
 
+@pytest.mark.slow
 @needs_proc
 def test_decisions_keep_no_memory(root: Path) -> None:
     code = """

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from policy.decision.decision import Decision
     from policy.errors import RequestFault
 
-law = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+law = settings(derandomize=True, database=None)
 TODAY = date(2026, 1, 1)
 UPSTREAM, BOTH = ["upstream"], ["upstream", "house"]
 
@@ -525,7 +525,7 @@ def test_what_an_assumption_would_change_is_what_stating_it_changes(
             assert (item.fact, label, again.runner, again.starts) == (item.fact, label, other.runner, other.starts)
 
 
-@settings(law, max_examples=60)
+@settings(law, max_examples=min(60, law.max_examples))
 @deployments_of_layers
 def test_an_assumption_changes_nothing_exactly_where_no_other_value_changes_the_answer(
     crowded: Policy, facts: dict[str, Any], release: str, layers: list[str]
@@ -634,7 +634,7 @@ def rule_text(name: str, condition: dict[str, Any]) -> str:
     )
 
 
-@settings(law, max_examples=120)
+@settings(law, max_examples=min(120, law.max_examples))
 @given(
     asks=st.lists(conditions | used, min_size=1, max_size=4),
     shared=conditions,
@@ -887,7 +887,7 @@ def read(request: Request) -> tuple[Any, ...]:
     )
 
 
-@settings(law, max_examples=300)
+@law
 @given(body=bodies())
 def test_the_short_way_reads_what_the_long_way_reads_or_nothing(policy: Policy, body: bytes) -> None:
     short = decode_fast(body, policy.releases)

@@ -57,15 +57,20 @@ def decided(policy: Policy, request: dict[str, Any], *layers: str) -> Decision:
     return policy.decide(read_request({**request, "layers": list(layers)}, policy.releases), TODAY)
 
 
+@pytest.fixture(scope="module", params=RELEASES)
+def lines(request: pytest.FixtureRequest, root: Path) -> list[dict[str, Any]]:
+    """A release's recording, which is read once for all that is said of it."""
+    return recorded(root, request.param)
+
+
 def test_every_release_has_a_recording(root: Path, policy: Policy) -> None:
     stored = sorted(path.name.removesuffix(".jsonl.gz") for path in (root / "tests" / "recordings").glob("*.jsonl.gz"))
     assert (stored, RELEASES) == (sorted(policy.releases.known), list(policy.releases.known))
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_upstream_alone_decides_as_vllm_did(root: Path, policy: Policy, release: str) -> None:
+def test_upstream_alone_decides_as_vllm_did(policy: Policy, lines: list[dict[str, Any]]) -> None:
     mismatches = []
-    for line in recorded(root, release):
+    for line in lines:
         decision = decided(policy, line["request"], "upstream")
         found = {name: getattr(decision, name) for name in RECORDED}
         if found != line["expected"]:
@@ -73,25 +78,23 @@ def test_upstream_alone_decides_as_vllm_did(root: Path, policy: Policy, release:
     assert mismatches[:3] == []
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_the_reference_decides_as_vllm_did(root: Path, reference: Reference, release: str) -> None:
+def test_the_reference_decides_as_vllm_did(reference: Reference, lines: list[dict[str, Any]]) -> None:
     mismatches = []
-    for line in recorded(root, release):
-        decision = reference.decide(release, line["request"]["facts"], ["upstream"])
+    for line in lines:
+        decision = reference.decide(line["request"]["vllm_version"], line["request"]["facts"], ["upstream"])
         found = {name: decision[name] for name in RECORDED}
         if found != line["expected"]:
             mismatches.append((line["id"], line["request"], found, line["expected"]))
     assert mismatches[:3] == []
 
 
-@pytest.mark.parametrize("release", RELEASES)
 def test_with_the_house_the_engine_and_the_reference_agree_on_every_recorded_deployment(
-    root: Path, policy: Policy, reference: Reference, release: str
+    policy: Policy, reference: Reference, lines: list[dict[str, Any]]
 ) -> None:
     mismatches = []
-    for line in recorded(root, release):
+    for line in lines:
         found = as_reference(decided(policy, line["request"], "upstream", "house"))
-        expected = reference.decide(release, line["request"]["facts"], ["upstream", "house"])
+        expected = reference.decide(line["request"]["vllm_version"], line["request"]["facts"], ["upstream", "house"])
         if found != expected:
             mismatches.append((line["id"], line["request"], found, expected))
     assert mismatches[:3] == []

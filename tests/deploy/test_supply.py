@@ -182,6 +182,7 @@ def locked() -> dict[Requirement, set[str]]:
     return {Requirement(line): set(re.findall(r"sha256:([0-9a-f]{64})", hashes)) for line, hashes in entries}
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_is_of_this_service(sbom: Document) -> None:
     component = sbom["metadata"]["component"]
     assert (sbom["bomFormat"], sbom["specVersion"]) == ("CycloneDX", "1.6")
@@ -192,6 +193,7 @@ def test_the_bill_of_materials_is_of_this_service(sbom: Document) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_has_every_locked_package_with_version_and_hashes(sbom: Document) -> None:
     listed = {canonicalize_name(component["name"]): component for component in sbom["components"]}
     needed = [requirement for requirement in locked() if requirement.marker is None or requirement.marker.evaluate()]
@@ -209,10 +211,12 @@ def test_the_bill_of_materials_has_every_locked_package_with_version_and_hashes(
     assert listed == {}
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_has_every_licence(sbom: Document) -> None:
     assert [component["name"] for component in sbom["components"] if not component.get("licenses")] == []
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_says_what_needs_what(sbom: Document) -> None:
     references = {sbom["metadata"]["component"]["bom-ref"], *(component["bom-ref"] for component in sbom["components"])}
     depends = {entry["ref"]: entry.get("dependsOn", []) for entry in sbom["dependencies"]}
@@ -223,6 +227,7 @@ def test_the_bill_of_materials_says_what_needs_what(sbom: Document) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_environment_with_other_packages_has_no_bill_of_materials(tmp_path: Path) -> None:
     """The image's is made without `--locked-only`, so a package that came in by another way stops the build."""
     run = [sys.executable, ".ci/sbom.py", sys.prefix, str(tmp_path / "sbom.json")]

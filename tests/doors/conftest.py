@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from processes import bound
 from typer.testing import CliRunner
 
 from policy.cli.app import app
@@ -102,7 +103,7 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]
     variables = {"RUNNER_POLICY_PORT": "0", "RUNNER_POLICY_LOG": kept, "XDG_STATE_HOME": str(folder), **variables}
     with (
         log.open("wb") as file,
-        subprocess.Popen(command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process,
+        subprocess.Popen(bound(command), cwd=ROOT, env=environment(**variables), stdout=file, stderr=file) as process,
     ):
         try:
             yield Server(process, listening(process, log), log)

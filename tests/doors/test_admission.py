@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import httpx
+    from operate.conftest import Service
 
     from .conftest import Server
 
@@ -27,7 +27,6 @@ VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 TO_V1 = {"name": VARIABLE, "value": "0"}
 SET = f"spec.template.spec.containers[0]: vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
 DBO = "spec.template.spec.containers[0]: vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
-TOKEN = "rp_of-an-api-server"
 
 
 def review(name: str, **request: Any) -> Document:
@@ -62,9 +61,15 @@ def counted(client: httpx.Client) -> dict[str, float]:
     return {labels.partition("{")[2].rstrip("}"): float(number) for labels, _, number in lines if float(number)}
 
 
-def logged(client: httpx.Client) -> list[tuple[str, str]]:
-    """The call and the runner of each decision in the log, the oldest first."""
-    return [(item["path"], item["result"]["runner"]) for item in reversed(client.get("/v1/log").json()["items"])]
+def records(client: httpx.Client) -> list[Any]:
+    """The decisions in the log, the oldest first, of the newest hundred."""
+    found: list[Any] = client.get("/v1/log?limit=100").json()["items"]
+    return found[::-1]
+
+
+def logged(client: httpx.Client, before: list[Any]) -> list[tuple[str, str]]:
+    """The call and the runner of each decision that was logged since, the oldest first."""
+    return [(item["path"], item["result"]["runner"]) for item in records(client) if item not in before]
 
 
 SAID: list[tuple[str, bool, list[str]]] = [
@@ -140,28 +145,36 @@ def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(
 
 
 def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(
-    serve: Callable[..., AbstractContextManager[Server]],
+    shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
-    with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
+    with shared("required-log") as server, server.client() as client:
+        before, count = records(client), counted(client)
         answered(client, review("pod-of-replicaset", dryRun=True))
         answered(client, review("pod-of-replicaset", dryRun=True), MUTATE)
-        assert logged(client) == []
-        assert counted(client) == {'call="mutate",result="patched"': 1, 'call="validate",result="warned"': 1}
+        assert logged(client, before) == []
+        assert grown(client, count) == {'call="mutate",result="patched"': 1, 'call="validate",result="warned"': 1}
         answered(
             client, REVIEWS["pod-of-replicaset"], MUTATE
         )  # is decided once for the record, and once more to see whether the patch helps
         answered(client, REVIEWS["pod-of-replicaset"])
         answered(client, REVIEWS["kafka-topic"])
-        assert logged(client) == [("v1/admission/mutate", "v1"), ("v1/admission", "v1")]
-        assert counted(client)['call="validate",result="ignored"'] == 1
+        assert logged(client, before) == [("v1/admission/mutate", "v1"), ("v1/admission", "v1")]
+        assert grown(client, count)['call="validate",result="ignored"'] == 1
+
+
+def grown(client: httpx.Client, before: dict[str, float]) -> dict[str, float]:
+    """The reviews that were counted since."""
+    return {
+        name: number - before.get(name, 0) for name, number in counted(client).items() if number != before.get(name)
+    }
 
 
 def test_the_audit_log_is_told_the_decision_that_is_logged(
-    serve: Callable[..., AbstractContextManager[Server]],
+    shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
-    with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
+    with shared("required-log") as server, server.client() as client:
         told = answered(client, REVIEWS["deployment-create"])["auditAnnotations"]
-        (item,) = client.get("/v1/log").json()["items"]
+        item = records(client)[-1]
         assert told == {
             "runner": "spec.template.spec.containers[0]=v1",
             "decision-id": f"spec.template.spec.containers[0]={item['decision_id']}",
@@ -170,37 +183,30 @@ def test_the_audit_log_is_told_the_decision_that_is_logged(
 
 
 def test_an_api_server_needs_a_token_unless_it_is_said_that_it_does_not(
-    serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+    shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:
-    tokens = tmp_path / "tokens.yaml"
-    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
-    tokens.write_text(f"tokens:\n  - name: api-server\n    sha256: {digest}\n    scopes: [decide]\n")
-    with serve("--tokens", str(tokens)) as server, server.client() as client:
+    with (
+        shared("tokens") as server,
+        server.client() as client,
+        shared("tokens", "decide") as known,
+        known.client() as api_server,
+    ):
         for path in (VALIDATE, MUTATE):
             assert client.post(path, json=REVIEWS["kafka-topic"]).status_code == 401
-            assert (
-                client.post(path, json=REVIEWS["kafka-topic"], headers={"authorization": f"Bearer {TOKEN}"}).status_code
-                == 200
-            )
-    with (
-        serve("--tokens", str(tokens), RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS="true") as server,
-        server.client() as client,
-    ):
+            assert api_server.post(path, json=REVIEWS["kafka-topic"]).status_code == 200
+    with shared("rate") as server, server.client() as client:
         assert [client.post(path, json=REVIEWS["kafka-topic"]).status_code for path in (VALIDATE, MUTATE)] == [200, 200]
         assert client.post("/v1/decisions", json={"facts": {}}).status_code == 401
 
 
-@pytest.mark.parametrize("path", [VALIDATE, MUTATE])
-def test_a_review_may_be_larger_than_other_bodies(
-    serve: Callable[..., AbstractContextManager[Server]], path: str
-) -> None:
-    large = review("kafka-topic")
-    large["request"]["object"]["metadata"]["annotations"] = {"note": "x" * (1 << 17)}
+def test_a_review_may_be_larger_than_other_bodies(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    large, larger = review("kafka-topic"), review("kafka-topic")
+    for document, size in ((large, 1 << 17), (larger, 3 << 17)):
+        document["request"]["object"]["metadata"]["annotations"] = {"note": "x" * size}
     with serve(RUNNER_POLICY_MAX_BODY="65536", RUNNER_POLICY_MAX_REVIEW="262144") as server, server.client() as client:
         assert client.post("/v1/decisions", json=large).status_code == 413
-        assert answered(client, large, path)["allowed"]
-        large["request"]["object"]["metadata"]["annotations"]["note"] *= 3
-        assert client.post(path, json=large).status_code == 413
+        assert [answered(client, large, path)["allowed"] for path in (VALIDATE, MUTATE)] == [True, True]
+        assert [client.post(path, json=larger).status_code for path in (VALIDATE, MUTATE)] == [413, 413]
 
 
 @pytest.mark.parametrize("path", [VALIDATE, MUTATE])

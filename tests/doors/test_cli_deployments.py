@@ -317,6 +317,7 @@ def test_a_model_that_is_there_and_cannot_be_read_is_told(call: Call, tmp_path: 
         assert (done.code, done.out, done.err) == (2, "", f"{pointer}: {told}\n")
 
 
+@pytest.mark.slow
 def test_the_hub_is_asked_where_a_flag_or_variable_says_so(run: Call, tmp_path: Path) -> None:
     with hub_server() as hub:
         hub.give(Reply())

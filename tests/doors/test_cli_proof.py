@@ -67,6 +67,7 @@ def test_narrowing_a_rule_shows_its_class(call: Callable[..., Done], folder: Pat
     assert {rule for _, rule, *_ in found} == {"kv-connector-fallback"}
 
 
+@pytest.mark.slow
 def test_revisions_and_folders_are_compared_alike(call: Callable[..., Done], folder: Path, root: Path) -> None:
     narrow(folder)
     commit(folder.parent.parent)
@@ -182,6 +183,7 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
     }
 
 
+@pytest.mark.slow
 def test_a_manifest_that_only_one_side_can_read_is_not_decided(
     call: Callable[..., Done], folder: Path, tmp_path: Path
 ) -> None:

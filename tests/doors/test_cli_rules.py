@@ -636,6 +636,7 @@ def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
 # test --mutate
 
 
+@pytest.mark.slow
 def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[..., Done]) -> None:
     done = call("rules", "test", "--mutate")
     assert (

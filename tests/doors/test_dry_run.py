@@ -511,6 +511,7 @@ def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(
         assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
 
 
+@pytest.mark.slow
 def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_are_turned_away(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:

@@ -25,6 +25,8 @@ from service.state.answers import today
 from service.state.state import ServiceState
 from service.telemetry.metrics import Metrics
 
+from .conftest import serving
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -41,10 +43,21 @@ GIVE = "or give its `config.json`"
 POOLING = json.dumps([{"idx": "0", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]).encode()
 
 
-@pytest.fixture
-def hub() -> Iterator[HubServer]:
+@pytest.fixture(scope="module")
+def one_hub() -> Iterator[HubServer]:
     with hub_server() as started:
         yield started
+
+
+@pytest.fixture
+def hub(one_hub: HubServer) -> Iterator[HubServer]:
+    """The hub, which has nothing and was not asked."""
+    one_hub.replies.clear()
+    one_hub.asked.clear()
+    one_hub.tokens.clear()
+    one_hub.release = threading.Event()
+    yield one_hub
+    one_hub.release.set()
 
 
 @pytest.fixture
@@ -53,10 +66,17 @@ def variables(hub: HubServer, tmp_path: Path) -> dict[str, str]:
     return {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
 
 
-@pytest.fixture
-def asked(serve: Serve, variables: dict[str, str]) -> Iterator[Server]:
-    """A server with the hub switched on."""
-    with serve(**ON, **variables) as started:
+@pytest.fixture(scope="module")
+def asked(one_hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the hub switched on. It remembers what it was given, so a test that looks at what is fetched has models of its own."""
+    folder = tmp_path_factory.mktemp("asked")
+    variables = {
+        "HF_ENDPOINT": one_hub.url,
+        "HF_HOME": str(folder / "home"),
+        "HF_TOKEN": TOKEN,
+        "NO_PROXY": "127.0.0.1",
+    }
+    with serving(folder, **ON, **variables) as started:
         yield started
 
 
@@ -83,11 +103,11 @@ def decided(client: httpx.Client, document: object, path: str = "/v1/decisions",
 
 
 def test_a_model_is_fetched_once_for_all_who_ask(hub: HubServer, asked: Server, decide: Callable[..., Any]) -> None:
-    hub.give(Reply())
-    given = without_id(decide(of(model_configs={NAME: CONFIG})))
+    hub.give(Reply(), name="once/m")
+    given = without_id(decide(of(model="once/m", model_configs={"once/m": CONFIG})))
     with asked.client() as client:
-        assert [without_id(decided(client, of())) for _ in range(3)] == [given] * 3
-        requests = [of(), {"facts": {}}, pod(NAME)]
+        assert [without_id(decided(client, of(model="once/m"))) for _ in range(3)] == [given] * 3
+        requests = [of(model="once/m"), {"facts": {}}, pod("once/m")]
         single, _, manifest = decided(client, {"items": requests}, "/v1/decisions/batch")["items"]
         assert (without_id(single), manifest["items"][0]["decision"]["runner"]) == (given, given["runner"])
         lines = client.post(
@@ -96,14 +116,14 @@ def test_a_model_is_fetched_once_for_all_who_ask(hub: HubServer, asked: Server, 
             headers={"content-type": "application/x-ndjson"},
         )
         assert [without_id(json.loads(lines.text.splitlines()[0]))] == [given]
-        assert decided(client, of(), "/v1/dry-run")["facts"] == given["facts"]
+        assert decided(client, of(model="once/m"), "/v1/dry-run")["facts"] == given["facts"]
         text = client.post(
             "/v1/decisions",
-            content=json.dumps(of()),
+            content=json.dumps(of(model="once/m")),
             headers={"content-type": "application/yaml", "accept": "text/plain"},
         )
         assert text.text.startswith("V2  default  starts  vLLM 0.24.0 (verified)")
-    assert [path for method, path in hub.asked if method == "GET"] == [f"/{NAME}/resolve/main/config.json"]
+    assert [path for method, path in hub.asked if method == "GET"] == ["/once/m/resolve/main/config.json"]
 
 
 def pod(model: str) -> dict[str, Any]:
@@ -117,7 +137,11 @@ def pod(model: str) -> dict[str, Any]:
 def test_each_way_to_ask_has_the_model_fetched(hub: HubServer, asked: Server) -> None:
     hub.replies["*"] = Reply()
     with asked.client() as client:
-        for name, document in (("a/a", of(model="a/a")), ("a/b", {"manifest": pod("a/b")}), ("a/c", pod("a/c"))):
+        for name, document in (
+            ("way/a", of(model="way/a")),
+            ("way/b", {"manifest": pod("way/b")}),
+            ("way/c", pod("way/c")),
+        ):
             answer = decided(client, document)
             decision = answer["items"][0]["decision"] if "items" in answer else answer
             given = {"value": CONFIG["architectures"], "from": f"model_configs/{name}/architectures"}
@@ -129,7 +153,7 @@ def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hu
     spec = {
         "algorithm": "eagle3",
         "proposal_methods": methods,
-        "verifier": {"name_or_path": NAME, "architectures": CONFIG["architectures"]},
+        "verifier": {"name_or_path": "target/m", "architectures": CONFIG["architectures"]},
     }
     layers = {"transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1}}
     brings = {
@@ -138,32 +162,34 @@ def test_a_draft_and_the_verifier_of_a_speculators_repository_are_fetched_too(hu
         "speculators_config": spec,
         **layers,
     }
-    hub.give(Reply())
+    hub.give(Reply(), name="target/m")
     hub.give(Reply(json.dumps(brings).encode()), name="a/speculators")
     hub.give(
         Reply(json.dumps({"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}).encode()), name="a/draft"
     )
     draft = '{"model": "a/draft", "method": "eagle3", "num_speculative_tokens": 3}'
     with asked.client() as client:
-        facts = [decided(client, each)["facts"] for each in (of("-sc", draft), of(model="a/speculators"))]
+        facts = [
+            decided(client, each)["facts"] for each in (of("-sc", draft, model="target/m"), of(model="a/speculators"))
+        ]
     assert [each["speculative_config.method"]["value"] for each in facts] == ["eagle3"] * 2
     assert {
         path.rpartition("/resolve")[0]
         for _, path in hub.asked
         if path.endswith("/config.json") and "1_Pooling" not in path
     } == {
-        f"/{NAME}",
+        "/target/m",
         "/a/draft",
         "/a/speculators",
     }
 
 
 def test_the_files_beside_a_configuration_count(hub: HubServer, asked: Server) -> None:
-    hub.give(Reply())
-    hub.give(Reply(POOLING), "modules.json")
+    hub.give(Reply(), name="files/m")
+    hub.give(Reply(POOLING), "modules.json", name="files/m")
     with asked.client() as client:
-        assert decided(client, of())["facts"]["model_config.runner_type"]["value"] == "pooling"
-        compared = decided(client, {"request": of(), "remove": ["kv-connector-fallback"]}, "/v1/dry-run")
+        assert decided(client, of(model="files/m"))["facts"]["model_config.runner_type"]["value"] == "pooling"
+        compared = decided(client, {"request": of(model="files/m"), "remove": ["kv-connector-fallback"]}, "/v1/dry-run")
     assert compared["candidate"]["facts"] == compared["current"]["facts"]
 
 
@@ -222,26 +248,26 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
 
 def test_a_model_that_the_hub_does_not_have_is_told(hub: HubServer, asked: Server) -> None:
     hub.give(Reply())
-    hub.give(Reply(b"", 404, {"X-Error-Code": "RepoNotFound"}), name="a/b")
-    hub.give(Reply(b"[]"), name="a/c")
+    hub.give(Reply(b"", 404, {"X-Error-Code": "RepoNotFound"}), name="none/b")
+    hub.give(Reply(b"[]"), name="none/c")
     lacks = f"HUB has no `{{}}`; check the name, set `HF_TOKEN` where it is private, {GIVE}"
     with asked.client() as client:
-        response = client.post("/v1/decisions", json=of(model="a/b"))
+        response = client.post("/v1/decisions", json=of(model="none/b"))
         assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
         assert told(response.json(), hub) == (
             "model-config-needed",
-            [("/deployment/model_configs/a~1b", lacks.format("a/b"))],
+            [("/deployment/model_configs/none~1b", lacks.format("none/b"))],
         )
-        draft = '{"model": "a/b", "method": "eagle3", "num_speculative_tokens": 3}'
-        two = client.post("/v1/decisions", json=of("-sc", draft, model="a/c")).json()
-        unreadable = "`config.json` of `a/c` holds `[]` and not an object; give its `config.json`"
+        draft = '{"model": "none/b", "method": "eagle3", "num_speculative_tokens": 3}'
+        two = client.post("/v1/decisions", json=of("-sc", draft, model="none/c")).json()
+        unreadable = "`config.json` of `none/c` holds `[]` and not an object; give its `config.json`"
         assert told(two, hub)[1] == [
-            ("/deployment/model_configs/a~1c", unreadable),
-            ("/deployment/model_configs/a~1b", lacks.format("a/b")),
+            ("/deployment/model_configs/none~1c", unreadable),
+            ("/deployment/model_configs/none~1b", lacks.format("none/b")),
         ]
-        several = {"items": [of(), of(model="a/b")]}
+        several = {"items": [of(), of(model="none/b")]}
         good, bad = decided(client, several, "/v1/decisions/batch")["items"]
-        assert ("runner" in good, told(bad, hub)[1][0][0]) == (True, "/items/1/deployment/model_configs/a~1b")
+        assert ("runner" in good, told(bad, hub)[1][0][0]) == (True, "/items/1/deployment/model_configs/none~1b")
         lines = client.post(
             "/v1/decisions/batch",
             content="\n".join(map(json.dumps, several["items"])),
@@ -291,16 +317,19 @@ def test_the_token_stands_in_no_answer_and_no_log(hub: HubServer, asked: Server)
 
 
 def test_a_slow_hub_holds_up_nobody_else(hub: HubServer, asked: Server) -> None:
-    hub.give(Reply(hold=hub.release))
-    hub.give(Reply(), name="a/b")
+    hub.give(Reply(hold=hub.release), name="slow/m")
+    hub.give(Reply(), name="quick/m")
     with ThreadPoolExecutor(2) as pool, asked.client() as client:
         waiting = [
             pool.submit(decided, client, document, path)
-            for document, path in ((of(), "/v1/decisions"), ({"items": [of()]}, "/v1/decisions/batch"))
+            for document, path in (
+                (of(model="slow/m"), "/v1/decisions"),
+                ({"items": [of(model="slow/m")]}, "/v1/decisions/batch"),
+            )
         ]
         while not hub.asked:
             threading.Event().wait(0.01)
-        others: list[Any] = [{"facts": {}}, of(model="a/b"), of(model_configs={NAME: CONFIG})]
+        others: list[Any] = [{"facts": {}}, of(model="quick/m"), of(model_configs={NAME: CONFIG})]
         with asked.client() as other:
             assert [decided(other, document)["starts"] for document in others] == [True] * 3
             assert other.get("/readyz").status_code == 200
@@ -353,7 +382,7 @@ def test_a_hub_that_hangs_is_waited_for_within_bounds_and_by_no_caller_alone(
 # off, and set wrongly
 
 
-@pytest.mark.parametrize("switch", [{}, {"RUNNER_POLICY_HUB": "false"}])
+@pytest.mark.parametrize("switch", [{}, pytest.param({"RUNNER_POLICY_HUB": "false"}, marks=pytest.mark.slow)])
 def test_by_itself_no_hub_is_asked(
     hub: HubServer, serve: Serve, variables: dict[str, str], switch: dict[str, str]
 ) -> None:
@@ -367,6 +396,7 @@ def test_by_itself_no_hub_is_asked(
     assert hub.asked == []
 
 
+@pytest.mark.slow
 def test_offline_only_the_cache_is_read(hub: HubServer, serve: Serve, variables: dict[str, str]) -> None:
     hub.give(Reply())
     with serve(**ON, **variables) as started, started.client() as client:

@@ -31,6 +31,7 @@ def opened(server: Server) -> Connection:
     return connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_any_bent_request_gets_a_well_formed_answer_and_so_does_the_next_one(server: Server, seed: int) -> None:
     report, connection = Report(), opened(server)
@@ -44,6 +45,7 @@ def test_any_bent_request_gets_a_well_formed_answer_and_so_does_the_next_one(ser
     assert "Traceback" not in server.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_bent_request_that_is_allowed_to_ask_gets_a_well_formed_answer_from_a_server_that_logs_all(
     serve: Callable[..., AbstractContextManager[Server]],
 ) -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import httpx
+    from operate.conftest import Service
 
-    from .conftest import Done, Server
+    from .conftest import Done
 
 Operation = tuple[str, str, dict[str, Any]]
 JSON = "application/json"
@@ -428,8 +429,8 @@ def test_the_document_is_made_without_the_database_s_library(run: Callable[..., 
     assert (done.code, done.out) == (0, "False\n"), done.err
 
 
-def test_logged_decisions_fit_their_schemas(serve: Callable[..., AbstractContextManager[Server]]) -> None:
-    with serve(RUNNER_POLICY_LOG_REQUIRED="true") as server, server.client() as client:
+def test_logged_decisions_fit_their_schemas(shared: Callable[..., AbstractContextManager[Service]]) -> None:
+    with shared("required-log") as server, server.client() as client:
         document = client.get("/openapi.json").json()
         for _, request in REQUESTS:
             assert client.post("/v1/decisions", json=request).status_code == 200

@@ -143,7 +143,7 @@ def mutated(draw: st.DrawFn) -> Any:
     return document
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     document=documents,
     path=st.sampled_from(["/v1/decisions", "/v1/decisions/batch", "/v1/dry-run"]),
@@ -153,7 +153,7 @@ def test_any_json_gets_a_documented_answer(asked: httpx.Client, document: Any, p
     checked(asked.post(path, content=json.dumps(document), headers={"accept": accept}))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(request=requests())
 def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(
     asked: httpx.Client, request: dict[str, Any]
@@ -169,7 +169,7 @@ def test_any_request_that_fits_is_decided_unless_its_release_is_unknown(
         assert (answer["runner"] is None, answer["starts"] is False) in {(True, True), (False, True), (False, False)}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(document=mutated())
 def test_any_request_with_a_wrong_place_gets_a_documented_answer_and_the_same_one_in_a_batch(
     asked: httpx.Client, document: Any
@@ -190,7 +190,7 @@ def test_any_request_with_a_wrong_place_gets_a_documented_answer_and_the_same_on
         assert (response.status_code, alone["type"].rpartition(":")[2]) == (400, "malformed")
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     body=st.binary(max_size=200),
     kind=st.sampled_from(["application/json", "application/yaml", "multipart/form-data; boundary=X"]),
@@ -199,7 +199,7 @@ def test_any_bytes_get_a_documented_answer(asked: httpx.Client, body: bytes, kin
     checked(asked.post("/v1/dry-run", content=body, headers={"content-type": kind}))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(request=requests(), data=st.data())
 def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(
     asked: httpx.Client, request: dict[str, Any], data: st.DataObject
@@ -209,7 +209,7 @@ def test_any_request_cut_or_bent_at_one_byte_gets_a_documented_answer(
     checked(asked.post("/v1/decisions", content=body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     text=st.one_of(
         st.text(max_size=200),
@@ -250,7 +250,7 @@ def test_any_text_as_yaml_gets_a_documented_answer(asked: httpx.Client, text: st
     )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     lines=st.lists(
         st.one_of(requests().map(json.dumps), mutated().map(json.dumps), st.text('{}[]",:0xn ', max_size=10)),

@@ -137,6 +137,7 @@ def unbound(schema: Any) -> None:
         unbound(below)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hooked")
 def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agree_on(started: Server) -> None:
     schema = schemathesis.openapi.from_url(f"{started.url}/openapi.json", headers=BEARER, config=config(seed=1))

@@ -7,6 +7,7 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from asking import TODAY
 
 from policy.decision.decision import encode
@@ -271,6 +272,7 @@ def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Itera
             yield encode(decision).decode() + (as_text(decision_for_people(decision)) if explain else "")
 
 
+@pytest.mark.slow
 def test_no_answer_has_a_secret(policy: Policy) -> None:
     asked = enumerate(requests())
     shown = [
@@ -282,6 +284,7 @@ def test_no_answer_has_a_secret(policy: Policy) -> None:
     assert shown == []
 
 
+@pytest.mark.slow
 def test_no_call_and_no_log_has_a_secret(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
     """Some of them through every call: one by one, for people, dry, in batches; reviews are only validated, as a patch shows the object itself."""
     shown: list[tuple[dict[str, Any], str]] = []

@@ -317,6 +317,7 @@ def test_limits_can_be_set(serve: Callable[..., AbstractContextManager[Server]])
 # several workers, and the end
 
 
+@pytest.mark.slow
 def test_two_workers_serve_the_same_policy_and_end_together(
     serve: Callable[..., AbstractContextManager[Server]], folder: Path
 ) -> None:

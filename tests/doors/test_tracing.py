@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import logging
+import os
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from service.telemetry.tracing import set_up
+
+from .conftest import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+
+    from starlette.types import Scope
+
+    from service.telemetry.tracing import Tracing
 
     from .conftest import Server
 
@@ -103,6 +114,15 @@ def tracing(
     return start
 
 
+def started(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Tracing | None:
+    """The traces of a service with these variables, in this process."""
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return set_up(lambda: "sha256:any")
+
+
 def test_a_decision_is_a_server_span_below_the_caller_s(
     tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
 ) -> None:
@@ -169,26 +189,50 @@ def test_every_call_has_its_span_and_all_are_sent_before_the_end(
     assert spans[-1]["attributes"]["http.request.method_original"] == "PROPFIND"
 
 
-def test_the_service_is_named_as_it_is_told_to(
-    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
-) -> None:
-    for variables, name in (
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
         ({}, "runner-policy"),
         ({"OTEL_SERVICE_NAME": "policy"}, "policy"),
         ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=other"}, "other"),
-    ):
-        collector.requests.clear()
-        with tracing(**variables):
-            pass
-        resources = [
-            attributes(resource.resource.attributes)
-            for request in collector.requests
-            for resource in request.resource_spans
-        ]
-        assert {resource["service.name"] for resource in resources} == {name}
-        assert all(
-            resource["service.version"] and resource["telemetry.sdk.name"] == "opentelemetry" for resource in resources
-        )
+    ],
+)
+def test_the_service_is_named_as_it_is_told_to(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, variables: dict[str, str], name: str
+) -> None:
+    traced = started(monkeypatch, OTEL_TRACES_EXPORTER="otlp", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, **variables)
+    assert traced is not None
+
+    async def app(*_: Any) -> None:
+        return
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError
+
+    scope: Scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/livez",
+        "scheme": "http",
+        "http_version": "1.1",
+        "headers": [],
+        "client": None,
+    }
+
+    async def ask() -> None:
+        await traced.traced(app)(scope, nothing, nothing)
+
+    asyncio.run(ask())
+    traced.stop(PATIENCE)
+    resources = [
+        attributes(resource.resource.attributes)
+        for request in collector.requests
+        for resource in request.resource_spans
+    ]
+    assert {resource["service.name"] for resource in resources} == {name}
+    assert all(
+        resource["service.version"] and resource["telemetry.sdk.name"] == "opentelemetry" for resource in resources
+    )
 
 
 def test_a_sampler_is_followed(tracing: Callable[..., AbstractContextManager[Server]], collector: Collector) -> None:
@@ -198,6 +242,7 @@ def test_a_sampler_is_followed(tracing: Callable[..., AbstractContextManager[Ser
     assert [(span["trace"], span["parent"]) for span in collector.spans()] == [(TRACE, PARENT)]
 
 
+@pytest.mark.slow
 def test_every_worker_sends_its_own(
     tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
 ) -> None:
@@ -224,9 +269,16 @@ def test_spans_go_to_the_console_where_that_is_wanted(serve: Callable[..., Abstr
     ],
     ids=["not said", "empty", "none", "disabled"],
 )
-def test_nothing_is_sent_or_even_imported_unless_it_is_asked_for(
-    serve: Callable[..., AbstractContextManager[Server]], collector: Collector, variables: dict[str, str]
+def test_there_are_no_traces_unless_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
 ) -> None:
+    assert started(monkeypatch, **variables) is None
+
+
+def test_nothing_is_sent_or_even_imported_unless_it_is_asked_for(
+    serve: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
+    variables = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"}
     with (
         serve(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, PYTHONPROFILEIMPORTTIME="1", **variables) as server,
         server.client() as client,
@@ -260,9 +312,23 @@ UNFIT: list[tuple[dict[str, str], str]] = [
 @pytest.mark.parametrize(
     ("variables", "said"), UNFIT, ids=lambda value: next(iter(value)) if isinstance(value, dict) else None
 )
-def test_a_value_that_cannot_be_followed_is_named_and_stops_nothing(
-    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector, variables: dict[str, str], said: str
+def test_a_value_that_cannot_be_followed_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variables: dict[str, str], said: str
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("runner_policy"), "propagate", True)
+    assert started(monkeypatch, **{"OTEL_TRACES_EXPORTER": "otlp", **variables}) is None
+    told = [
+        (line.message, said in str(getattr(line, "error", "")))
+        for line in caplog.records
+        if line.name == "runner_policy"
+    ]
+    assert told == [("traces are off: a variable of OpenTelemetry cannot be followed", True)]
+
+
+def test_a_value_that_cannot_be_followed_stops_nothing(
+    tracing: Callable[..., AbstractContextManager[Server]], collector: Collector
+) -> None:
+    variables, said = UNFIT[0]
     with tracing(**variables) as server, server.client() as client:
         assert client.post("/v1/decisions", json=BODY).status_code == 200
     lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]

@@ -16,8 +16,6 @@ from policy.request.request import read_request
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from policy.decision.decision import Decision
     from policy.policy import Policy
 
@@ -67,9 +65,10 @@ def decided(policy: Policy, line: Line) -> Decision:
     return policy.decide(read_request({**line["request"], "layers": ["upstream"]}, policy.releases), TODAY)
 
 
-def answers(policy: Policy, name: str) -> Iterator[tuple[Line, Decision]]:
-    for line in recorded(name):
-        yield line, decided(policy, line)
+@pytest.fixture(scope="module", params=FILES)
+def answers(request: pytest.FixtureRequest, policy: Policy) -> list[tuple[Line, Decision]]:
+    """Each line of a recording with our decision, which is made once for all that is said of it."""
+    return [(line, decided(policy, line)) for line in recorded(request.param)]
 
 
 def facts_as_recorded(decision: Decision, asked: Line, release: str) -> Line:
@@ -87,10 +86,9 @@ def test_every_recording_is_asked() -> None:
     assert sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz")) == sorted(FILES)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(policy: Policy, name: str) -> None:
+def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(answers: list[tuple[Line, Decision]]) -> None:
     mismatches: list[tuple[Any, ...]] = []
-    for line, decision in answers(policy, name):
+    for line, decision in answers:
         found = {member: getattr(decision, member) for member in line["expected"]}
         if found != line["expected"]:
             mismatches.append((line["id"], found, line["expected"]))
@@ -118,10 +116,9 @@ def comes_from_somewhere(origin: str, deployment: Line) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_fact_says_where_it_came_from(policy: Policy, name: str) -> None:
+def test_every_fact_says_where_it_came_from(answers: list[tuple[Line, Decision]]) -> None:
     lost = []
-    for line, decision in answers(policy, name):
+    for line, decision in answers:
         assert decision.facts
         deployment = line["request"]["deployment"]
         lost += [

@@ -388,9 +388,7 @@ DEPLOYMENTS = st.builds(
     ENV,
     ENVIRONMENT,
 )
-LAW = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+LAW = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 Answer = tuple[str, Any]
 

@@ -101,7 +101,7 @@ class Place:
         return held
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> Place:
     """A store of each kind, without records."""
     found: Place = request.getfixturevalue("sqlite" if request.param == "sqlite" else "on_server")

@@ -348,6 +348,7 @@ def decide(client: httpx.Client, acknowledged: list[str], number: int = 1) -> No
             acknowledged.append(answer.json()["decision_id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_every_acknowledged_decision_is_in_the_log_or_counted(
     workers: str, serve: Callable[..., AbstractContextManager[Server]], sqlite: Place

@@ -12,6 +12,7 @@ import pytest
 from doors.conftest import BIN, PATIENCE, ROOT, environment
 from log.conftest import becomes
 from msgspec.structs import replace
+from processes import bound
 from uuid_utils import uuid7
 
 from policy.errors import RequestInvalid
@@ -253,6 +254,7 @@ def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[
         assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").json()["timestamp"] == "2026-06-01T12:00:07.000Z"
 
 
+@pytest.mark.slow
 def test_a_log_that_nothing_was_written_to_is_empty(
     serve: Callable[..., AbstractContextManager[Server]], new: Place, postgres: Postgres
 ) -> None:
@@ -359,7 +361,7 @@ def test_an_empty_log_is_followed(place: Place) -> None:
 def test_tail_goes_on_until_it_is_interrupted(sqlite: Place) -> None:
     filled(sqlite, ROWS[:5]).close()
     command = [str(BIN / "runner-policy"), "log", "tail", "-n", "2", "-f", "--log", sqlite.url]
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(bound(command), cwd=ROOT, env=environment(), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         shown = [json.loads(process.stdout.readline())["decision_id"] for _ in range(2)]
         filled(sqlite, ROWS[5:8]).close()

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from doors.conftest import BIN, PATIENCE, ROOT, Server, environment, listening
 from log.conftest import FACTS, becomes, counts, settled
+from processes import bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +57,7 @@ def in_a_group(place: Place, **variables: str) -> Iterator[Server]:
     with (
         log.open("wb") as file,
         subprocess.Popen(
-            command, cwd=ROOT, env=environment(**variables), stdout=file, stderr=file, start_new_session=True
+            bound(command), cwd=ROOT, env=environment(**variables), stdout=file, stderr=file, start_new_session=True
         ) as process,
     ):
         try:
@@ -100,6 +102,7 @@ def test_what_the_keeper_had_is_kept_where_its_process_is_killed_and_the_keeper_
     assert sorted(answered) == sqlite.ids()
 
 
+@pytest.mark.slow
 def test_the_end_of_the_service_waits_for_its_log(sqlite: Place) -> None:
     """Of several workers, too."""
     with in_a_group(sqlite, RUNNER_POLICY_WORKERS="2") as server, server.client() as client:
@@ -162,6 +165,7 @@ def test_no_decision_is_answered_that_is_not_safe(
         }
 
 
+@pytest.mark.slow
 def test_decisions_go_on_while_the_store_hangs(
     serve: Callable[..., AbstractContextManager[Server]], on_server: Place
 ) -> None:

@@ -11,15 +11,12 @@ import pytest
 from .conftest import QWEN
 from .test_access import REVIEW
 from .test_life import refused
-from .test_tls import Authority, trusting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import httpx
-
-    from .conftest import Tokens
+    from standing import Standing
 
 BODY = json.dumps(QWEN).encode()
 TEXT = {"content-type": "text/plain"}
@@ -64,8 +61,9 @@ LOOPBACK_HOSTS = {
 }
 
 
-def test_a_service_on_loopback_answers_for_names_of_this_machine_only(serve: Callable[..., Any]) -> None:
-    with serve() as service, service.client() as client:
+def test_a_service_on_loopback_answers_for_names_of_this_machine_only(shared: Callable[..., Any]) -> None:
+    with shared("open") as service, service.client() as client:
+        before = service.metrics()
         found = {host: status(client, host=host) for host in LOOPBACK_HOSTS}
         problem = client.get("/v1/policy", headers={"host": "evil.example"}).json()
         calls = {(method, path): status(client, method, path, host="evil.example") for method, path in (
@@ -73,7 +71,7 @@ def test_a_service_on_loopback_answers_for_names_of_this_machine_only(serve: Cal
             ("GET", "/unknown"), ("OPTIONS", "/v1/decisions"), ("GET", "/readyz?verbose"),
         )}  # fmt: skip
         probes = [status(client, "GET", path, host="10.1.2.3:8080") for path in ("/livez", "/readyz")]
-        metrics = service.metrics()
+        metrics = service.metrics_since(before)
     assert found == LOOPBACK_HOSTS
     assert (problem["type"], problem["status"], problem["detail"]) == (
         "urn:runner-policy:problem:unknown-host",
@@ -87,8 +85,8 @@ def test_a_service_on_loopback_answers_for_names_of_this_machine_only(serve: Cal
     assert metrics['runner_policy_requests_total{path="/v1/decisions",status="421"}'] == refusals + 1
 
 
-def test_a_client_of_http_1_0_need_not_say_a_host(serve: Callable[..., Any]) -> None:
-    with serve() as service, socket.create_connection(("127.0.0.1", service.port)) as connection:
+def test_a_client_of_http_1_0_need_not_say_a_host(shared: Callable[..., Any]) -> None:
+    with shared("open") as service, socket.create_connection(("127.0.0.1", service.port)) as connection:
         connection.sendall(b"POST /v1/decisions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY))
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
 
@@ -111,9 +109,9 @@ def test_more_names_are_those_of_the_setting(serve: Callable[..., Any]) -> None:
 
 
 def test_a_service_that_is_open_beyond_loopback_answers_for_every_name_unless_some_are_listed(
-    serve: Callable[..., Any],
+    shared: Callable[..., Any], serve: Callable[..., Any]
 ) -> None:
-    with serve("--host", "0.0.0.0", "--allow-anonymous") as service, service.client() as client:
+    with shared("everywhere") as service, service.client() as client:
         assert [
             status(client, host=host) for host in ("runner-policy.team.svc:8080", "10.1.2.3:8080", "evil.example")
         ] == [200, 200, 200]
@@ -126,9 +124,10 @@ def test_a_service_that_is_open_beyond_loopback_answers_for_every_name_unless_so
         ] == [200, 200, 200, 421]
 
 
-def test_every_name_will_do_with_tokens_or_where_that_is_said(serve: Callable[..., Any], tokens: Tokens) -> None:
-    token = tokens.add("reader", "read", "decide")
-    with serve("--tokens", str(tokens.path), token=token) as service, service.client() as client:
+def test_every_name_will_do_with_tokens_or_where_that_is_said(
+    shared: Callable[..., Any], serve: Callable[..., Any]
+) -> None:
+    with shared("tokens", "all") as service, service.client() as client:
         assert status(client, host="evil.example", origin="http://evil.example", sec_fetch_site="cross-site") == 200
     with serve(ALLOWED_HOSTS="*") as service, service.client() as client:
         assert status(client, host="evil.example") == 200
@@ -189,8 +188,9 @@ ORIGINS: dict[str, tuple[str, dict[str, str], int]] = {
 }
 
 
-def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(serve: Callable[..., Any]) -> None:
-    with serve() as service, service.client() as client:
+def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: Callable[..., Any]) -> None:
+    with shared("open") as service, service.client() as client:
+        before = service.metrics()
         found = {
             name: status(
                 client, method, "/v1/policy" if method == "GET" else "/v1/decisions", host="localhost:8080", **headers
@@ -206,7 +206,7 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(serve: Ca
             json=QWEN,
             headers={"origin": service.url, "referer": f"{service.url}/docs", "sec-fetch-site": "same-origin"},
         )
-        denied = service.metrics()['runner_policy_access_denied_total{reason="origin"}']
+        denied = service.metrics_since(before)['runner_policy_access_denied_total{reason="origin"}']
     assert found == {name: expected for name, (_, _, expected) in ORIGINS.items()}
     assert others == dict.fromkeys(paths, 403)
     assert (problem["type"], problem["detail"]) == (
@@ -217,13 +217,8 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(serve: Ca
     assert denied == sum(code == 403 for code in found.values()) + len(others) + 1
 
 
-def test_pages_are_refused_where_only_reviews_need_no_token(serve: Callable[..., Any], tokens: Tokens) -> None:
-    token = tokens.add("controller", "decide")
-    with (
-        serve("--tokens", str(tokens.path), ADMISSION_ALLOW_ANONYMOUS="true") as service,
-        service.client() as client,
-        service.client(token) as known,
-    ):
+def test_pages_are_refused_where_only_reviews_need_no_token(shared: Callable[..., Any], standing: Standing) -> None:
+    with shared("rate") as service, service.client() as client, service.client(standing.tokens.texts["pages"]) as known:
         paths = ("/v1/admission", "/v1/admission/mutate")
         reviews = [
             client.post(path, json=REVIEW, headers={"host": "runner-policy.team.svc"}).status_code for path in paths
@@ -234,16 +229,6 @@ def test_pages_are_refused_where_only_reviews_need_no_token(serve: Callable[...,
         assert (reviews, pages, status(known, origin="https://evil.example")) == ([200, 200], [403, 403], 200)
 
 
-def test_pages_are_refused_where_the_browser_shows_its_user_s_certificate(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path, "authority")
-    cert, key = authority.issue("service")
-    trust = trusting(authority, client=authority.issue("controller"))
-    with (
-        serve(
-            "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(authority.path), tls=trust
-        ) as service,
-        service.client() as client,
-    ):
+def test_pages_are_refused_where_the_browser_shows_its_user_s_certificate(shared: Callable[..., Any]) -> None:
+    with shared("tls-clients") as service, service.client() as client:
         assert (status(client, host="any.example"), status(client, origin="https://evil.example")) == (200, 403)

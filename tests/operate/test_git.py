@@ -129,8 +129,8 @@ def key_of(folder: Path, name: str, kind: str = "ed25519") -> Path:
 
 
 @pytest.fixture
-def remote(tmp_path: Path, root: Path) -> Remote:
-    return Remote(tmp_path, root / "rules")
+def remote(tmp_path: Path, few_rules: Path) -> Remote:
+    return Remote(tmp_path, few_rules)
 
 
 def title(service: Service) -> str:
@@ -200,6 +200,7 @@ ROLLBACKS: dict[str, Callable[[Remote, ObjectID], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ROLLBACKS)
 def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
     tmp_path: Path, remote: Remote, how: str
@@ -228,6 +229,7 @@ def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
         assert not service.says("rules could not be looked at")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ROLLBACKS)
 def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path, remote: Remote, how: str) -> None:
     remote.commit("First")
@@ -306,6 +308,7 @@ def test_another_branch_and_folder_are_pulled_where_that_is_said(serve: Callable
         assert title(service) == "KV connectors stay on V1"
 
 
+@pytest.mark.slow
 def test_a_remote_that_is_away_at_the_start_is_replaced_by_what_passed_last(tmp_path: Path, remote: Remote) -> None:
     remote.commit("Good")
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
@@ -485,6 +488,7 @@ def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # dulwich leaves an answer that refuses it to the collector

@@ -11,13 +11,10 @@ from typer.testing import CliRunner
 
 from policy.cli.app import app
 
-from .test_tls import Authority, trusting
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from .conftest import Tokens
+    from standing import Standing
 
 
 def health(**variables: str) -> tuple[int, str]:
@@ -28,35 +25,26 @@ def health(**variables: str) -> tuple[int, str]:
     return found.exit_code, found.stderr
 
 
-def test_a_service_that_is_ready_is_healthy(serve: Callable[..., Any], tokens: Tokens) -> None:
-    tokens.add("any", "read")
-    with serve("--host", "0.0.0.0", "--tokens", str(tokens.path)) as service:
+def test_a_service_that_is_ready_is_healthy(shared: Callable[..., Any]) -> None:
+    with shared("tokens") as service:
         assert health(HOST="0.0.0.0", PORT=str(service.port)) == (0, "")
-    code, said = health(PORT=str(service.port))
-    assert (code, said) == (1, f"127.0.0.1:{service.port} does not answer: [Errno 111] Connection refused\n")
+    port = port_of_nobody()
+    assert health(PORT=str(port)) == (1, f"127.0.0.1:{port} does not answer: [Errno 111] Connection refused\n")
 
 
-@pytest.mark.parametrize("has_clients", [False, True], ids=["tls", "client certificates"])
+@pytest.mark.parametrize("profile", ["tls", "tls-clients"])
 def test_a_service_with_tls_is_healthy_whatever_its_certificate_is_for(
-    serve: Callable[..., Any], tmp_path: Path, *, has_clients: bool
+    shared: Callable[..., Any], standing: Standing, profile: str
 ) -> None:
-    authority = Authority(tmp_path, "authority")
-    cert, key = authority.issue("runner-policy.team.svc")
-    files = {
-        "TLS_CERT": str(cert),
-        "TLS_KEY": str(key),
-        **({"TLS_CLIENT_CA": str(authority.path)} if has_clients else {}),
-    }
-    with serve(tls=trusting(authority, client=authority.issue("controller")), **files) as service:
+    files = {**standing.tls, **({"TLS_CLIENT_CA": str(standing.clients.path)} if profile == "tls-clients" else {})}
+    with shared(profile) as service:
         assert health(PORT=str(service.port), **files) == (0, "")
-    assert health(PORT=str(service.port), **files)[0] == 1
+    assert health(PORT=str(port_of_nobody()), **files)[0] == 1
 
 
-def test_what_listens_and_is_no_service_is_not_healthy(serve: Callable[..., Any], tmp_path: Path) -> None:
-    authority = Authority(tmp_path, "authority")
-    cert, key = authority.issue("service")
-    with serve() as service:
-        assert health(PORT=str(service.port), TLS_CERT=str(cert), TLS_KEY=str(key))[0] == 1
+def test_what_listens_and_is_no_service_is_not_healthy(shared: Callable[..., Any], standing: Standing) -> None:
+    with shared("open") as service:
+        assert health(PORT=str(service.port), **standing.tls)[0] == 1
 
 
 def test_settings_that_are_wrong_are_named() -> None:

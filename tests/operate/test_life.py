@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doors.conftest import BIN, PATIENCE, ROOT, changed, environment
 from ports import port_of_nobody
+from processes import bound
 from typer.testing import CliRunner
 
 from policy.cli.app import app
@@ -128,14 +129,15 @@ def test_a_propagator_that_opentelemetry_does_not_have_is_refused() -> None:
     assert (done.returncode, done.stderr) == (2, says)
 
 
-def test_it_listens_beyond_this_machine_where_that_is_said(serve: Callable[..., Any]) -> None:
-    with serve("--host", "0.0.0.0", "--allow-anonymous") as service:
+def test_it_listens_beyond_this_machine_where_that_is_said(shared: Callable[..., Any]) -> None:
+    with shared("everywhere") as service:
         assert service.get("/readyz")["status"] == "ready"
 
 
 # workers
 
 
+@pytest.mark.slow
 def test_settings_reach_every_worker_as_they_were_given(serve: Callable[..., Any], tmp_path: Path) -> None:
     labels = {"cluster": 'a "b" {c}', "site": "ü, eins"}
     store = tmp_path / "a b#c.db"
@@ -165,6 +167,7 @@ def test_settings_reach_every_worker_as_they_were_given(serve: Callable[..., Any
     assert store.exists()
 
 
+@pytest.mark.slow
 def test_workers_that_die_are_replaced_each_time(serve: Callable[..., Any]) -> None:
     with serve("--workers", "2") as service:
         for number in (3, 4):
@@ -190,7 +193,10 @@ def heard(service: Service) -> None:
         assert client.get("/livez").text == "ok\n"
 
 
-@pytest.mark.parametrize(("workers", "told"), [("1", signal.SIGTERM), ("1", signal.SIGHUP), ("2", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("workers", "told"),
+    [("1", signal.SIGTERM), ("1", signal.SIGHUP), pytest.param("2", signal.SIGTERM, marks=pytest.mark.slow)],
+)
 def test_a_request_under_way_is_finished_when_it_is_told_to_end(
     serve: Callable[..., Any], workers: str, told: signal.Signals, tmp_path: Path
 ) -> None:
@@ -250,12 +256,17 @@ def test_a_killed_service_s_folder_is_removed_at_the_next_start(serve: Callable[
     assert folders() == {foreign, link}
 
 
+@pytest.mark.slow
 def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
     for seconds in (0.7, 1.4):
         with (tmp_path / "log").open("wb") as log:
             env = environment(RUNNER_POLICY_PORT="0", RUNNER_POLICY_LOG="off", TMPDIR=str(tmp_path))
             with subprocess.Popen(
-                [str(BIN / "runner-policy"), "serve", "--workers", "2"], cwd=ROOT, env=env, stdout=log, stderr=log
+                bound([str(BIN / "runner-policy"), "serve", "--workers", "2"]),
+                cwd=ROOT,
+                env=env,
+                stdout=log,
+                stderr=log,
             ) as process:
                 time.sleep(seconds)  # wherever it is then
                 process.terminate()
@@ -263,6 +274,7 @@ def test_it_may_be_told_to_end_while_it_still_starts(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
+@pytest.mark.slow
 def test_it_listens_where_another_has_just_ended(serve: Callable[..., Any]) -> None:
     port = port_of_nobody()
     for _ in range(2):
@@ -273,6 +285,7 @@ def test_it_listens_where_another_has_just_ended(serve: Callable[..., Any]) -> N
 # what it says
 
 
+@pytest.mark.slow
 def test_its_log_is_lines_of_json_or_of_text_whatever_is_asked(serve: Callable[..., Any], tmp_path: Path) -> None:
     odd = "/v1/%0Aerror:%20forged%1b%5b31m/\u00fc"
     for form in ("json", "text"):

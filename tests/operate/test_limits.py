@@ -45,12 +45,12 @@ def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
     )
 
 
-def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[..., Any]) -> None:
+def test_requests_that_wait_for_earlier_ones_take_little_memory(shared: Callable[..., Any]) -> None:
     def resident(service: Service) -> int:
         return int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
     request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serve() as service, service.client() as client, connected(service) as connection:
+    with shared("open") as service, service.client() as client, connected(service) as connection:
         assert client.get("/livez").text == "ok\n"
         before = resident(service)
         connection.settimeout(2)
@@ -207,9 +207,9 @@ HEADS = {
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_head_without_end_is_refused_before_it_is_large(serve: Callable[..., Any], head: str) -> None:
+def test_a_head_without_end_is_refused_before_it_is_large(shared: Callable[..., Any], head: str) -> None:
     begin, more = HEADS[head]
-    with serve(BODY_TIMEOUT="300") as service, service.client() as client, connected(service) as connection:
+    with shared("open") as service, service.client() as client, connected(service) as connection:
         client.get("/livez")
         connection.sendall(begin)
         sent = 0
@@ -227,9 +227,9 @@ def test_a_head_without_end_is_refused_before_it_is_large(serve: Callable[..., A
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:runner-policy:problem:headers-too-large"
 
 
-def test_a_head_that_is_too_large_is_answered_a_problem(serve: Callable[..., Any]) -> None:
+def test_a_head_that_is_too_large_is_answered_a_problem(shared: Callable[..., Any]) -> None:
     begin = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
-    with serve() as service:
+    with shared("open") as service:
         for parts in (
             (begin, b"X: " + b"x" * 70_000),
             (begin, b"a:b\r\n" * 201),
@@ -246,7 +246,7 @@ def test_a_head_that_is_too_large_is_answered_a_problem(serve: Callable[..., Any
                 )
 
 
-def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(serve: Callable[..., Any]) -> None:
+def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(shared: Callable[..., Any]) -> None:
     """As Java's and curl's clients make it for HTTP/2 without TLS (RFC 9110, section 7.8)."""
     offers = (
         (
@@ -262,7 +262,7 @@ def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_read(serve:
         ),
     )
     body = json.dumps(QWEN).encode()
-    with serve() as service:
+    with shared("open") as service:
         for offer in offers:
             whole = post("/v1/decisions", body, len(body), *offer)
             for at in (len(whole), len(whole) - len(body), len(whole) - 5, 60):
@@ -294,6 +294,7 @@ def test_a_process_lets_itself_have_the_files_that_its_connections_need(serve: C
     assert int(line.split()[3]) == min(4 * 500 + 256, hard if hard != resource.RLIM_INFINITY else 1 << 30)
 
 
+@pytest.mark.slow
 def test_too_few_files_for_the_connections_are_said_at_the_start(serve: Callable[..., Any]) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     said = {}
@@ -336,6 +337,7 @@ def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., 
         assert service.client().post("/v1/decisions", json=QWEN).status_code == 200
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it(serve: Callable[..., Any]) -> None:
     with serve(BODY_TIMEOUT="1") as service, connected(service) as connection:
         for pause in (0, 7):

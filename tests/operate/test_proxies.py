@@ -62,13 +62,13 @@ def test_the_client_of_a_named_proxy_is_an_address_or_the_proxy_itself(serve: Ca
         assert callers(service) == {name: expected for name, (_, expected) in FORWARDED.items()}
 
 
-def test_nobody_is_believed_who_is_not_named(serve: Callable[..., Any]) -> None:
-    with serve(LOG_STDOUT="true", env_FORWARDED_ALLOW_IPS="*") as service:
+def test_nobody_is_believed_who_is_not_named(shared: Callable[..., Any]) -> None:
+    with shared("open") as service:
         assert callers(service) == dict.fromkeys(FORWARDED, LOCAL)
 
 
-def test_workers_believe_the_named_proxies_too(serve: Callable[..., Any]) -> None:
-    with serve("--workers", "2", LOG_STDOUT="true", TRUSTED_PROXIES="127.0.0.0/8,10.0.0.0/8") as service:
+def test_workers_believe_the_named_proxies_too(shared: Callable[..., Any]) -> None:
+    with shared("two-workers") as service:
         assert callers(service) == {name: expected for name, (_, expected) in FORWARDED.items()}
 
 

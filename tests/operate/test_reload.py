@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .conftest import JSON, QWEN, RULE, TITLE, edit, put, retitled, started, until
+from .conftest import JSON, QWEN, RULE, TITLE, edit, put, retitled, until
 from .test_life import refused
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_an_edit_a_removed_file_and_a_new_one_are_taken_up(serve: Callable[..., 
 
 
 def test_files_that_are_written_one_by_one_end_as_one_revision(
-    serve: Callable[..., Any], folder: Path, root: Path
+    serve: Callable[..., Any], folder: Path, few_rules: Path
 ) -> None:
     with serve("--rules", str(folder)) as service:
         before = service.revision()
@@ -74,8 +74,8 @@ def test_files_that_are_written_one_by_one_end_as_one_revision(
         until(lambda: not service.metrics()["runner_policy_last_reload_successful"])
         assert service.revision() == before
         folder.mkdir()
-        for path in sorted((root / "rules").rglob("*.yaml")):
-            to = folder / path.relative_to(root / "rules")
+        for path in sorted(few_rules.rglob("*.yaml")):
+            to = folder / path.relative_to(few_rules)
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(path.read_text().replace(TITLE, "title: Written anew"))
         until(lambda: service.revision() != before)
@@ -150,6 +150,7 @@ def test_what_changed_while_it_started_is_taken_up(serve: Callable[..., Any], fo
         done.set()
 
 
+@pytest.mark.slow
 def test_rules_stay_where_they_are_not_to_be_looked_for(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder), "--no-reload", "--workers", "2") as service:
         before = service.revision()
@@ -203,7 +204,7 @@ HOWS = ("YAML", "unknown fact", "failing case", "broken cases", "unused conditio
 
 
 def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(
-    serve: Callable[..., Any], folder: Path, root: Path
+    serve: Callable[..., Any], folder: Path, few_rules: Path
 ) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
@@ -212,7 +213,7 @@ def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(
             metrics = service.metrics()
             assert (policy["revision"], state["revision"], state["status"]) == (good, good, "ready")
             assert (metrics["runner_policy_last_reload_successful"], decided(service)) == (0, "fallback")
-            restore(folder, root / "rules")
+            restore(folder, few_rules)
             until(lambda: service.metrics()["runner_policy_last_reload_successful"])
             assert (service.revision(), service.get("/v1/policy")["last_reload_error"]) == (good, None)
         assert service.metrics()['runner_policy_reloads_total{result="rejected"}'] == len(HOWS)
@@ -295,6 +296,7 @@ def test_rules_that_are_not_whole_keep_it_from_starting(folder: Path, how: str) 
     assert (code, [line for line in lines if line.startswith(f"{folder}/{fault}")] != []) == (3, True), lines
 
 
+@pytest.mark.slow
 def test_rules_that_are_not_whole_leave_the_ones_before_until_they_are(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder)) as service:
         good = service.revision()
@@ -323,6 +325,7 @@ def test_what_a_link_leads_to_outside_the_folder_is_looked_at_again(serve: Calla
         until(lambda: service.get("/v1/rules/kv-connector-fallback")["title"] == "Outside")
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_swapped_over_and_over_ends_with_what_is_there_last(
     serve: Callable[..., Any], folder: Path
 ) -> None:
@@ -358,6 +361,7 @@ def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(
 # every worker
 
 
+@pytest.mark.slow
 def test_every_worker_takes_a_revision_up_soon(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder), "--workers", "3") as service:
         clients = service.client_of_each()
@@ -377,6 +381,7 @@ def test_every_worker_takes_a_revision_up_soon(serve: Callable[..., Any], folder
         )
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_what_was_good_last(
     serve: Callable[..., Any], folder: Path, tokens: Tokens
 ) -> None:
@@ -418,13 +423,14 @@ def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_w
 # one request, one revision
 
 
+@pytest.mark.slow
 def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Callable[..., Any], folder: Path) -> None:
     with serve("--rules", str(folder)) as service, service.client() as client:
         stop = threading.Event()
         batches: list[set[str]] = []
 
         def ask() -> None:
-            items = {"items": [{**KV, "request_id": str(number)} for number in range(1000)]}
+            items = {"items": [{**KV, "request_id": str(number)} for number in range(300)]}
             with service.client() as other:
                 while not stop.is_set():
                     found = other.post("/v1/decisions/batch", json=items).json()["items"]
@@ -442,6 +448,7 @@ def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Calla
                 retitled(folder, f"Number {number}")
                 until(lambda: service.revision() != loaded[-1])
                 loaded.append(service.revision())
+                until(lambda: any(loaded[-1] in each for each in batches))
 
         answer = client.post("/v1/decisions/batch", content=lines(), headers={"content-type": "application/x-ndjson"})
         stop.set()
@@ -463,8 +470,11 @@ def test_a_batch_and_a_stream_under_way_are_decided_by_one_revision(serve: Calla
         ("/v1/dry-run", "application/json"),
     ],
 )
-def test_a_decision_by_another_revision_than_is_asked_for_is_refused(plain: Service, path: str, type_: str) -> None:
-    loaded = plain.revision()
+def test_a_decision_by_another_revision_than_is_asked_for_is_refused(
+    shared: Callable[..., Any], path: str, type_: str
+) -> None:
+    with shared("open") as service:
+        loaded = service.revision()
     body = json.dumps({"items": [KV]} if (path, type_) == ("/v1/decisions/batch", "application/json") else KV)
     tags = {
         f'"{loaded}"': 200,
@@ -476,7 +486,7 @@ def test_a_decision_by_another_revision_than_is_asked_for_is_refused(plain: Serv
         "": 412,
         loaded[:-1]: 412,
     }
-    with plain.client() as client:
+    with shared("open") as service, service.client() as client:
         answers = {
             tag: client.post(path, content=body, headers={"content-type": type_, "if-match": tag}) for tag in tags
         }
@@ -486,12 +496,6 @@ def test_a_decision_by_another_revision_than_is_asked_for_is_refused(plain: Serv
         "urn:runner-policy:problem:revision-mismatch",
         f"the loaded revision is {loaded}; ask for it, or leave `if-match` out",
     )
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with started(tmp_path_factory.mktemp("plain")) as service:
-        yield service
 
 
 def test_what_is_decided_after_a_swap_is_asked_for_by_the_new_revision(serve: Callable[..., Any], folder: Path) -> None:

@@ -56,7 +56,7 @@ def listens(port: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_open_connections_are_answered_once_more_and_told_to_end(serve: Callable[..., Any], workers: str) -> None:
     with serve("--workers", workers, SHUTDOWN_TIMEOUT="60") as service, ExitStack() as stack:
         busy, silent, fresh, *idle = (stack.enter_context(connected(service)) for _ in range(8))
@@ -126,6 +126,7 @@ class Client(threading.Thread):
         return head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_restart_loses_no_request(serve: Callable[..., Any], workers: str) -> None:
     port = port_of_nobody()

@@ -8,16 +8,12 @@ import socket
 import ssl
 import subprocess
 import warnings
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from certificates import Authority, trusting
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from doors.conftest import PATIENCE
 
 from .conftest import QWEN, put, until
@@ -27,73 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from standing import Standing
+
     from .conftest import Service, Tokens
 
 REFUSED = "the certificate was refused; the one before stays"
 
 
-class Authority:
-    """Makes certificates."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.cert = self.signed(name, self.key, is_authority=True)
-        self.path = folder / f"{name}.pem"
-        self.path.write_bytes(self.cert.public_bytes(serialization.Encoding.PEM))
-
-    def signed(self, name: str, key: ec.EllipticCurvePrivateKey, *, is_authority: bool = False) -> x509.Certificate:
-        now = datetime.now(UTC)
-        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)])
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = x509.CertificateBuilder(
-            issuer,
-            subject,
-            key.public_key(),
-            x509.random_serial_number(),
-            now - timedelta(days=1),
-            now + timedelta(days=2),
-        )
-        builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        builder = builder.add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName(name)]), critical=False
-        )
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        builder = builder.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
-        )
-        if is_authority:
-            usage = x509.KeyUsage(
-                digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
-                key_agreement=False, encipher_only=False, decipher_only=False,
-            )  # fmt: skip
-            builder = builder.add_extension(usage, critical=True)
-        return builder.sign(self.key, hashes.SHA256())
-
-    def issue(self, name: str, to: str = "") -> tuple[Path, Path]:
-        """A certificate and its key, as files."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        cert, path = self.folder / f"{to or name}.crt", self.folder / f"{to or name}.key"
-        text = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        for file, data in ((cert, self.signed(name, key).public_bytes(serialization.Encoding.PEM)), (path, text)):
-            put(file, data.decode())
-        return cert, path
-
-
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "authority")
-
-
-def trusting(*authorities: Authority, client: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    for each in authorities:
-        context.load_verify_locations(each.path)
-    if client is not None:
-        context.load_cert_chain(*client)
-    return context
 
 
 def shown(service: Service, context: ssl.SSLContext) -> int:
@@ -108,11 +47,9 @@ def shown(service: Service, context: ssl.SSLContext) -> int:
 
 
 def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(
-    serve: Callable[..., Any], authority: Authority, tmp_path: Path
+    shared: Callable[..., Any], standing: Standing
 ) -> None:
-    cert, key = authority.issue("service")
-    clients = Authority(tmp_path, "clients")
-    contexts = [trusting(authority, client=clients.issue("controller")) for _ in range(2)]
+    contexts = [trusting(standing.authority, client=standing.clients.issue("controller")) for _ in range(2)]
     contexts[0].maximum_version = ssl.TLSVersion.TLSv1_2
 
     def resumed(
@@ -126,9 +63,7 @@ def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(
         except OSError:
             return None, b"", None
 
-    with serve(
-        "--tls-cert", str(cert), "--tls-key", str(key), "--tls-client-ca", str(clients.path), tls=contexts[1]
-    ) as service:
+    with shared("tls-clients") as service:
         first = [resumed(context) for context in contexts]
         again = [resumed(context, found[2]) for context, found in zip(contexts, first, strict=True)]
     assert [found[:2] for found in (*first, *again)] == [(None, b""), (False, b"HTTP/1.1 200 OK")] * 2
@@ -143,12 +78,11 @@ def heard(service: Service, token: str, context: ssl.SSLContext) -> bool:
         return False
 
 
-def test_only_tls_from_1_2_on_is_spoken(serve: Callable[..., Any], authority: Authority) -> None:
-    cert, key = authority.issue("service")
-    with serve("--tls-cert", str(cert), "--tls-key", str(key), tls=trusting(authority)) as service:
+def test_only_tls_from_1_2_on_is_spoken(shared: Callable[..., Any], standing: Standing) -> None:
+    with shared("tls") as service:
         found = {}
         for version in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-            context = trusting(authority)
+            context = trusting(standing.authority)
             context.set_ciphers("ALL:@SECLEVEL=0")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # that is the point of it
@@ -163,14 +97,14 @@ def test_only_tls_from_1_2_on_is_spoken(serve: Callable[..., Any], authority: Au
     assert found == {"TLSv1_1": 0, "TLSv1_2": 200, "TLSv1_3": 200}
 
 
-def test_a_connection_that_begins_no_tls_is_closed(serve: Callable[..., Any], authority: Authority) -> None:
-    cert, key = authority.issue("service")
-    with serve("--tls-cert", str(cert), "--tls-key", str(key), tls=trusting(authority)) as service:
+def test_a_connection_that_begins_no_tls_is_closed(shared: Callable[..., Any]) -> None:
+    with shared("tls") as service:
         with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as silent:
             assert silent.recv(1) == b""
         assert service.client().get("/livez").text == "ok\n"
 
 
+@pytest.mark.slow
 def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none(
     serve: Callable[..., Any], authority: Authority
 ) -> None:
@@ -249,22 +183,8 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
     }
 
 
-def test_authorities_of_clients_are_enough_to_listen_beyond_this_machine(
-    serve: Callable[..., Any], authority: Authority
-) -> None:
-    cert, key = authority.issue("service")
-    trust = trusting(authority, client=authority.issue("controller"))
-    with serve(
-        "--host",
-        "0.0.0.0",
-        "--tls-cert",
-        str(cert),
-        "--tls-key",
-        str(key),
-        "--tls-client-ca",
-        str(authority.path),
-        tls=trust,
-    ) as service:
+def test_authorities_of_clients_are_enough_to_listen_beyond_this_machine(shared: Callable[..., Any]) -> None:
+    with shared("tls-clients") as service:
         assert service.get("/v1/policy")["revision"]
 
 

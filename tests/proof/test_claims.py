@@ -27,10 +27,12 @@ def shipped(policy: Policy) -> Callable[[], Proof]:
     return cache(lambda: prove(policy))
 
 
+@pytest.mark.slow
 def test_the_shipped_rules_are_all_of_use(shipped: Callable[[], Proof]) -> None:
     assert shipped().faults == ()
 
 
+@pytest.mark.slow
 def test_patch_releases_decide_alike_and_no_others(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
     assert [group for group in proof.alike if len(group) > 1] == [
@@ -42,6 +44,7 @@ def test_patch_releases_decide_alike_and_no_others(shipped: Callable[[], Proof])
     assert len(proof.alike) == 14
 
 
+@pytest.mark.slow
 def test_neighbours_that_differ_have_a_deployment_for_each_difference(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
     steps = {(step.before, step.after): {change.rule for change in step.changes} for step in proof.steps}

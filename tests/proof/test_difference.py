@@ -122,6 +122,7 @@ def step(before: ProofOutcome, after: ProofOutcome) -> tuple[Any, ...]:
     return before.runner, before.starts, after.runner, after.starts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("release", "path", "members"), EDITS)
 def test_nothing_that_brute_force_finds_is_missing(
     policy: Policy, sources: Sources, release: str, path: str, members: dict[str, Any]

@@ -78,6 +78,7 @@ def hidden(sources: Sources, first: str) -> Sources:
     return Sources(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("remembered")
 def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> None:
     named = os.environ.get("RUNNER_POLICY_CACHE")

@@ -36,6 +36,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(named) if named else tmp_path_factory.getbasetemp().parent.parent / "runner-policy-wheels"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_release_decides_as_the_rules_say(policy: Policy, cache: Path, release: str) -> None:
     verified = verify(policy, release, downloaded(WHEELS, release, cache), CASES, seed=0)
@@ -58,6 +59,7 @@ def is_deciding(item: ReleaseRule) -> bool:
     return item.rule.layer is Layer.UPSTREAM and item.rule.effect.decides and item.when is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", PLANTED_IN)
 def test_an_error_in_any_deciding_rule_is_found(policy: Policy, cache: Path, release: str) -> None:
     """A rule is taken away in the last of the releases that has it."""
@@ -86,6 +88,7 @@ def test_errors_are_planted_in_many_rules(policy: Policy) -> None:
     assert len(planted) >= len(every) * (1 if set(PLANTED_IN) == set(policy.releases.known) else 0.6), every - planted
 
 
+@pytest.mark.slow
 def test_a_mismatch_is_shown_with_the_fewest_facts_both_answers_and_the_rule(policy: Policy, cache: Path) -> None:
     release = "0.32.0"
     rules = policy.catalogue.rules_of(release)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS, RequestFault
@@ -870,7 +870,6 @@ def resolves(document: Any, pointer: str) -> bool:
     return True
 
 
-@settings(max_examples=400, deadline=None)
 @given(mutated())
 def test_no_manifest_gives_an_exception(document: Any) -> None:
     containers, faults = taken(document)
@@ -883,7 +882,6 @@ def test_no_manifest_gives_an_exception(document: Any) -> None:
         assert msgspec.convert(msgspec.to_builtins(container, enc_hook=str), Container) == container
 
 
-@settings(max_examples=200, deadline=None)
 @given(JUNK)
 def test_junk_is_refused_or_gives_nothing(document: object) -> None:
     containers, faults = taken(document)
