@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import RequestFault, RequestInvalid, at
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
+from policy.intake.model.hub_errors import HubFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,8 +62,6 @@ class ModelFinder:
         return None
 
     def _of_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        from policy.intake.model.hub import HubFailed  # noqa: PLC0415  # its library is imported only where the hub is asked
-
         try:
             found = hub.config(name, None, COMPANIONS)
         except HubFailed as error:

@@ -18,9 +18,9 @@ from hubserver import COMMIT, CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_s
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.intake.model import hub as hubs
 from policy.intake.model.files import MAX_BYTES
-from policy.intake.model.hub import Hub, HubFailed, HubMisconfigured, ModelFiles
+from policy.intake.model.hub import Hub
+from policy.intake.model.hub_errors import HubFailed, HubMisconfigured, HubUnreadable, ModelFiles
 
 GIVE = "or give its `config.json`"
 
@@ -395,7 +395,7 @@ def test_a_configuration_that_is_no_object_is_told(server: HubServer, asks: Asks
 def test_a_companion_that_is_no_text_is_told(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"\xff"), "modules.json")
-    with pytest.raises(hubs.HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
+    with pytest.raises(HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
         asks().config(NAME, also=["modules.json"])
 
 

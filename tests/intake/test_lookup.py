@@ -10,7 +10,7 @@ import pytest
 from hubserver import CONFIG, NAME, Reply, hub_server
 
 from policy.errors import RequestFault, RequestInvalid
-from policy.intake.model.hub import HubMisconfigured
+from policy.intake.model.hub_errors import HubMisconfigured
 from policy.intake.model_finder import ModelFinder
 
 if TYPE_CHECKING:

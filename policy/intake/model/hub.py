@@ -11,17 +11,27 @@ import re
 import time
 from concurrent.futures import Future
 from threading import BoundedSemaphore, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from cachetools import TLRUCache
-from msgspec import Struct
 
-from policy.errors import PolicyError, listed, quoted
+from policy.errors import listed, quoted
 from policy.intake.model.files import COMPANIONS
+from policy.intake.model.hub_errors import (
+    HubBusy,
+    HubMisconfigured,
+    HubNameInvalid,
+    HubTimeout,
+    HubUnreachable,
+    ModelFiles,
+    ModelSource,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from policy.intake.model.hub_errors import Outcome, Question
 
 ENDPOINT: Final = "https://huggingface.co"
 MAIN: Final = "main"
@@ -34,83 +44,6 @@ KEPT: Final = 300.0  # seconds for which the hub's answer counts
 KEPT_SHORT: Final = 15.0  # seconds for which a refusal, or what the cache had in place of an answer, counts
 MEMORY: Final = 16 << 20  # bytes of what was read
 SMALLEST: Final = 1 << 10  # bytes that any answer counts for, so that the number of them is bounded too
-
-
-class ModelFiles(Struct, frozen=True):
-    """What the hub has of a model. Shared by all who ask: not to be changed.
-
-    ``files`` has the texts of the companions that were asked for and are there, by name; ``unknown`` names those of which the cache does not know
-    whether they are there. ``commit`` is the revision that all of it belongs to. ``cached`` says that the hub was not asked, or did not answer,
-    and that this is what its cache had. ``size`` counts the bytes that were read.
-    """
-
-    config: dict[str, Any]
-    files: dict[str, str]
-    commit: str
-    unknown: tuple[str, ...] = ()
-    cached: bool = False
-    size: int = 0
-
-
-class HubFailed(PolicyError):
-    """The hub gives no usable `config.json`; the message says why and what to do, and never holds a token."""
-
-
-class HubNameInvalid(HubFailed):
-    """What was asked for is the name of no repository, or of no revision."""
-
-
-class HubNotFound(HubFailed):
-    """The hub has no such repository, revision or file."""
-
-
-class HubDenied(HubFailed):
-    """The hub does not show the repository to who asks; a token, or access for the token's account, is needed."""
-
-
-class HubOffline(HubFailed):
-    """The hub must not be asked, and its cache does not have the model."""
-
-
-class HubUnreachable(HubFailed):
-    """The hub cannot be reached or does not work, and its cache does not have the model."""
-
-
-class HubTimeout(HubFailed):
-    """The hub did not answer in time, and its cache does not have the model."""
-
-
-class HubBusy(HubFailed):
-    """As many models as may be are being fetched already, and none was done in time."""
-
-
-class HubTooLarge(HubFailed):
-    """A file of the model has more bytes than are read."""
-
-
-class HubUnreadable(HubFailed):
-    """The hub's `config.json` is no JSON object."""
-
-
-class HubMisconfigured(PolicyError):
-    """The hub's address is none."""
-
-
-Question: TypeAlias = tuple[str, str, tuple[str, ...]]
-Outcome: TypeAlias = "ModelFiles | HubFailed"
-
-
-class ModelSource(Struct, frozen=True):
-    """Which hub: ``endpoint`` without a slash at its end, ``cache`` the folder where another than huggingface_hub's own is wanted."""
-
-    endpoint: str
-    offline: bool
-    cache: str | None = None
-
-    def __str__(self) -> str:
-        """The hub as messages name it: without what a user and a password in its address would give away."""
-        parts = urlsplit(self.endpoint)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class Hub:

@@ -29,7 +29,7 @@ from huggingface_hub.utils.tqdm import silent_tqdm
 
 from policy.errors import quoted
 from policy.intake.model.files import CONFIG, MAX_BYTES, FileInvalid, TooLarge, read_config, read_file
-from policy.intake.model.hub import (
+from policy.intake.model.hub_errors import (
     HubDenied,
     HubFailed,
     HubNotFound,
@@ -44,7 +44,7 @@ from policy.intake.model.hub import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.intake.model.hub import ModelSource, Outcome, Question
+    from policy.intake.model.hub_errors import ModelSource, Outcome, Question
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 TRY_AGAIN: Final = {408, 429, 500, 502, 503, 504}
