@@ -1,6 +1,6 @@
-"""Where the command line looks for a model that a deployment does not bring: what a flag names, a folder of this machine, the hub.
+"""Find a model that a deployment does not bring, for the command line: named by a flag, in a local folder, on the hub.
 
-Owns that order. Nothing of it serves a request over HTTP.
+They are tried in this order. No request over HTTP uses this.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class ModelFinder:
     """The models that can be found; each is read once."""
 
     def __init__(self, named: Mapping[str, Path], *, hub: bool) -> None:
-        """``named`` has the file or folder of a model's configuration by the model's name.
+        """``named`` maps a model's name to the file or folder of its configuration.
 
         Raises:
-            HubMisconfigured: the hub's address is none.
+            HubMisconfigured: the hub's address is invalid.
         """
         self._named = named
         self._hub = _hub() if hub else None
         self._found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]] | None] = {}
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and its other files; ``None`` where it is nowhere.
+        """A model's ``config.json`` and its other files; ``None`` if it is not found.
 
         Raises:
-            RequestInvalid: of the kind ``model-config-needed``, where it is there and cannot be read, or the hub does not give it.
+            RequestInvalid: of the kind ``model-config-needed``, if it cannot be read or the hub refuses it.
         """
         if name not in self._found:
             self._found[name] = self._looked_for(name)

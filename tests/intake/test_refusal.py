@@ -47,7 +47,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
         "0.33.0",
         [*DENSE, "-tp", "16", "-dcp", "4"],
         {},
-        ["a decode context parallel size of 4 is above 2, the tensor parallel size by its KV heads"],
+        ["a decode context parallel size of 4 is above 2, the tensor parallel size divided by its KV heads"],
     ),
     (
         "0.33.0",

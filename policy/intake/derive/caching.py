@@ -1,6 +1,7 @@
 """Prefix caching and the Mamba cache: the facts ``cache_config.*``.
 
-Owns what the tables' formulas ask for: the prefix caching that a release turns on by itself, and what its hooks make of the Mamba cache's mode.
+Supplies the inputs of the tables' formulas: whether a release turns prefix caching on by default, and how its hooks
+change the Mamba cache's mode.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, ta
 
 
 def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> tuple[bool, str]:
-    """Whether prefix caching is on, and by what."""
+    """Whether prefix caching is on, and the origin of that value."""
     if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
         return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]
     asked = options.get("enable_prefix_caching")

@@ -13,9 +13,9 @@ from policy.errors import PolicyError
 class ModelFiles(Struct, frozen=True):
     """What the hub has of a model. Shared by all callers: not to be changed.
 
-    ``files`` has the texts of the requested companions that exist, by name; ``unknown`` names those of which the cache
-    does not know whether they exist. ``commit`` is the revision that all files belong to. ``cached`` says that the files
-    are from the cache, because the hub was not asked or did not answer. ``size`` is the number of bytes read.
+    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may exist or
+    not, because the cache does not know. ``commit`` is the revision that all files belong to. ``cached`` says that the
+    files are from the cache, because the hub was not asked or did not answer. ``size`` is the number of bytes read.
     """
 
     config: dict[str, Any]
