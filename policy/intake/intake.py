@@ -275,11 +275,13 @@ class _ModelLookup:
         return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message)
 
 
-def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, known: Tables) -> Speculation:
+def _of_speculators(
+    settings: dict[str, Any], model: str, speculation: Speculation | None, known: Tables
+) -> Speculation:
     """The speculative decoding of a *speculators* repository; from 0.29 on, the command line's is merged into it."""
     stated = speculation.keys if speculation is not None and known.series >= (0, 29) else {}
     return Speculation(
-        {**brought, **stated, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}"
+        {**settings, **stated, "method": settings["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}"
     )
 
 

@@ -121,7 +121,7 @@ class _Found(Struct, frozen=True, gc=False):
 
 
 class Unread(Struct, frozen=True, gc=False):
-    """Why it cannot be told whether a command starts vLLM.
+    """Why it is not known whether a command starts vLLM.
 
     `names_vllm` says that the part that is not read contains vLLM's server, so that the command may start it whatever
     the image is.

@@ -176,9 +176,9 @@ def split_graph(
 
 def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables) -> None:
     """Set breakable CUDA graphs, which some architectures have by default and which exclude compilation."""
-    said = env.get(BREAKABLE)
-    if said is not None and tables.series >= (0, 22):
-        made.breakable = said.strip() not in {"", "0"}
+    setting = env.get(BREAKABLE)
+    if setting is not None and tables.series >= (0, 22):
+        made.breakable = setting.strip() not in {"", "0"}
         origin = f"env.{BREAKABLE}"
     else:
         by_platform = tables.constants.get("breakable_cudagraph_architectures", {})

@@ -121,7 +121,7 @@ def derive(
 
     refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
     if refused is not None:
-        derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
+        derived.warnings.append(f"vLLM refuses this configuration before it chooses the runner: {refused}")
     if refused is not None or _is_refused(derived, series, runs_on_v2):
         facts["scheduler_config.async_scheduling"] = (
             bool(options.get("async_scheduling")),

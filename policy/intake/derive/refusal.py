@@ -43,7 +43,7 @@ def refusal(
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):
-        return "expert parallelism is asked for, and it has no experts"
+        return "expert parallelism is enabled, and it has no experts"
     if derived.facts["parallel_config.pipeline_parallel_size"][0] > 1 and not target.found.model.supports_pp:
         return "it does not support pipeline parallelism"
     if decode > 1 and not derived.facts["model_config.use_mla"][0]:
@@ -56,8 +56,8 @@ def refusal(
 
 
 def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:
-    asked = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
-    if facts[asked][0]:
+    fact = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
+    if facts[fact][0]:
         return "a sampling mask cannot be returned with this speculative decoding"
     if facts["model_config.is_diffusion"][0]:
         return "a sampling mask cannot be returned by a diffusion model"

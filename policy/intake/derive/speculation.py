@@ -59,8 +59,8 @@ def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict
     kind = config.get("speculators_model_type")
     if not isinstance(name, str) or not isinstance(first, dict) or not isinstance(kind, str):
         return None
-    brought = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
-    keys = {key: value for key, value in brought.items() if value is not None}
+    settings = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
+    keys = {key: value for key, value in settings.items() if value is not None}
     return name, {"method": kind} | keys | {"num_speculative_tokens": first.get("speculative_tokens")}
 
 
@@ -173,10 +173,10 @@ def _read_draft(
         "target_model_config.hf_config.model_type": target.configuration.model_type,
     }
 
-    def key(asked: str) -> Any:
-        if asked in known:
-            return known[asked]
-        return configuration.at(asked.removeprefix(CONFIG)) if asked.startswith(CONFIG) else None
+    def key(name: str) -> Any:
+        if name in known:
+            return known[name]
+        return configuration.at(name.removeprefix(CONFIG)) if name.startswith(CONFIG) else None
 
     known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
     written = overridden(tables.constants["draft_overrides"], key)

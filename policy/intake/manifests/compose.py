@@ -135,7 +135,7 @@ def _interpolated(text: str | None, draft: EngineDraft) -> str | None:
         if how.endswith("+"):
             return ""
         draft.note(
-            f"{quoted(f'${{{name}}}')} is set by the shell or `.env` of whoever starts Compose; its value is not known"
+            f"{quoted(f'${{{name}}}')} is set by the shell or `.env` that starts Compose; its value is not known"
         )
         return found[0]
 

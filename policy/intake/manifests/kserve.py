@@ -67,8 +67,8 @@ def _read_model(model: ManifestNode) -> None:
     elif wanted == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env, own.has_command = dict(SERVER_ENV), True
-        asked = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
-        if not any("gpu" in resource for resource, _ in asked):
+        resources = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
+        if not any("gpu" in resource for resource, _ in resources):
             own.note(
                 "no GPU is requested, so KServe uses the `-cpu` build of the image; set `environment.platform` to `cpu`"
             )

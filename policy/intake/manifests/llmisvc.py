@@ -134,7 +134,7 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
 def _add_extra(draft: EngineDraft) -> None:
     extra = draft.env.get(EXTRA, "")
     if extra is None:
-        draft.note(f"the value of `{EXTRA}` stands elsewhere; its arguments are not seen")
+        draft.note(f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
     elif extra:
         draft.add_shell([(f"env.{EXTRA}", extra)])
 

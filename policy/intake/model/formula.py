@@ -57,7 +57,7 @@ def compute(formula: Any, key: Key, stated: Mapping[str, Any] = EMPTY, legacy: M
     return run(known[1], Scope(stated, key, legacy))
 
 
-def asked(formula: Any) -> frozenset[str]:
+def formula_keys(formula: Any) -> frozenset[str]:
     """The fields of a document that a formula reads by name: the same fields give the same value."""
     if not isinstance(formula, list) or not formula:
         return frozenset()
@@ -66,7 +66,7 @@ def asked(formula: Any) -> frozenset[str]:
         if formula[0] in {"key", "stated", "given"} and len(formula) > 1 and isinstance(formula[1], str)
         else set()
     )
-    return frozenset(named.union(*map(asked, formula[1:])))
+    return frozenset(named.union(*map(formula_keys, formula[1:])))
 
 
 def run(prepared: Compiled, scope: Scope) -> Any:

@@ -50,9 +50,9 @@ def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, se
     """
     module = _pooling_module(_read(f"{name}/{MODULES}", files), series)
     found = {} if module is None else _types(_read(f"{name}/{module.get('path')}/config.json", files), series)
-    asked = options.values.get("pooler_config")
-    said = _of_command_line(asked) if isinstance(asked, dict) else {}
-    return Pooling(module is not None, **(found | said))
+    stated = options.values.get("pooler_config")
+    modes = _of_command_line(stated) if isinstance(stated, dict) else {}
+    return Pooling(module is not None, **(found | modes))
 
 
 def _read(path: str, files: Mapping[str, str]) -> Any:
@@ -88,9 +88,9 @@ def _type(name: str) -> str:
     return "LAST" if "lasttoken" in name else name.upper()
 
 
-def _of_command_line(asked: Mapping[str, Any]) -> dict[str, str]:
-    said = {"sequence": asked.get("seq_pooling_type"), "tokens": asked.get("tok_pooling_type")}
-    return {key: value for key, value in said.items() if isinstance(value, str)} | _kind(asked.get("pooling_type"))
+def _of_command_line(stated: Mapping[str, Any]) -> dict[str, str]:
+    modes = {"sequence": stated.get("seq_pooling_type"), "tokens": stated.get("tok_pooling_type")}
+    return {key: value for key, value in modes.items() if isinstance(value, str)} | _kind(stated.get("pooling_type"))
 
 
 def _kind(pooling_type: object) -> dict[str, str]:

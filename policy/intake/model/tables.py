@@ -71,7 +71,7 @@ import msgspec
 from msgspec import Struct
 from packaging.version import Version
 
-from policy.intake.model.formula import asked
+from policy.intake.model.formula import formula_keys
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
@@ -281,4 +281,6 @@ def _config(row: Mapping[str, Any]) -> ConfigClass:
 
 def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The inputs of a formula, under all names that a document may state them by."""
-    return tuple(sorted({spelling for each in {name, *asked(formula)} for spelling in spellings.get(each, (each,))}))
+    return tuple(
+        sorted({spelling for each in {name, *formula_keys(formula)} for spelling in spellings.get(each, (each,))})
+    )

@@ -84,14 +84,14 @@ def read_target(
     architectures = architectures_of(
         configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))
     )
-    asked = ModelQuery(
+    query = ModelQuery(
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),
         options.values.get("model_impl", "auto"),
         pooling.pools,
         platform,
     )
-    found = resolved(tables, configuration, architectures, asked)
+    found = resolved(tables, configuration, architectures, query)
     return Target(
         name,
         f"model_configs/{described}",

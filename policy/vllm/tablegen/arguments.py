@@ -123,10 +123,10 @@ class _OptionReader:
                     self.run(module, inner, local)
                 case ast.Assign(
                     targets=[ast.Name(id=name)],
-                    value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]),
+                    value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 ):
-                    if asked != "cls":
-                        local[name] = self.of_class(module, asked)
+                    if class_name != "cls":
+                        local[name] = self.of_class(module, class_name)
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as source):
                     local[name] = self.pick(module, source, local)
                 case ast.Assign(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str(key)))], value=given):
@@ -169,10 +169,10 @@ class _OptionReader:
             case ast.Name(id=name):
                 return dict_of(local.get(name))
             case ast.Subscript(
-                value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]),
+                value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 slice=ast.Constant(value=str(key)),
             ):
-                return dict_of(self.of_class(module, asked).get(key))
+                return dict_of(self.of_class(module, class_name).get(key))
             case ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
                 return dict_of(self.pick(module, inner, local).get(key))
         return {}

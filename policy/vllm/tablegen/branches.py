@@ -112,16 +112,18 @@ class Branches:
         if raises(then) or raises(otherwise):
             self.run([*(otherwise if raises(then) else then), *rest])
             return
-        taken, other = self._copy(), self._copy()
-        taken.run([*then, *rest])
+        branch, other = self._copy(), self._copy()
+        branch.run([*then, *rest])
         other.run([*otherwise, *rest])
         self.written = {
-            name: _chosen(condition, taken.written.get(name, unwritten(name)), other.written.get(name, unwritten(name)))
-            for name in sorted(taken.written.keys() | other.written.keys())
+            name: _chosen(
+                condition, branch.written.get(name, unwritten(name)), other.written.get(name, unwritten(name))
+            )
+            for name in sorted(branch.written.keys() | other.written.keys())
         }
         self.local = {
-            name: _chosen(condition, taken.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
-            for name in sorted(taken.local.keys() | other.local.keys())
+            name: _chosen(condition, branch.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
+            for name in sorted(branch.local.keys() | other.local.keys())
         }
 
     def _copy(self) -> Branches:

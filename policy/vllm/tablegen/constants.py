@@ -59,7 +59,9 @@ def constants(world: World) -> Table:
     table |= _expert_names(world)
     table |= _mla(world)
     table |= _hybrid_attention_layers(world)
-    table |= {name: asked for name, (place, words) in ASKED.items() if (asked := _asked(world, place, words))}
+    table |= {
+        name: identifiers for name, (place, words) in ASKED.items() if (identifiers := _asked(world, place, words))
+    }
     return table
 
 

@@ -123,14 +123,14 @@ class Run:
         self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt], owner: Klass
     ) -> None:
         condition = self.formula(test, owner)
-        taken, other = self._copy(), self._copy()
-        taken.body([*then, *rest], owner)
+        branch, other = self._copy(), self._copy()
+        branch.body([*then, *rest], owner)
         other.body([*otherwise, *rest], owner)
         if raises(then) or raises(otherwise):
-            taken = other = other if raises(then) else taken
+            branch = other = other if raises(then) else branch
         for mine, one, two, missing in (
-            (self.attributes, taken.attributes, other.attributes, True),
-            (self.names, taken.names, other.names, False),
+            (self.attributes, branch.attributes, other.attributes, True),
+            (self.names, branch.names, other.names, False),
         ):
             for name in sorted(one.keys() | two.keys()):
                 left = one.get(name, ["key", name] if missing else UNREADABLE)
@@ -138,13 +138,13 @@ class Run:
                 mine[name] = (
                     left if left == right else UNREADABLE if condition == UNREADABLE else ["if", condition, left, right]
                 )
-        if taken.returned == other.returned:
-            self.returned = taken.returned
+        if branch.returned == other.returned:
+            self.returned = branch.returned
         else:
             self.returned = (
                 UNREADABLE
-                if UNREADABLE in (condition, taken.returned, other.returned)
-                else ["if", condition, taken.returned, other.returned]
+                if UNREADABLE in (condition, branch.returned, other.returned)
+                else ["if", condition, branch.returned, other.returned]
             )
 
     def _copy(self) -> "Run":

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     versions = sorted(known.get("vllm", {}), key=Version) if options.versions == ["all"] else options.versions
     if options.source is not None and len(versions) != 1:
-        sys.stderr.write("--source stands for one version\n")
+        sys.stderr.write("--source is for one version\n")
         return 2
     made: dict[str, dict[str, Table]] = {}
     made_transformers: dict[str, dict[str, Table]] = {}

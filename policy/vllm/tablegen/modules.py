@@ -152,8 +152,8 @@ class World:
     def _is_platform(self, method: str) -> bool | None:
         if method == "is_cuda_alike":
             return self.platform in {"cuda", "rocm"}
-        asked = method.removeprefix("is_")
-        return asked == self.platform if asked in PLATFORMS else None
+        platform = method.removeprefix("is_")
+        return platform == self.platform if platform in PLATFORMS else None
 
     def _bind(self, module: Module, body: list[ast.stmt], bound: dict[str, Bound]) -> None:
         for statement, typing_only in self.statements(body):

@@ -126,7 +126,7 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
             return found
     faults = []
     for distribution in distributions:
-        asked = f"{distribution}=={version}"
+        requirement = f"{distribution}=={version}"
         pip = [
             "-m",
             "pip",
@@ -137,14 +137,14 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
             "--only-binary=:all:",
             "--dest",
             str(cache),
-            asked,
+            requirement,
         ]
         command = [sys.executable, *pip]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 the arguments are ours
         found = _cached(distribution, version, cache)
         if run.returncode == 0 and found is not None:
             return found
-        faults.append(f"{asked}: {run.stderr.strip().splitlines()[-1:]}")
+        faults.append(f"{requirement}: {run.stderr.strip().splitlines()[-1:]}")
     raise FileNotFoundError("no wheel could be downloaded: " + "; ".join(faults))
 
 
