@@ -362,7 +362,11 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             2,
             "a second `--config`; vLLM takes one, so put both files into one",
         ),
-        (["--config", "a.json"], 1, "`--config`: `a.json` is no `.yaml` or `.yml` file, and vLLM takes no other"),
+        (
+            ["--config", "a.json"],
+            1,
+            "`--config`: expected a `.yaml` or `.yml` file, got `a.json`; vLLM accepts no other",
+        ),
         (
             ["--config", "a.yaml"],
             1,
