@@ -83,7 +83,7 @@ class HubModels:
     async def _fetched(self, hub: Hub, name: str, caller: str) -> Exception | None:
         """Fetch a model as soon as there is a place; why there is none of it, or no place in time."""
         from policy.intake.model.files import COMPANIONS  # noqa: PLC0415
-        from policy.intake.model.hub import HubFailed  # noqa: PLC0415  # only where the hub is switched on
+        from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # only where the hub is switched on
 
         try:
             async with asyncio.timeout(hub.timeout) as waiting, self._places.place(caller):

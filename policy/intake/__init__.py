@@ -1,1 +1,1 @@
-"""Deployments as people write them, and what is known of models without asking vLLM."""
+"""Derive facts from deployments as users write them, and from tables of models, without running vLLM."""

@@ -1,6 +1,7 @@
-"""What a deployment leaves open: the platform, Triton, plugins, variables. Each as it was assumed, with the values that would change the answer.
+"""The values a deployment leaves open: the platform, Triton, plugins, variables.
 
-Owns which other values are tried; each is decided as a deployment that states it, with everything that is derived from it.
+Each one is listed as assumed, with the other values that would change the decision. Every other value is decided as a
+deployment that states it, with everything that is derived from it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RUNNER_VARIABLE: Final = VARIABLES[0]
 def assumed_of(
     deployment: Deployment, answer: tuple[str | None, bool], otherwise: Callable[[Deployment], tuple[str | None, bool]]
 ) -> list[Assumption]:
-    """The assumptions of a deployment; ``otherwise`` answers for another one. Both answers are (runner, starts)."""
+    """The assumptions of a deployment; ``otherwise`` decides another one. Both results are (runner, starts)."""
     found = []
     for fact, assumed, why, others in _open(deployment):
         answers = {label: otherwise(other) for label, other in others.items()}
@@ -40,7 +41,7 @@ def assumed_of(
 
 
 def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Deployment]]]:
-    """What is open, as (fact, what is assumed, why, the deployments that state another value)."""
+    """The open values, as (fact, assumed value, why, the deployments that state another value)."""
     environment = deployment.environment
     if "platform" not in environment.stated:
         others = {
@@ -72,6 +73,6 @@ def _in(deployment: Deployment, environment: Environment) -> Deployment:
 
 
 def _on(environment: Environment, platform: str) -> Environment:
-    """The environment on another platform, where Triton is there by default as that platform has it."""
+    """The environment on another platform, with that platform's default for Triton."""
     triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
     return replace(environment, platform=platform, has_triton=triton)

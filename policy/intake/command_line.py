@@ -1,6 +1,6 @@
-"""The shapes that a deployment has on its way in: a container of a manifest, a command line, the options it sets.
+"""The types of a deployment on its way in: a container of a manifest, a command line, the options it sets.
 
-Owns nothing but the words; ``launcher`` and ``arguments`` make them of what users write, ``manifests`` of what controllers write.
+``launcher`` and ``arguments`` make them from what users write, ``manifests`` from what controllers write.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from policy.intake.provenance import DEFAULT
 
 
 class Container(Struct, frozen=True):
-    """One vLLM engine that a manifest would start, as the manifest says it.
+    """One vLLM engine that a manifest would start, as the manifest states it.
 
-    ``words`` are the whole command, entry point included where the manifest states one, and ``places`` says of each word where it
-    stands, or who added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value the manifest does
-    not show is ``None``. ``models`` gives the model's own name for a path that the controller mounts it at (``/mnt/models``), ``files``
-    the text of files that the manifest itself holds, by the path at which the engine would read them. ``unversioned`` says
-    why the image does not tell vLLM's version. ``notes`` are warnings for the user.
+    ``words`` is the whole command, with the entry point if the manifest states one. ``places`` has the place of each
+    word, or who added it: ``args[3]``, ``vllmConfig.tensorParallelSize``, ``added by KServe``. A variable whose value
+    is not in the manifest is ``None``. ``models`` maps a path that the controller mounts a model at (``/mnt/models``)
+    to the model's own name. ``files`` has the text of files in the manifest itself, by the path at which the engine
+    would read them. ``unversioned`` says why the image does not have vLLM's version. ``notes`` are warnings for the
+    user.
     """
 
     path: str
@@ -37,8 +38,8 @@ class Container(Struct, frozen=True):
 class CommandLine(Struct, frozen=True):
     """The words that vLLM's own parser gets, each with its place, and the variables that the command sets for it.
 
-    ``env`` holds only what the command line itself sets (``A=b vllm serve …``, ``export A=b``). A value of ``None`` is one that cannot be known.
-    ``serve`` says that the words are those after ``vllm serve``, where the model may stand as the first positional word.
+    ``env`` has only what the command line itself sets (``A=b vllm serve …``, ``export A=b``). A value of ``None`` is
+    unknown. ``serve`` says that the words follow ``vllm serve``, so that the first positional word may be the model.
     """
 
     words: list[str] = []
@@ -49,11 +50,12 @@ class CommandLine(Struct, frozen=True):
 
 
 class ParsedOptions(Struct, frozen=True):
-    """What a command line sets, under the names of vLLM's ``EngineArgs``, and where each stands.
+    """The options that a command line sets, by their names in vLLM's ``EngineArgs``, with the place of each.
 
-    ``values`` has only options that were given (the last one counts, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``, text, list,
-    or the object of a JSON option with its dotted options merged as the release merges them. ``places`` has the place of each option, and under
-    ``option.key`` that of a dotted one. ``ignored`` names the arguments that no fact depends on, as they were written.
+    ``values`` has only the given options (the last one wins, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``,
+    text, list, or the object of a JSON option, with its dotted options merged as the release does. ``places`` has the
+    place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
+    depends on, as written.
     """
 
     values: dict[str, Any] = {}
@@ -62,11 +64,14 @@ class ParsedOptions(Struct, frozen=True):
     warnings: list[str] = []
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an option, or ``default`` where it is not given."""
+        """The value of an option, or ``default`` if it is not given."""
         return self.values.get(name, default)
 
     def place(self, name: str) -> str:
-        """Where an option stands; for ``option.key`` that is not written dotted, where the option stands; ``default`` where nobody wrote it."""
+        """The place of an option, or ``default`` if it is not given.
+
+        A key ``option.key`` that is not written dotted has the option's place.
+        """
         found = self.places.get(name)
         if found is None:
             found = self.places.get(name.partition(".")[0], DEFAULT) if "." in name else DEFAULT

@@ -1,6 +1,6 @@
 """A deployment as users write it: arguments, variables, models' configurations, files, and what no manifest shows.
 
-Owns the members of ``deployment`` and of ``environment``, and every fault in their shape, with JSON pointers.
+Reads the fields of ``deployment`` and ``environment``, and reports every fault in their shape with its JSON pointer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_PLUGINS: Final = 256
 
 
 class Platform(StrEnum):
-    """Where an engine runs, as vLLM's own platforms are called."""
+    """Where an engine runs, by the names of vLLM's own platforms."""
 
     CUDA = "cuda"
     ROCM = "rocm"
@@ -38,7 +38,7 @@ PLATFORMS: Final = tuple(map(str, Platform))
 
 
 class Environment(Struct, frozen=True):
-    """What no manifest shows; ``stated`` names what somebody said, the rest is assumed."""
+    """What no manifest shows; ``stated`` names the values that were given, the rest is assumed."""
 
     platform: str = "cuda"
     has_triton: bool = True
@@ -53,9 +53,10 @@ class Environment(Struct, frozen=True):
 class Deployment(Struct, frozen=True):
     """One engine to be started.
 
-    ``args`` are words, or one text as typed in a shell; ``places`` says where each word stands, where that is not its number. A variable of
-    ``None`` has a value that cannot be known. ``names`` gives a model's own name for a path that it is mounted at,
-    ``models_at`` is where a request states configurations, ``None`` where it has no place for them, and ``notes`` are warnings that came with it.
+    ``args`` are words, or one text as typed in a shell. ``places`` has the place of each word if it is not its index. A
+    variable of ``None`` has an unknown value. ``names`` maps a path that a model is mounted at to the model's own name.
+    ``models_at`` is the pointer of the request's configurations, ``None`` if it cannot have any. ``notes`` are warnings
+    that came with it.
     """
 
     args: list[str] | str
@@ -70,12 +71,12 @@ class Deployment(Struct, frozen=True):
 
 
 def read_deployment(document: object, pointer: str, faults: list[RequestFault]) -> Deployment:
-    """A deployment's document; what is wrong with it is added to ``faults``."""
+    """Read a deployment's document; its faults are added to ``faults``."""
     if type(document) is not dict:
         faults.append(
             RequestFault(
                 pointer,
-                f'{quoted(document)} is no deployment; write an object such as `{{"args": ["--model", "Qwen/Qwen3-8B"]}}`',
+                f'expected an object such as `{{"args": ["--model", "Qwen/Qwen3-8B"]}}`, got {quoted(document)}',
             )
         )
         return Deployment([], {}, {}, {}, Environment())
@@ -84,14 +85,16 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
         _read_args(document.get("args", []), f"{pointer}/args", faults),
         _read_texts(document.get("env"), f"{pointer}/env", "variables", MAX_VARIABLES, faults),
         read_model_configs(document.get("model_configs"), f"{pointer}/model_configs", faults),
-        _read_texts(document.get("files"), f"{pointer}/files", "files", MAX_FILES, faults),  # type: ignore[arg-type]  # no file is unknown
+        _read_texts(  # type: ignore[arg-type]  # the text of a file is never unknown
+            document.get("files"), f"{pointer}/files", "files", MAX_FILES, faults
+        ),
         read_environment(document.get("environment"), f"{pointer}/environment", faults),
         models_at=f"{pointer}/model_configs",
     )
 
 
 def unknown_members(document: dict[str, Any], members: tuple[str, ...], pointer: str) -> list[RequestFault]:
-    """The faults of members that an object does not have."""
+    """A fault for each field that the object does not have."""
     unknown = [key for key in document if key not in members]
     return [
         RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(members)}{nearest(key, members)}")
@@ -105,7 +108,8 @@ def _read_args(args: object, pointer: str, faults: list[RequestFault]) -> list[s
     if type(args) is not list:
         faults.append(
             RequestFault(
-                pointer, f'{quoted(args)} is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`'
+                pointer,
+                f'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got {quoted(args)}',
             )
         )
         return []
@@ -113,7 +117,7 @@ def _read_args(args: object, pointer: str, faults: list[RequestFault]) -> list[s
         wrong = (n for n, word in enumerate(args) if type(word) is not str)
         faults.extend(
             RequestFault(
-                f"{pointer}/{n}", f"{_shown(args[n], args[n - 1] if n else '')} is no text; write it in quotes"
+                f"{pointer}/{n}", f"expected a text in quotes, got {_shown(args[n], args[n - 1] if n else '')}"
             )
             for n in islice(wrong, MAX_FAULTS)
         )
@@ -127,23 +131,23 @@ def _read_texts(
     if document is None:
         return {}
     if type(document) is not dict:
-        faults.append(RequestFault(pointer, f"{quoted(document)} is no object of {what} with their texts"))
+        faults.append(RequestFault(pointer, f"expected an object of {what} with their texts, got {quoted(document)}"))
         return {}
     if len(document) > most:
-        faults.append(RequestFault(pointer, f"{len(document)} {what} are more than the {most} that are taken"))
+        faults.append(RequestFault(pointer, f"expected at most {most} {what}, got {len(document)}"))
         return {}
     found: dict[str, str | None] = {}
     for name, text in document.items():
         if type(text) is str:
             found[name] = text
         elif text is not None and len(faults) < MAX_FAULTS:
-            faults.append(RequestFault(at(pointer, name), f"{_shown(text, name)} is no text; write it in quotes"))
+            faults.append(RequestFault(at(pointer, name), f"expected a text in quotes, got {_shown(text, name)}"))
     return found
 
 
 def _shown(value: object, name: object) -> str:
-    """A value for a message, unless what stands before it names a secret."""
-    return "the value" if isinstance(name, str) and is_secret(name) else quoted(value)
+    """A value for a message, unless its name is a secret's."""
+    return "a value that is not shown" if isinstance(name, str) and is_secret(name) else quoted(value)
 
 
 def read_model_configs(document: object, pointer: str, faults: list[RequestFault]) -> dict[str, dict[str, Any]]:
@@ -154,31 +158,32 @@ def read_model_configs(document: object, pointer: str, faults: list[RequestFault
         faults.append(
             RequestFault(
                 pointer,
-                f'{quoted(document)} is no object; write each model\'s config.json by its name: `{{"Qwen/Qwen3-8B": {{…}}}}`',
+                'expected an object with each model\'s config.json by its name, such as `{"Qwen/Qwen3-8B": {…}}`, '
+                f"got {quoted(document)}",
             )
         )
         return {}
     if len(document) > MAX_MODELS:
-        faults.append(RequestFault(pointer, f"{len(document)} models are more than the {MAX_MODELS} that are taken"))
+        faults.append(RequestFault(pointer, f"expected at most {MAX_MODELS} models, got {len(document)}"))
         return {}
     found = {}
     for name, config in document.items():
         if type(config) is dict:
             found[name.rstrip("/")] = config
         else:
-            faults.append(RequestFault(at(pointer, name), f"{quoted(config)} is no config.json; it is an object"))
+            faults.append(
+                RequestFault(at(pointer, name), f"expected the object of a config.json, got {quoted(config)}")
+            )
     return found
 
 
 def read_environment(document: object, pointer: str, faults: list[RequestFault]) -> Environment:
-    """What no manifest shows; what is left out is assumed."""
+    """Read what no manifest shows; missing values are assumed."""
     if document is None:
         return Environment()
     if type(document) is not dict:
         faults.append(
-            RequestFault(
-                pointer, f'{quoted(document)} is no environment; write an object such as `{{"platform": "cuda"}}`'
-            )
+            RequestFault(pointer, f'expected an object such as `{{"platform": "cuda"}}`, got {quoted(document)}')
         )
         return Environment()
     faults.extend(unknown_members(document, ("platform", "has_triton", "plugins"), pointer))
@@ -186,11 +191,13 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
         faults.append(
-            RequestFault(f"{pointer}/platform", f"{quoted(platform)} is no platform; legal: {listed(PLATFORMS)}{near}")
+            RequestFault(
+                f"{pointer}/platform", f"unknown platform {quoted(platform)}; legal: {listed(PLATFORMS)}{near}"
+            )
         )
         platform = None
     if triton is not None and type(triton) is not bool:
-        faults.append(RequestFault(f"{pointer}/has_triton", f"{quoted(triton)} is neither `true` nor `false`"))
+        faults.append(RequestFault(f"{pointer}/has_triton", f"expected `true` or `false`, got {quoted(triton)}"))
         triton = None
     plugins = _read_plugins(document.get("plugins"), f"{pointer}/plugins", faults)
     stated = {"platform": platform, "has_triton": triton, "plugins": plugins}
@@ -207,13 +214,16 @@ def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) ->
     if document is None:
         return None
     if type(document) is not dict:
-        faults.append(RequestFault(pointer, f'{quoted(document)} is no object; write `{{"logits_processors": []}}`'))
+        message = f'expected an object such as `{{"logits_processors": []}}`, got {quoted(document)}'
+        faults.append(RequestFault(pointer, message))
         return None
     faults.extend(unknown_members(document, ("logits_processors",), pointer))
     names = document.get("logits_processors", [])
     if type(names) is not list or len(names) > MAX_PLUGINS or not all(type(name) is str for name in names):
         faults.append(
-            RequestFault(f"{pointer}/logits_processors", f"{quoted(names)} is no list of at most {MAX_PLUGINS} texts")
+            RequestFault(
+                f"{pointer}/logits_processors", f"expected a list of at most {MAX_PLUGINS} texts, got {quoted(names)}"
+            )
         )
         return None
     return tuple(names)

@@ -1,6 +1,7 @@
-"""A deployment → its facts, with where each came from: the way in for what users and controllers write.
+"""Derive the facts of a deployment, each with its origin: the entry point for what users and controllers write.
 
-Owns the order: arguments, models' configurations, derivation, facts; and the problem of a model whose ``config.json`` nobody gave.
+Runs the steps in order: arguments, models' configurations, derivation, facts. Raises the error for a model without a
+``config.json``.
 """
 
 from __future__ import annotations
@@ -45,29 +46,29 @@ if TYPE_CHECKING:
 
 MODEL_CONFIG_NEEDED: Final = "model-config-needed"
 BELOW: Final = tuple((name, index, ancestors(name)) for name, index in INDEX.items())
-"""Each fact's place in the row, and the objects that it stands in."""
+"""Each fact's name, its index in the row, and the objects that contain it."""
 PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
 MAX_NAME: Final = 1024
 SHOWN: Final = 8
-"""How many of the models that are given a message names."""
+"""The maximum number of given models in a message."""
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
-"""The model that every release serves where nobody names one."""
+"""The model that every release serves if none is named."""
 
 
 Find: TypeAlias = "Callable[[str], tuple[Mapping[str, Any], Mapping[str, str]] | None]"
-"""A model's ``config.json`` and its other files by their names in its folder, or ``None``."""
+"""Returns a model's ``config.json`` and its other files by their names in its folder, or ``None``."""
 
 
 def no_models(_: str) -> None:
-    """No model is looked for anywhere."""
+    """Find no models."""
 
 
 class IntakeResult(Struct, frozen=True):
-    """A deployment taken in: its facts, what is known of each, the arguments that decide nothing, and what the user should know.
+    """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
-    ``found`` has the models that were found elsewhere, where each may be another one the next time, as ``Find`` gave them.
+    ``found`` has the models that ``Find`` returned; each may be a different one next time.
     """
 
     facts: Facts
@@ -78,7 +79,7 @@ class IntakeResult(Struct, frozen=True):
 
 
 class ModelConfigNeeded(RequestInvalid):
-    """A deployment whose models' ``config.json`` nobody gave; ``names`` are the models."""
+    """The ``config.json`` of some models is not given; ``names`` are the models."""
 
     def __init__(self, names: list[str], faults: list[RequestFault]) -> None:
         self.names = names
@@ -94,8 +95,8 @@ def derive_facts(
 ) -> IntakeResult:
     """The facts of a deployment in a release.
 
-    ``rules`` says what the release by itself does with facts: the runner, and whether it starts. ``find`` looks for a model that the deployment
-    does not bring.
+    ``rules`` returns the release's own decision for facts: the runner, and whether it starts. ``find`` looks for a
+    model that the deployment does not bring.
 
     Raises:
         ModelConfigNeeded: a model's ``config.json`` is not given.
@@ -112,10 +113,10 @@ def derive_facts(
     models = _ModelLookup(deployment, find, pointer)
     target, speculation = _read_models(deployment, options, models, known, pointer)
 
-    def asked(derived: Provenance) -> tuple[str | None, bool]:
+    def decide(derived: Provenance) -> tuple[str | None, bool]:
         return rules(facts_of(derived.facts, []))
 
-    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, asked)
+    derived = derive(target, speculation, options, env, deployment.environment, models.known, known, decide)
     facts = facts_of(derived.facts, faults)
     if faults:
         raise RequestInvalid(
@@ -123,21 +124,21 @@ def derive_facts(
         )
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
-        warnings.append(f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset")
+        warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
     return IntakeResult(facts, derived, options.ignored, warnings, models.found)
 
 
 def _read_models(
     deployment: Deployment, options: ParsedOptions, models: _ModelLookup, known: Tables, pointer: str
 ) -> tuple[Target, Speculation | None]:
-    """The model that is served, which a repository of *speculators* may name in its own place, and what is asked of speculative decoding."""
+    """The served model, which a *speculators* repository may replace, and the requested speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
-    if speculation is not None and (said := unfit(speculation)):
+    if speculation is not None and (message := unfit(speculation)):
         raise RequestInvalid(
             [
                 RequestFault(
-                    _pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {said}"
+                    _pointer_of(speculation.place, deployment, pointer), f"the speculative configuration: {message}"
                 )
             ]
         )
@@ -166,7 +167,7 @@ def _read_models(
 
 
 def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
-    """The JSON pointer of where a fact came from: a word, a variable, a model's configuration."""
+    """The JSON pointer of a fact's origin: a word, a variable, a model's configuration."""
     of_model = origin.removeprefix(MODELS)
     if of_model != origin:
         names = [name for name in deployment.model_configs if f"{of_model}/".startswith(f"{name}/")]
@@ -176,7 +177,7 @@ def _pointer_of(origin: str, deployment: Deployment, pointer: str) -> str:
 
 
 def _pointer_of_model(name: str, deployment: Deployment, pointer: str) -> str:
-    """The JSON pointer of a model's configuration; of the deployment itself where there is no place for configurations.
+    """The JSON pointer of a model's configuration, or of the deployment if it cannot have configurations.
 
     A name with a password in it is left out.
     """
@@ -193,9 +194,9 @@ def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -
     return read_command(args, PLACES[: len(args)] if places is None else places, deployment.env, faults, pointer)
 
 
-def sourced(taken: IntakeResult) -> dict[str, DerivedFact]:
-    """Every fact of a deployment as an answer shows it, with where it came from; a fact below an object that is absent is not there."""
-    row, facts, later = taken.facts.row, taken.derived.facts, taken.derived.later
+def sourced(result: IntakeResult) -> dict[str, DerivedFact]:
+    """Every fact with its origin, as the answer shows it, except facts below an object that is absent."""
+    row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
         name: DerivedFact(*later[name]) if name in later else DerivedFact(to_json(row[index]), facts[name][1])
         for name, index, above in BELOW
@@ -204,7 +205,7 @@ def sourced(taken: IntakeResult) -> dict[str, DerivedFact]:
 
 
 class _ModelLookup:
-    """The models' configurations as given or found, and the names of those that are missing."""
+    """The models' configurations, given or found, and the names of those that are missing."""
 
     def __init__(self, deployment: Deployment, find: Find, pointer: str) -> None:
         self.files: Mapping[str, str] = deployment.files
@@ -217,17 +218,17 @@ class _ModelLookup:
         self._missing: list[str] = []
 
     def config(self, name: str) -> Mapping[str, Any]:
-        """The configuration of a model that is needed; an empty one where it is missing.
+        """The configuration of a model that is needed, or an empty one if it is missing.
 
         Raises:
-            RequestInvalid: the name is too long to be one. Every fact repeats it.
+            RequestInvalid: the name is too long. Every fact repeats it.
         """
         if len(name) > MAX_NAME:
             raise RequestInvalid(
                 [
                     RequestFault(
                         self._pointer,
-                        f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are taken",
+                        f"the model {quoted(name)} has a name of {len(name)} characters; at most {MAX_NAME} are legal",
                     )
                 ]
             )
@@ -240,7 +241,7 @@ class _ModelLookup:
         return found
 
     def known(self, name: str) -> Mapping[str, Any] | None:
-        """The configuration of a model, ``None`` where it is missing."""
+        """The configuration of a model, or ``None`` if it is missing."""
         name = name.rstrip("/")
         own = self._names.get(name, name)
         for known in (self._configs, self._found):
@@ -256,7 +257,7 @@ class _ModelLookup:
         return self._found[own]
 
     def check(self) -> None:
-        """Nothing, if all that was asked for is there.
+        """Check that no needed configuration is missing.
 
         Raises:
             ModelConfigNeeded: with the names of the models whose configuration is missing.
@@ -265,20 +266,22 @@ class _ModelLookup:
             raise ModelConfigNeeded(self._missing, [self._needed(name) for name in self._missing])
 
     def _needed(self, name: str) -> RequestFault:
-        said = f"the config.json of {quoted(name)} is needed, under the name that the arguments give it"
+        message = f"the config.json of {quoted(name)} is needed, under the name that the arguments give it"
         if self._deployment.models_at is None:
-            said += '; a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
+            message += '; a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
         elif self._configs:
             more = f" and {len(self._configs) - SHOWN} more" if len(self._configs) > SHOWN else ""
-            said += f"; given: {', '.join(map(quoted, islice(self._configs, SHOWN)))}{more}"
-        return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), said)
+            message += f"; given: {', '.join(map(quoted, islice(self._configs, SHOWN)))}{more}"
+        return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message)
 
 
-def _of_speculators(brought: dict[str, Any], model: str, speculation: Speculation | None, known: Tables) -> Speculation:
-    """What a repository in the format of *speculators* asks; from 0.29 on, what the command line says besides counts too."""
-    said = speculation.keys if speculation is not None and known.series >= (0, 29) else {}
+def _of_speculators(
+    settings: dict[str, Any], model: str, speculation: Speculation | None, known: Tables
+) -> Speculation:
+    """The speculative decoding of a *speculators* repository; from 0.29 on, the command line's is merged into it."""
+    stated = speculation.keys if speculation is not None and known.series >= (0, 29) else {}
     return Speculation(
-        {**brought, **said, "method": brought["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}"
+        {**settings, **stated, "method": settings["method"], "model": model}, f"model_configs/{model}/{SPECULATORS}"
     )
 
 

@@ -1,6 +1,6 @@
-"""Where the command line looks for a model that a deployment does not bring: what a flag names, a folder of this machine, the hub.
+"""Find a model that a deployment does not bring, for the command line: named by a flag, in a local folder, on the hub.
 
-Owns that order. Nothing of it serves a request over HTTP.
+They are tried in this order. No request over HTTP uses this.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policy.errors import RequestFault, RequestInvalid, at
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
+from policy.intake.model.hub_errors import HubFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,20 +25,20 @@ class ModelFinder:
     """The models that can be found; each is read once."""
 
     def __init__(self, named: Mapping[str, Path], *, hub: bool) -> None:
-        """``named`` has the file or folder of a model's configuration by the model's name.
+        """``named`` maps a model's name to the file or folder of its configuration.
 
         Raises:
-            HubMisconfigured: the hub's address is none.
+            HubMisconfigured: the hub's address is invalid.
         """
         self._named = named
         self._hub = _hub() if hub else None
         self._found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]] | None] = {}
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and its other files; ``None`` where it is nowhere.
+        """A model's ``config.json`` and its other files; ``None`` if it is not found.
 
         Raises:
-            RequestInvalid: of the kind ``model-config-needed``, where it is there and cannot be read, or the hub does not give it.
+            RequestInvalid: of the kind ``model-config-needed``, if it cannot be read or the hub refuses it.
         """
         if name not in self._found:
             self._found[name] = self._looked_for(name)
@@ -61,8 +62,6 @@ class ModelFinder:
         return None
 
     def _of_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        from policy.intake.model.hub import HubFailed  # noqa: PLC0415  # its library is imported only where the hub is asked
-
         try:
             found = hub.config(name, None, COMPANIONS)
         except HubFailed as error:

@@ -1,6 +1,6 @@
-"""What is derived of a deployment: each fact's value, and where it came from.
+"""The derived facts of a deployment: the value of each, and its origin.
 
-Owns nothing else; the modules of the derivation fill it in, in the order in which vLLM comes to the values.
+The modules of the derivation fill it in, in the order in which vLLM sets the values.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ ASSUMED: Final = "assumed"
 
 
 class Provenance(Struct):
-    """Facts by their names, each with its origin: an argument's place, a variable, a config's member, ``default``, ``assumed``.
+    """Facts by name, each with its origin: an argument's place, a variable, a config's field, ``default``, ``assumed``.
 
-    ``later`` has what vLLM sets a fact to once the runner is chosen, with its origin: the engine runs with it, the rules never see it.
+    ``later`` has the values that vLLM sets after the runner is chosen, with their origins. The engine runs with them,
+    and the rules never see them.
     """
 
     facts: dict[str, tuple[Any, str]] = {}

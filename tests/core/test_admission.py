@@ -52,7 +52,7 @@ OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
 SET = f"vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
-ELSEWHERE = f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset"
+ELSEWHERE = f"the value of `{VARIABLE}` is not known here; it is assumed to be unset"
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
 LLAMA = (
     "not decided: the config.json of `meta-llama/Llama-3.1-8B-Instruct` is needed, under the name that the arguments give it; "
@@ -307,10 +307,10 @@ def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[.
 
 
 HIDING: list[tuple[Document, str]] = [
-    ({"command": ["$(A)", "serve", QWEN]}, "`$(A)` stands for a program and has no value here"),
-    ({"command": ["sh", "-c", "exec $A"]}, "`$A` may stand for a program and has no value here"),
+    ({"command": ["$(A)", "serve", QWEN]}, "the value of `$(A)`, which names the program, is not known"),
+    ({"command": ["sh", "-c", "exec $A"]}, "the value of `$A`, which may name a program, is not known"),
     ({"command": ["bash", "/app/start.sh"]}, "the file `/app/start.sh` is a script that is not read"),
-    ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a program of Python that is not read"),
+    ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a Python program that is not read"),
     ({"command": ["sh", "-c", "echo serve m | xargs vllm"]}, "`xargs` starts `vllm` with arguments that are not known"),
 ]
 
@@ -352,7 +352,7 @@ def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Documen
         {"args": ["--model", QWEN, "-tp", "x"]},
         {"args": ["--model", QWEN, *NIXL]},
     )
-    illegal = "not decided: `--tensor-parallel-size`: `x` is no whole number; write one such as `2`"
+    illegal = "not decided: `--tensor-parallel-size`: expected a whole number such as `2`, got `x`"
     runner = "spec.containers[0]=v2 spec.containers[1]=none spec.containers[2]=undecided spec.containers[3]=v1"
     errors = f"spec.containers[0]: {DBO} | spec.containers[1]: vLLM will not start: invalid literal for int() with base 10: 'yes'"
     wanted = f"spec.containers[3]: {SET}"
@@ -519,9 +519,15 @@ MODELS: list[tuple[Any, str]] = [
     (5, f"not decided: the annotation `{MODEL_CONFIGS}`: not JSON: JSON is malformed: invalid character (byte 0)"),
     (
         "[]",
-        f'not decided: the annotation `{MODEL_CONFIGS}`: `[]` is no object; write each model\'s config.json by its name: `{{"{QWEN}": {{…}}}}`',
+        (
+            f"not decided: the annotation `{MODEL_CONFIGS}`: expected an object with each model's config.json "
+            f'by its name, such as `{{"{QWEN}": {{…}}}}`, got `[]`'
+        ),
     ),
-    (f'{{"{QWEN}": 5}}', f"not decided: the annotation `{MODEL_CONFIGS}`: `5` is no config.json; it is an object"),
+    (
+        f'{{"{QWEN}": 5}}',
+        f"not decided: the annotation `{MODEL_CONFIGS}`: expected the object of a config.json, got `5`",
+    ),
     (
         "{}" + " " * 262_144,
         f"not decided: the annotation `{MODEL_CONFIGS}` is longer than the 262144 characters that are read",

@@ -48,7 +48,7 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
             ("/request", "no `request`; a review asks with one"),
         ],
     ),
-    ({**KINDS, "request": "x"}, [("/request", "`x` is no object; write a map of members here")]),
+    ({**KINDS, "request": "x"}, [("/request", "expected an object, got `x`")]),
     (
         {**KINDS, "request": {}},
         [
@@ -61,7 +61,7 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
         {**KINDS, "request": {**LEGAL, "uid": "u" * 129, "operation": "UPDATE", "object": None, "oldObject": []}},
         [
             ("/request/uid", "129 characters are more than the 128 that are taken"),
-            ("/request/oldObject", "`[]` is no object; write a map of members here"),
+            ("/request/oldObject", "expected an object, got `[]`"),
             ("/request/object", "no `object`; `UPDATE` is asked about one"),
         ],
     ),
@@ -82,15 +82,15 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
         },
         [
             ("/request/operation", "`PATCH` is no operation; legal: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
-            ("/request/kind/group", "`1` is no text; put it in quotes"),
-            ("/request/resource", "`[]` is no object; write a map of members here"),
-            ("/request/userInfo/username", "`1` is no text; put it in quotes"),
-            ("/request/name", "`{}` is no text; put it in quotes"),
-            ("/request/userInfo/groups/1", "`2` is no text; put it in quotes"),
-            ("/request/userInfo/extra/a~1b", "`c` is no list; write a list here"),
-            ("/request/object", "`x` is no object; write a map of members here"),
-            ("/request/options", "`0` is no object; write a map of members here"),
-            ("/request/dryRun", "`yes` is neither `true` nor `false`"),
+            ("/request/kind/group", "expected a text in quotes, got `1`"),
+            ("/request/resource", "expected an object, got `[]`"),
+            ("/request/userInfo/username", "expected a text in quotes, got `1`"),
+            ("/request/name", "expected a text in quotes, got `{}`"),
+            ("/request/userInfo/groups/1", "expected a text in quotes, got `2`"),
+            ("/request/userInfo/extra/a~1b", "expected a list, got `c`"),
+            ("/request/object", "expected an object, got `x`"),
+            ("/request/options", "expected an object, got `0`"),
+            ("/request/dryRun", "expected `true` or `false`, got `yes`"),
         ],
     ),
 ]

@@ -91,7 +91,7 @@ def test_devices_and_pipes_that_nobody_writes_are_refused(
     what = "a named pipe" if "PIPE" in arguments else "a device"
     assert (
         done.code,
-        f"expected a file, got {what}" in done.err or "is no regular file" in done.err,
+        f"expected a file, got {what}" in done.err or "is not a regular file" in done.err,
         "Traceback" in done.err,
     ) == (2, True, False)
 

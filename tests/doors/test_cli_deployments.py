@@ -102,7 +102,7 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
     done = call("decide", "-", "--model-config", named, stdin=BAD)
     *good, needed, unknown = (json.loads(line) for line in done.out.splitlines())
     assert (done.code, done.err, len(good)) == (1, "", 3)
-    wrapped = 'a manifest by itself has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
+    wrapped = 'a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
     assert needed == {
         "path": f"items[3].{PATH}[0]",
         "problem": [f"/items/3/spec/template/spec/containers/0: {NEEDED.format('a/b')}; {wrapped}"],
@@ -174,7 +174,7 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("apiVersion: apps/v1\nkind: Deploymet\n", "/kind: `Deploymet` is not known; legal: `Pod`, "),
+        ("apiVersion: apps/v1\nkind: Deploymet\n", "/kind: unknown kind `Deploymet`; legal: `Pod`, "),
         ("a: *b\n", "-:1:4: the alias `*b` has no anchor before it"),
         ("a: &a [*a]\n", "-:1:8: the alias `*a` stands within what it stands for"),
         (
@@ -184,7 +184,7 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
         ('{"deployment": ', "-: not JSON: "),
         ("- 1\n- 2\n", "/: `[1, 2]` is no request; write an object such as "),
         ("1\n", "/: `1` is no request; write an object such as "),
-        ('{"deployment": {"args": "\'"}}', "/deployment/args: not a shell's command: "),
+        ('{"deployment": {"args": "\'"}}', "/deployment/args: invalid shell command: "),
         ('{"deployment": {"args": ["serve", "a/b"]}}', f"/deployment/model_configs/a~1b: {NEEDED.format('a/b')}"),
     ],
 )
@@ -309,7 +309,7 @@ def test_a_model_that_is_there_and_cannot_be_read_is_told(call: Call, tmp_path: 
     (tmp_path / "empty").mkdir()
     pointer = f"/model_configs/{NAME.replace('/', '~1')}"
     for place, told in (
-        ("list.json", f"`{tmp_path}/list.json` holds `[1]` and not an object"),
+        ("list.json", f"`{tmp_path}/list.json` must be an object, got `[1]`"),
         ("empty", f"`{tmp_path}/empty` has no `config.json`; name the folder that the model was saved in"),
         ("nothing", f"`{tmp_path}/nothing` cannot be read: No such file or directory"),
     ):

@@ -229,7 +229,7 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             [
                 (
                     "/deployment",
-                    '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`',
+                    'expected an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`, got `[]`',
                 )
             ],
         ),
@@ -249,7 +249,7 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
         (
             {"args": ["serve", "a/b"], "model_configs": {"a/b": [1]}},
             KIND_INVALID,
-            [("/deployment/model_configs/a~1b", "`[1]` is no config.json; it is an object")],
+            [("/deployment/model_configs/a~1b", "expected the object of a config.json, got `[1]`")],
         ),
         (
             {
@@ -277,7 +277,7 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
         (
             {"args": "vllm serve 'Qwen/Qwen3-8B -tp 2", "model_configs": CONFIGS},
             KIND_INVALID,
-            [("/deployment/args", "not a shell's command: the quote `'` at character 12 is not closed; close it")],
+            [("/deployment/args", "invalid shell command: the quote `'` at character 12 is not closed; close it")],
         ),
         (
             {"args": ["serve", NAME, "-sc", '{"model": '], "model_configs": CONFIGS},
@@ -285,7 +285,7 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             [
                 (
                     "/deployment/args/3",
-                    '`--speculative-config`: `{"model": ` is no JSON: not JSON: Input data was truncated',
+                    '`--speculative-config`: invalid JSON `{"model": `: not JSON: Input data was truncated',
                 )
             ],
         ),
@@ -295,7 +295,7 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             [
                 (
                     "/deployment/args/2",
-                    '`--speculative-config`: `{"model": ]` is no JSON: not JSON: JSON is malformed: invalid character (byte 10)',
+                    '`--speculative-config`: invalid JSON `{"model": ]`: not JSON: JSON is malformed: invalid character (byte 10)',
                 )
             ],
         ),
@@ -310,13 +310,13 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             KIND_INVALID,
             [
                 ("/deployment/x", "unknown member `x`; legal: `args`, `env`, `model_configs`, `files`, `environment`"),
-                ("/deployment/args/1", "`1` is no text; write it in quotes"),
-                ("/deployment/args/3", "`null` is no text; write it in quotes"),
-                ("/deployment/env/A", "`1` is no text; write it in quotes"),
-                ("/deployment/files", "`[]` is no object of files with their texts"),
+                ("/deployment/args/1", "expected a text in quotes, got `1`"),
+                ("/deployment/args/3", "expected a text in quotes, got `null`"),
+                ("/deployment/env/A", "expected a text in quotes, got `1`"),
+                ("/deployment/files", "expected an object of files with their texts, got `[]`"),
                 (
                     "/deployment/environment/platform",
-                    "`cudo` is no platform; legal: `cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`; did you mean `cuda`?",
+                    "unknown platform `cudo`; legal: `cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`; did you mean `cuda`?",
                 ),
             ],
         ),

@@ -250,7 +250,7 @@ def test_a_model_that_the_hub_does_not_have_is_told(hub: HubServer, asked: Serve
     hub.give(Reply())
     hub.give(Reply(b"", 404, {"X-Error-Code": "RepoNotFound"}), name="none/b")
     hub.give(Reply(b"[]"), name="none/c")
-    lacks = f"HUB has no `{{}}`; check the name, set `HF_TOKEN` where it is private, {GIVE}"
+    lacks = f"HUB has no `{{}}`; check the name, set `HF_TOKEN` if it is private, {GIVE}"
     with asked.client() as client:
         response = client.post("/v1/decisions", json=of(model="none/b"))
         assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
@@ -260,7 +260,7 @@ def test_a_model_that_the_hub_does_not_have_is_told(hub: HubServer, asked: Serve
         )
         draft = '{"model": "none/b", "method": "eagle3", "num_speculative_tokens": 3}'
         two = client.post("/v1/decisions", json=of("-sc", draft, model="none/c")).json()
-        unreadable = "`config.json` of `none/c` holds `[]` and not an object; give its `config.json`"
+        unreadable = "`config.json` of `none/c` must be an object, got `[]`; give its `config.json`"
         assert told(two, hub)[1] == [
             ("/deployment/model_configs/none~1c", unreadable),
             ("/deployment/model_configs/none~1b", lacks.format("none/b")),
@@ -280,12 +280,12 @@ def test_what_is_no_name_on_the_hub_is_not_asked_for_and_no_folder_is_read(
     hub: HubServer, asked: Server, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    no_name = "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`"
+    no_name = "expected one such as `Qwen/Qwen3-8B`; or give its `config.json`"
     with asked.client() as client:
         for name in (str(tmp_path), "../x", "a/b/c", "a b"):
             response = client.post("/v1/decisions", json=of(model=name))
             kind, ((_, message),) = told(response.json(), hub)
-            assert (response.status_code, kind, message.rpartition(" is the name of ")[2]) == (
+            assert (response.status_code, kind, message.rpartition(": ")[2]) == (
                 422,
                 "model-config-needed",
                 no_name,
@@ -295,8 +295,8 @@ def test_what_is_no_name_on_the_hub_is_not_asked_for_and_no_folder_is_read(
 
 REFUSALS = [
     (403, "GatedRepo", f"`a/b403` on HUB is gated; ask for access on its page with the account of `HF_TOKEN`, {GIVE}"),
-    (401, None, f"HUB shows no `a/b401` with the token in `HF_TOKEN`; check the name and the token, {GIVE}"),
-    (503, None, f"the hub answers 503; ask again later, {GIVE}"),
+    (401, None, f"HUB denies `a/b401` with the token in `HF_TOKEN`; check the name and the token, {GIVE}"),
+    (503, None, f"the hub answers 503; try again later, {GIVE}"),
 ]
 
 

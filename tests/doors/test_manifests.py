@@ -196,7 +196,7 @@ def test_a_model_that_a_bare_manifest_needs_is_asked_for_at_its_container(
 ) -> None:
     (item,) = items(client, document)
     pointer, wrapped = f"{place}/spec/template/spec/containers/0", '{"manifest": …, "model_configs": {…}}'
-    message = f"{NEEDED}; a manifest by itself has no place for it, so send `{wrapped}`"
+    message = f"{NEEDED}; a manifest alone has no place for it, so send `{wrapped}`"
     assert shown(item["problem"]) == ("model-config-needed", [(pointer, message)])
     (item,) = items(client, {"manifest": document, "model_configs": {"a/b": CONFIGS[NAME]}})
     assert "decision" in item
@@ -252,7 +252,7 @@ def test_an_unknown_kind_is_told_with_those_that_are_known(client: httpx.Client)
         "DynamoGraphDeployment",
     ):
         assert f"`{known}`" in message
-    assert message.startswith("`Deploymet` is not known; legal: ")
+    assert message.startswith("unknown kind `Deploymet`; legal: ")
 
 
 @pytest.mark.parametrize("manifest", [None, 1, "kind: Pod", True, [1], {"spec": {}}, {"apiVersion": "v1", "kind": 1}])

@@ -212,9 +212,7 @@ def test_settings_that_do_not_fit_are_all_named_with_what_is_legal(
 
 def test_a_hub_whose_address_is_none_is_said_as_the_hub_s_fault(refused: Callable[..., Done]) -> None:
     done = refused("--hub", HF_ENDPOINT="nowhere")
-    says = (
-        "--hub: the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
-    )
+    says = "--hub: the hub's endpoint must be an address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
     assert (done.code, done.err.splitlines()) == (2, [says])
 
 

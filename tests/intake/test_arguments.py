@@ -234,7 +234,7 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "where", "said"),
     [
-        (["-tp", "two"], 1, "`--tensor-parallel-size`: `two` is no whole number; write one such as `2`"),
+        (["-tp", "two"], 1, "`--tensor-parallel-size`: expected a whole number such as `2`, got `two`"),
         (["-tp"], 0, "`--tensor-parallel-size` takes a value; nothing follows it"),
         (["--tensor-par"], 0, "`--tensor-parallel-size` takes a value; nothing follows it"),
         (
@@ -242,7 +242,7 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             0,
             "`--tensor-parallel-size` takes a value; `--enforce-eager` is read as an option, so write `--tensor-parallel-size=VALUE` if it is the value",
         ),
-        (["-tp2"], 0, "`-tp2` is no flag; write `-tp 2`"),
+        (["-tp2"], 0, "unknown flag `-tp2`; write `-tp 2`"),
         (
             ["--async-scheduling=true"],
             0,
@@ -257,33 +257,33 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             ["--enable-p"],
             0,
             (
-                "`--enable-p` is short for several flags: `--enable-per-request-metrics`, `--enable-prefix-caching`, "
-                "`--enable-prompt-embeds`, `--enable-prompt-tokens-details`; write one of them out"
+                "`--enable-p` is ambiguous: it could be `--enable-per-request-metrics`, `--enable-prefix-caching`, "
+                "`--enable-prompt-embeds`, `--enable-prompt-tokens-details`; write one of them in full"
             ),
         ),
         (
             ["--runner", "pool"],
             1,
-            "`--runner`: `pool` is not legal; legal are `auto`, `draft`, `generate`, `pooling`; did you mean `pooling`?",
+            "`--runner`: `pool` is not legal; legal: `auto`, `draft`, `generate`, `pooling`; did you mean `pooling`?",
         ),
-        (["--cpu-offload-gb", "x"], 1, "`--cpu-offload-gb`: `x` is no number; write one such as `0.9`"),
+        (["--cpu-offload-gb", "x"], 1, "`--cpu-offload-gb`: expected a number such as `0.9`, got `x`"),
         (
             ["--max-model-len", "1.5K"],
             1,
-            "`--max-model-len`: `1.5K` is no whole number; a part needs a small suffix, such as `1.5k`",
+            "`--max-model-len`: invalid number `1.5K`: a fraction needs a lower-case suffix, such as `1.5k`",
         ),
-        (["-sc", "[1]"], 0, '`--speculative-config`: `[1]` is no JSON object; write one such as `{"key": "value"}`'),
-        (["-cc", "3"], 1, '`--compilation-config`: `3` is no JSON object; write one such as `{"key": "value"}`'),
+        (["-sc", "[1]"], 0, '`--speculative-config`: expected a JSON object such as `{"key": "value"}`, got `[1]`'),
+        (["-cc", "3"], 1, '`--compilation-config`: expected a JSON object such as `{"key": "value"}`, got `3`'),
         (
             ["-cc", '{"mode": 3, "node": 1}'],
             1,
-            "`--compilation-config`: `node` is no member of the object in this release; did you mean `mode`?",
+            "`--compilation-config`: unknown field `node` in this release; did you mean `mode`?",
         ),
         (
             ["-cc.pass_config.enable_sp=true"],
             0,
             (
-                "`-cc.…`: `pass_config.enable_sp` is no member of the object in this release; its members are `eliminate_noops`, `enable_qk_norm_rope_fusion`, "
+                "`-cc.…`: unknown field `pass_config.enable_sp` in this release; its fields are `eliminate_noops`, `enable_qk_norm_rope_fusion`, "
                 "`fi_allreduce_fusion_max_size_mb`, `fuse_act_padding`, "
                 "`fuse_act_quant`, `fuse_allreduce_rms`, `fuse_attn_quant`, `fuse_mla_dual_rms_norm`, `fuse_norm_quant`, `fuse_qk_norm_rope_kvcache`, "
                 "`fuse_rope_kvcache`, `fuse_rope_kvcache_cat_mla`, `rope_kvcache_fusion_max_token_num`"
@@ -308,7 +308,7 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
         ),
         (["-sc.num_speculative_tokens", "[]"], 0, "`-sc.…`: `num_speculative_tokens` is `[]`; write a whole number"),
         (["-cc.mode"], 0, "`-cc.mode` takes a value; nothing follows it"),
-        (["--model.x", "1"], 0, "`--model` has no members, so `--model.x` is refused; write `--model VALUE`"),
+        (["--model.x", "1"], 0, "`--model` has no fields, so `--model.x` is refused; write `--model VALUE`"),
         (["--enable.x", "1"], 0, None),
         (
             ["--spec-method", "ngram", "-sc.method", "mtp"],
@@ -328,17 +328,17 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
         (
             ["-O.mode=1"],
             0,
-            "`-O.mode=1` is no level; write `-O0`, `-O1`, `-O2` or `-O3`, and other compile options as `-cc.mode=0`",
+            "invalid level `-O.mode=1`; write `-O0`, `-O1`, `-O2` or `-O3`, and other compile options as `-cc.mode=0`",
         ),
         (
             ["m", "n"],
             1,
-            "`n` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away",
+            "unexpected argument `n`: no option takes it; quote it together with the value it belongs to, or remove it",
         ),
         (
             ["m", "--model", "n"],
             0,
-            "`m` is no option, and no option takes it; put it in quotes with what it belongs to, or take it away",
+            "unexpected argument `m`: no option takes it; quote it together with the value it belongs to, or remove it",
         ),
         (
             ["--logits-processors", "-tp", "2"],
@@ -348,12 +348,12 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
         (
             ["--model", Unknown("$M")],
             1,
-            "`--model` is given `$M`, whose value is not known here; write the value out, or give the variable's",
+            "`--model` is set to `$M`, whose value is not known; write the value, or set the variable",
         ),
         (
             ["-cc.mode", Unknown("$M")],
             0,
-            "`-cc.mode` is given `$M`, whose value is not known here; write the value out, or give the variable's",
+            "`-cc.mode` is set to `$M`, whose value is not known; write the value, or set the variable",
         ),
         (["-cc." + "a." * 70 + "b", "1"], 0, None),
         (["--config"], 0, "`--config` takes a file; nothing follows it"),
@@ -362,11 +362,15 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             2,
             "a second `--config`; vLLM takes one, so put both files into one",
         ),
-        (["--config", "a.json"], 1, "`--config`: `a.json` is no `.yaml` or `.yml` file, and vLLM takes no other"),
+        (
+            ["--config", "a.json"],
+            1,
+            "`--config`: expected a `.yaml` or `.yml` file, got `a.json`; vLLM accepts no other",
+        ),
         (
             ["--config", "a.yaml"],
             1,
-            "`--config`: the text of `a.yaml` is not given; put it into `files` under this name",
+            "`--config`: the text of `a.yaml` is not given; add it to `files` under this name",
         ),
     ],
 )
@@ -379,13 +383,13 @@ def test_what_vllm_refuses_says_where_and_what_to_write(words: list[str], where:
 def test_broken_json_points_into_the_flag() -> None:
     pointer, message = fault(["-sc", '{"method": "ngram",}'])
     assert pointer == "args/1"
-    assert message.startswith('`--speculative-config`: `{"method": "ngram",}` is no JSON: ')
+    assert message.startswith('`--speculative-config`: invalid JSON `{"method": "ngram",}`: ')
     assert "byte 19" in message
 
 
 @pytest.mark.parametrize("text", ["\ud800", "[" * 100_000, '{"a": 1e99999}', "{" * 65 + "}" * 65])
 def test_hostile_json_is_a_fault(text: str) -> None:
-    assert "is no JSON: " in fault(["-sc", text])[1]
+    assert "invalid JSON " in fault(["-sc", text])[1]
 
 
 def test_a_secret_s_value_is_in_no_message() -> None:
@@ -438,9 +442,7 @@ def test_a_flag_that_the_release_lacks_is_a_warning(release: str, words: list[st
 
 
 def test_a_model_that_cannot_be_known_is_a_fault() -> None:
-    said = (
-        "no model is named, unless it is `$MODEL`, whose value is not known here; write it out, or give the variable's"
-    )
+    said = "no model is given, unless it is `$MODEL`, whose value is not known; write the model, or set the variable"
     assert fault([Unknown("$MODEL"), "-tp", "2"]) == ("args/0", said)
 
 
@@ -454,17 +456,17 @@ def test_a_model_that_cannot_be_known_is_a_fault() -> None:
         (["-tp", "2", "-tp", "2"], "`--tensor-parallel-size` is given twice, at args[0] and args[2]; the last counts"),
         (
             ["--model", "a", "--model", "b"],
-            "`--model` is given twice; after `vllm serve` the first counts (args[0]), and `b` is not read",
+            "`--model` is given twice; after `vllm serve` the first wins (args[0]), and `b` is ignored",
         ),
         (["--config=a.yaml"], "vLLM does not read the file of `--config=a.yaml`: write `--config FILE`, with a blank"),
         (["--help"], "`--help` (args[0]) shows vLLM's help and starts nothing"),
         (
             ["m", Unknown("$ARGS")],
-            "`$ARGS` (args[1]) is not known here, and what it would add is not read; give the variable's value",
+            "the value of `$ARGS` (args[1]) is not known, so it is ignored; set the variable",
         ),
         (
             ["-cc", "{}", "-cc.mode=1"],
-            "`-cc.…` replaces all of the `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way",
+            "`-cc.…` replaces the whole `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way",
         ),
     ],
 )
@@ -545,7 +547,7 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
         (
             "- a",
             "files/d~1s.yaml",
-            "line 1, column 1: no map of options; write lines such as `tensor-parallel-size: 2`",
+            "line 1, column 1: expected a map of options such as `tensor-parallel-size: 2`",
         ),
         ("a: [", "files/d~1s.yaml", None),
         ("a: &x 1", "files/d~1s.yaml", None),
@@ -557,12 +559,12 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
         (
             "model: m\ntensor-parallel-size: two",
             "files/d~1s.yaml",
-            "`--tensor-parallel-size`: `two` is no whole number; write one such as `2`",
+            "`--tensor-parallel-size`: expected a whole number such as `2`, got `two`",
         ),
         (
             "model: m\nlogits-processors: [" + "a," * 5000 + "]",
             "args/1",
-            f"with those of `d/s.yaml` there are more than the {MAX_WORDS} words that are read",
+            f"the command line and `d/s.yaml` have more than {MAX_WORDS} words together, the limit",
         ),
     ],
 )
@@ -595,7 +597,7 @@ def test_more_than_is_read_is_a_fault() -> None:
 def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
     options, faults = read(["m", *(f"--tensor-paralel-size{index}" for index in range(4000))])
     assert (len(options.warnings), len(faults)) == (MAX_WARNINGS + 1, 0)
-    assert options.warnings[-1] == f"{4000 - MAX_WARNINGS} more warnings of the arguments are left out"
+    assert options.warnings[-1] == f"{4000 - MAX_WARNINGS} more warnings about the arguments are left out"
     assert len(read(["--runner", "pool"] * 2000)[1]) == MAX_FAULTS
     assert len(read(["m"] * 4000)[1]) == MAX_FAULTS
 

@@ -109,5 +109,5 @@ def test_the_mode_all_is_no_value_from_0_32_on(ask: Asking) -> None:
     problem = ask.refusal(["--model", "hybrid", *ALL], "0.32.0")
     assert problem == (
         "invalid-request",
-        [("/deployment/args/3", "`--mamba-cache-mode`: `all` is not legal; legal are `align`, `none`")],
+        [("/deployment/args/3", "`--mamba-cache-mode`: `all` is not legal; legal: `align`, `none`")],
     )

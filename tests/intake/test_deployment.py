@@ -83,39 +83,42 @@ def test_the_environment_is_as_stated_and_the_rest_as_the_platform_has_it(
 PLATFORMS = "`cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`"
 MEMBERS = "`args`, `env`, `model_configs`, `files`, `environment`"
 WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
-    (None, [("", '`null` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
-    ([], [("", '`[]` is no deployment; write an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`')]),
+    (None, [("", 'expected an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`, got `null`')]),
+    ([], [("", 'expected an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`, got `[]`')]),
     ({"arg": []}, [("/arg", f"unknown member `arg`; legal: {MEMBERS}; did you mean `args`?")]),
     ({"a/b~c": 1}, [("/a~1b~0c", f"unknown member `a/b~c`; legal: {MEMBERS}")]),
     (
         {"args": None},
-        [("/args", '`null` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')],
+        [("/args", 'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `null`')],
     ),
-    ({"args": {}}, [("/args", '`{}` is neither a list of texts nor one text; write `["--model", "Qwen/Qwen3-8B"]`')]),
+    (
+        {"args": {}},
+        [("/args", 'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `{}`')],
+    ),
     (
         {"args": ["-tp", 2, None]},
-        [("/args/1", "`2` is no text; write it in quotes"), ("/args/2", "`null` is no text; write it in quotes")],
+        [("/args/1", "expected a text in quotes, got `2`"), ("/args/2", "expected a text in quotes, got `null`")],
     ),
-    ({"env": []}, [("/env", "`[]` is no object of variables with their texts")]),
+    ({"env": []}, [("/env", "expected an object of variables with their texts, got `[]`")]),
     (
         {"env": {"A": 1, "B": True}},
-        [("/env/A", "`1` is no text; write it in quotes"), ("/env/B", "`true` is no text; write it in quotes")],
+        [("/env/A", "expected a text in quotes, got `1`"), ("/env/B", "expected a text in quotes, got `true`")],
     ),
-    ({"files": "x"}, [("/files", "`x` is no object of files with their texts")]),
-    ({"files": {"a/b": {}}}, [("/files/a~1b", "`{}` is no text; write it in quotes")]),
+    ({"files": "x"}, [("/files", "expected an object of files with their texts, got `x`")]),
+    ({"files": {"a/b": {}}}, [("/files/a~1b", "expected a text in quotes, got `{}`")]),
     (
         {"model_configs": []},
         [
             (
                 "/model_configs",
-                '`[]` is no object; write each model\'s config.json by its name: `{"Qwen/Qwen3-8B": {…}}`',
+                'expected an object with each model\'s config.json by its name, such as `{"Qwen/Qwen3-8B": {…}}`, got `[]`',
             )
         ],
     ),
-    ({"model_configs": {"a/b": []}}, [("/model_configs/a~1b", "`[]` is no config.json; it is an object")]),
+    ({"model_configs": {"a/b": []}}, [("/model_configs/a~1b", "expected the object of a config.json, got `[]`")]),
     (
         {"environment": "cuda"},
-        [("/environment", '`cuda` is no environment; write an object such as `{"platform": "cuda"}`')],
+        [("/environment", 'expected an object such as `{"platform": "cuda"}`, got `cuda`')],
     ),
     (
         {"environment": {"platforms": "cuda"}},
@@ -128,18 +131,18 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ),
     (
         {"environment": {"platform": "cude"}},
-        [("/environment/platform", f"`cude` is no platform; legal: {PLATFORMS}; did you mean `cuda`?")],
+        [("/environment/platform", f"unknown platform `cude`; legal: {PLATFORMS}; did you mean `cuda`?")],
     ),
-    ({"environment": {"platform": 1}}, [("/environment/platform", f"`1` is no platform; legal: {PLATFORMS}")]),
+    ({"environment": {"platform": 1}}, [("/environment/platform", f"unknown platform `1`; legal: {PLATFORMS}")]),
     (
         {"environment": {"platform": ["cuda"]}},
-        [("/environment/platform", f'`["cuda"]` is no platform; legal: {PLATFORMS}')],
+        [("/environment/platform", f'unknown platform `["cuda"]`; legal: {PLATFORMS}')],
     ),
-    ({"environment": {"has_triton": "true"}}, [("/environment/has_triton", "`true` is neither `true` nor `false`")]),
-    ({"environment": {"has_triton": 1}}, [("/environment/has_triton", "`1` is neither `true` nor `false`")]),
+    ({"environment": {"has_triton": "true"}}, [("/environment/has_triton", "expected `true` or `false`, got `true`")]),
+    ({"environment": {"has_triton": 1}}, [("/environment/has_triton", "expected `true` or `false`, got `1`")]),
     (
         {"environment": {"plugins": []}},
-        [("/environment/plugins", '`[]` is no object; write `{"logits_processors": []}`')],
+        [("/environment/plugins", 'expected an object such as `{"logits_processors": []}`, got `[]`')],
     ),
     (
         {"environment": {"plugins": {"x": 1}}},
@@ -147,11 +150,11 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ),
     (
         {"environment": {"plugins": {"logits_processors": "a"}}},
-        [("/environment/plugins/logits_processors", f"`a` is no list of at most {MAX_PLUGINS} texts")],
+        [("/environment/plugins/logits_processors", f"expected a list of at most {MAX_PLUGINS} texts, got `a`")],
     ),
     (
         {"environment": {"plugins": {"logits_processors": [1]}}},
-        [("/environment/plugins/logits_processors", f"`[1]` is no list of at most {MAX_PLUGINS} texts")],
+        [("/environment/plugins/logits_processors", f"expected a list of at most {MAX_PLUGINS} texts, got `[1]`")],
     ),
 ]
 
@@ -176,17 +179,17 @@ BOUNDS: list[tuple[str, dict[str, Any], str]] = [
     (
         "env",
         {str(n): "" for n in range(MAX_VARIABLES + 1)},
-        f"{MAX_VARIABLES + 1} variables are more than the {MAX_VARIABLES} that are taken",
+        f"expected at most {MAX_VARIABLES} variables, got {MAX_VARIABLES + 1}",
     ),
     (
         "files",
         {str(n): "" for n in range(MAX_FILES + 1)},
-        f"{MAX_FILES + 1} files are more than the {MAX_FILES} that are taken",
+        f"expected at most {MAX_FILES} files, got {MAX_FILES + 1}",
     ),
     (
         "model_configs",
         {str(n): {} for n in range(MAX_MODELS + 1)},
-        f"{MAX_MODELS + 1} models are more than the {MAX_MODELS} that are taken",
+        f"expected at most {MAX_MODELS} models, got {MAX_MODELS + 1}",
     ),
 ]
 

@@ -18,9 +18,9 @@ from hubserver import COMMIT, CONFIG, NAME, TEXT, TOKEN, HubServer, Reply, hub_s
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.intake.model import hub as hubs
 from policy.intake.model.files import MAX_BYTES
-from policy.intake.model.hub import Hub, HubFailed, HubMisconfigured, ModelFiles
+from policy.intake.model.hub import Hub
+from policy.intake.model.hub_errors import HubFailed, HubMisconfigured, HubUnreadable, ModelFiles
 
 GIVE = "or give its `config.json`"
 
@@ -179,7 +179,7 @@ def test_a_hub_that_does_not_work_is_told_at_once_and_not_asked_twice(
     server: HubServer, asks: Asks, status: int
 ) -> None:
     server.give(Reply(b"", status, {"Retry-After": "3600"}))
-    assert refusal(asks()) == ("HubUnreachable", f"the hub answers {status}; ask again later, {GIVE}")
+    assert refusal(asks()) == ("HubUnreachable", f"the hub answers {status}; try again later, {GIVE}")
     assert len(server.asked) == 1
 
 
@@ -213,7 +213,7 @@ def test_a_slow_hub_is_not_waited_for(server: HubServer, asks: Asks, reply: Repl
     reply.body = TEXT + b" " * 2000
     server.give(reply)
     kind, told = refusal(asks(0.3))
-    assert (kind, told.partition(" gave no answer")[0]) in {("HubTimeout", "HUB"), ("HubTimeout", "the hub")}
+    assert (kind, told.partition(" did not answer")[0]) in {("HubTimeout", "HUB"), ("HubTimeout", "the hub")}
 
 
 @pytest.mark.parametrize("reply", [Reply(), Reply(TEXT + b" " * 2000, drip=True)])
@@ -225,7 +225,7 @@ def test_a_slow_fetch_makes_room_for_the_next(server: HubServer, asks: Asks, rep
     assert refusal(hub)[0] == "HubTimeout"
     hub.timeout = 20
     assert hub.config("gpt2").config == CONFIG
-    assert refusal(hub) == ("HubTimeout", f"the hub gave no answer within the time limit; ask again later, {GIVE}")
+    assert refusal(hub) == ("HubTimeout", f"the hub did not answer within the time limit; try again later, {GIVE}")
 
 
 def test_a_fetch_that_had_to_wait_for_room_is_not_begun_too_late(server: HubServer, asks: Asks) -> None:
@@ -260,21 +260,21 @@ def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> No
             None,
             None,
             "HubDenied",
-            f"HUB shows no `{NAME}` without a token; check the name, set `HF_TOKEN` where it is private or gated, {GIVE}",
+            f"HUB denies `{NAME}` without a token; check the name, set `HF_TOKEN` if it is private or gated, {GIVE}",
         ),
         (
             401,
             None,
             TOKEN,
             "HubDenied",
-            f"HUB shows no `{NAME}` with the token in `HF_TOKEN`; check the name and the token, {GIVE}",
+            f"HUB denies `{NAME}` with the token in `HF_TOKEN`; check the name and the token, {GIVE}",
         ),
         (
             401,
             "RepoNotFound",
             None,
             "HubDenied",
-            f"HUB shows no `{NAME}` without a token; check the name, set `HF_TOKEN` where it is private or gated, {GIVE}",
+            f"HUB denies `{NAME}` without a token; check the name, set `HF_TOKEN` if it is private or gated, {GIVE}",
         ),
         (
             401,
@@ -296,14 +296,14 @@ def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> No
             "RepoNotFound",
             None,
             "HubNotFound",
-            f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` where it is private, {GIVE}",
+            f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` if it is private, {GIVE}",
         ),
         (
             404,
             None,
             None,
             "HubNotFound",
-            f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` where it is private, {GIVE}",
+            f"HUB has no `{NAME}`; check the name, set `HF_TOKEN` if it is private, {GIVE}",
         ),
         (
             404,
@@ -313,7 +313,7 @@ def test_the_cache_stands_in_for_a_slow_hub(server: HubServer, asks: Asks) -> No
             f"`{NAME}` on HUB has no revision `main`; name a branch, a tag or a commit",
         ),
         (404, "EntryNotFound", None, "HubNotFound", f"`{NAME}` on HUB has no `config.json`; check the name, {GIVE}"),
-        (418, None, None, "HubUnreachable", f"HUB answers 418 for `{NAME}`; ask again later, {GIVE}"),
+        (418, None, None, "HubUnreachable", f"HUB answers 418 for `{NAME}`; try again later, {GIVE}"),
     ],
 )
 def test_a_refusal_says_what_to_do(
@@ -341,7 +341,7 @@ def test_a_server_that_is_no_hub_is_told(server: HubServer, asks: Asks) -> None:
 
 TOO_LARGE = (
     "HubTooLarge",
-    f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`",
+    f"the hub's file has more than {MAX_BYTES} bytes, the limit; give the model's `config.json`",
 )
 
 
@@ -371,7 +371,7 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks)
     server.give(Reply(headers={"Content-Encoding": "gzip"}))
     assert refusal(asks()) == (
         "HubUnreachable",
-        f"the hub sends files packed though it is asked not to; check `HF_ENDPOINT`, {GIVE}",
+        f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {GIVE}",
     )
 
 
@@ -379,7 +379,7 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks)
     ("body", "told"),
     [
         (b"", "is empty"),
-        (b"[]", "holds `[]` and not an object"),
+        (b"[]", "must be an object, got `[]`"),
         (b"<html>", "cannot be read: not JSON: JSON is malformed: invalid character (byte 0)"),
         (b'"\xff"', "cannot be read: not UTF-8: byte 1 is not part of a character"),
         (b"[" * 100_000, "cannot be read: nested too deeply to be read; 64 levels are taken"),
@@ -395,7 +395,7 @@ def test_a_configuration_that_is_no_object_is_told(server: HubServer, asks: Asks
 def test_a_companion_that_is_no_text_is_told(server: HubServer, asks: Asks) -> None:
     server.give(Reply())
     server.give(Reply(b"\xff"), "modules.json")
-    with pytest.raises(hubs.HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
+    with pytest.raises(HubUnreadable, match=r"`modules\.json` of `Qwen/Qwen3-8B` is not UTF-8; give"):
         asks().config(NAME, also=["modules.json"])
 
 
@@ -403,7 +403,7 @@ def test_a_copy_in_the_cache_that_is_too_large_is_told(server: HubServer, asks: 
     server.give(Reply())
     asks().config(NAME)
     next((tmp_path / "cache").rglob("snapshots/*/config.json")).resolve().write_bytes(b" " * (MAX_BYTES + 1))
-    told = f"`config.json` of `{NAME}` has more than the {MAX_BYTES} bytes that are read"
+    told = f"`config.json` of `{NAME}` has more than {MAX_BYTES} bytes, the limit"
     assert refusal(asks()) == ("HubTooLarge", told)
 
 
@@ -411,7 +411,7 @@ def test_a_cache_that_cannot_be_written_is_told(server: HubServer, asks: Asks, t
     server.give(Reply())
     (tmp_path / "file").touch()
     kind, told = refusal(asks(cache=str(tmp_path / "file")))
-    assert (kind, told.split(": ")[0]) == ("HubFailed", f"`{NAME}` cannot be kept in the cache of the hub")
+    assert (kind, told.split(": ")[0]) == ("HubFailed", f"`{NAME}` cannot be stored in the hub's cache")
 
 
 # Who gets the token
@@ -457,7 +457,7 @@ def test_what_is_no_token_is_told_without_showing_it(
     server: HubServer, asks: Asks, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
-    assert refusal(asks()) == ("HubDenied", "the token in `HF_TOKEN` has characters that no token has; set it anew")
+    assert refusal(asks()) == ("HubDenied", "the token in `HF_TOKEN` has invalid characters; set it again")
     assert server.asked == []
 
 
@@ -499,9 +499,9 @@ def test_a_password_in_the_address_is_not_shown(server: HubServer, asks: Asks) -
 )
 def test_what_is_no_name_of_a_repository_is_not_asked_for(server: HubServer, asks: Asks, name: str) -> None:
     kind, told = refusal(asks(), name)
-    assert (kind, told.rpartition(" is the name of ")[2]) == (
+    assert (kind, told.rpartition(": ")[2]) == (
         "HubNameInvalid",
-        "no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`",
+        "expected one such as `Qwen/Qwen3-8B`; or give its `config.json`",
     )
     assert server.asked == []
 
@@ -511,9 +511,10 @@ def test_what_is_no_name_of_a_repository_is_not_asked_for(server: HubServer, ask
 )
 def test_what_is_no_revision_is_not_asked_for(server: HubServer, asks: Asks, revision: str) -> None:
     kind, told = refusal(asks(), NAME, revision)
-    assert (kind, told.rpartition(" is no ")[2]) == (
+    assert (kind, told.partition(" `")[0], told.rpartition(": ")[2]) == (
         "HubNameInvalid",
-        "revision of a repository: name a branch, a tag or a commit",
+        "invalid revision",
+        "name a branch, a tag or a commit",
     )
     assert server.asked == []
 
@@ -550,7 +551,7 @@ def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) 
         hub.timeout = 0.1
         assert refusal(hub, "gpt2") == (
             "HubBusy",
-            "the hub was not asked for `gpt2`: too many models are being fetched; ask again, or give its `config.json`",
+            "the hub was not asked for `gpt2`: too many models are being fetched; try again, or give its `config.json`",
         )
         server.release.set()
         assert first.result().config == CONFIG
@@ -567,7 +568,9 @@ def test_no_more_are_fetched_at_once_than_may_be(server: HubServer, asks: Asks) 
     ["huggingface.co", "ftp://hub", "http://", "https://[", "http://h:99999", "http://h?x", "http://h#x", "http://h\n"],
 )
 def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
-    with pytest.raises(HubMisconfigured, match=r"no address such as `https://huggingface\.co`; set `HF_ENDPOINT`"):
+    with pytest.raises(
+        HubMisconfigured, match=r"must be an address such as `https://huggingface\.co`; set `HF_ENDPOINT`"
+    ):
         Hub(1, endpoint=endpoint)
 
 

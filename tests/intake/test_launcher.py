@@ -153,28 +153,28 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     assert starts_vllm(words, {}) is False
 
 
-HAS_NO_VALUE = "stands for a program and has no value here"
+PROGRAM_UNKNOWN = "which names the program, is not known"
 UNREAD: list[tuple[list[str], str, int, bool]] = [
-    (["$(HIDDEN)", "serve", "m"], f"`$(HIDDEN)` {HAS_NO_VALUE}", 0, False),
-    (["$(NOBODY)", "serve", "m"], f"`$(NOBODY)` {HAS_NO_VALUE}", 0, False),
-    (["{{ .Values.command }}", "serve"], f"`{{{{ .Values.command }}}}` {HAS_NO_VALUE}", 0, False),
-    (["vllm", "$(HIDDEN)", "m"], "`$(HIDDEN)` stands for a command of `vllm` and has no value here", 1, True),
-    (["python3", "$(HIDDEN)", "m"], "the file `$(HIDDEN)` is a program of Python that is not read", 1, False),
-    (["python3", "-m", "$(HIDDEN)", "m"], "the module or command that `python3` runs has no value here", 2, False),
+    (["$(HIDDEN)", "serve", "m"], f"the value of `$(HIDDEN)`, {PROGRAM_UNKNOWN}", 0, False),
+    (["$(NOBODY)", "serve", "m"], f"the value of `$(NOBODY)`, {PROGRAM_UNKNOWN}", 0, False),
+    (["{{ .Values.command }}", "serve"], f"the value of `{{{{ .Values.command }}}}`, {PROGRAM_UNKNOWN}", 0, False),
+    (["vllm", "$(HIDDEN)", "m"], "the value of `$(HIDDEN)`, which names a command of `vllm`, is not known", 1, True),
+    (["python3", "$(HIDDEN)", "m"], "the file `$(HIDDEN)` is a Python program that is not read", 1, False),
+    (["python3", "-m", "$(HIDDEN)", "m"], "the module or command that `python3` runs is not known", 2, False),
     (
         ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints')"],
-        "`python3` runs a text that is not read",
+        "`python3` runs code that is not read",
         2,
         False,
     ),
     (["python3", "-"], "`python3` reads its program from elsewhere", 1, False),
-    (["$(HIDDEN)/$(HIDDEN)", "serve"], f"`$(HIDDEN)/$(HIDDEN)` {HAS_NO_VALUE}", 0, False),
-    (["python3", "/app/server.py"], "the file `/app/server.py` is a program of Python that is not read", 1, False),
+    (["$(HIDDEN)/$(HIDDEN)", "serve"], f"the value of `$(HIDDEN)/$(HIDDEN)`, {PROGRAM_UNKNOWN}", 0, False),
+    (["python3", "/app/server.py"], "the file `/app/server.py` is a Python program that is not read", 1, False),
     (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
-    (["bash", "$(HIDDEN)"], "`$(HIDDEN)` stands for a script and has no value here", 1, False),
+    (["bash", "$(HIDDEN)"], "the value of `$(HIDDEN)`, which names a script, is not known", 1, False),
     (["/app/start.sh"], "the file `/app/start.sh` is a script that is not read", 0, False),
     (["nohup", "/app/start.sh", "m"], "the file `/app/start.sh` is a script that is not read", 1, False),
-    (["exec", "$(HIDDEN)", "serve"], "`$(HIDDEN)` may stand for a program and has no value here", 1, False),
+    (["exec", "$(HIDDEN)", "serve"], "the value of `$(HIDDEN)`, which may name a program, is not known", 1, False),
     (
         ["screen", "-dm", "bash", "-c", "vllm serve m"],
         "`screen` has vLLM's server among its arguments and may start it",
@@ -182,12 +182,12 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         True,
     ),
     (["nginx", "vllm", "serve"], "`nginx` has vLLM's server among its arguments and may start it", 0, True),
-    (["sh", "-c", "$A serve m"], f"`$A` {HAS_NO_VALUE}", 2, False),
-    (["sh", "-c", "$(NOBODY)"], f"`$(NOBODY)` {HAS_NO_VALUE}", 2, False),
-    (["sh", "-c", 'exec "$A" serve m'], "`$A` may stand for a program and has no value here", 2, False),
-    (["sh", "-c", "exec $HIDDEN"], "`$HIDDEN` may stand for a program and has no value here", 2, False),
-    (["sh", "-c", "echo $(vllm serve m)"], f"`$(vllm serve m)` {HAS_NO_VALUE}", 2, True),
-    (["sh", "-c", "A=`vllm serve m`"], f"``vllm serve m`` {HAS_NO_VALUE}", 2, True),
+    (["sh", "-c", "$A serve m"], f"the value of `$A`, {PROGRAM_UNKNOWN}", 2, False),
+    (["sh", "-c", "$(NOBODY)"], f"the value of `$(NOBODY)`, {PROGRAM_UNKNOWN}", 2, False),
+    (["sh", "-c", 'exec "$A" serve m'], "the value of `$A`, which may name a program, is not known", 2, False),
+    (["sh", "-c", "exec $HIDDEN"], "the value of `$HIDDEN`, which may name a program, is not known", 2, False),
+    (["sh", "-c", "echo $(vllm serve m)"], f"the value of `$(vllm serve m)`, {PROGRAM_UNKNOWN}", 2, True),
+    (["sh", "-c", "A=`vllm serve m`"], f"the value of ``vllm serve m``, {PROGRAM_UNKNOWN}", 2, True),
     (["sh", "-c", "eval $A"], "`eval` runs `$A`, which is not read", 2, False),
     (["sh", "-c", 'A=x; eval "$B vllm serve m"'], "`eval` runs `$B vllm serve m`, which is not read", 2, True),
     (["sh", "-c", "echo serve m | xargs vllm"], "`xargs` starts `vllm` with arguments that are not known", 2, True),
@@ -214,13 +214,13 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["sh", "-c", ". /app/start.sh"], "the file `/app/start.sh` is a script that is not read", 2, False),
     (
         ["sh", "-c", 'if a; then set -- vllm serve m; fi; exec "$@"'],
-        "`$@` may stand for a program and has no value here",
+        "the value of `$@`, which may name a program, is not known",
         2,
         False,
     ),
     (
         ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
-        "`sh` is started by more shells within one another than the 4 that are read",
+        "`sh` is nested in more than the 4 shells that are read",
         2,
         False,
     ),
@@ -307,7 +307,7 @@ def test_a_broken_script_says_where() -> None:
     assert read(["sh", "-c", "vllm serve 'm"])[1] == [RequestFault("/deployment/args", said)]
     for text, message in (
         ('sh -c "vllm serve \'m"', said),
-        ("vllm serve 'm", said.replace("the script cannot be read", "not a shell's command")),
+        ("vllm serve 'm", said.replace("the script cannot be read", "invalid shell command")),
     ):
         faults: list[RequestFault] = []
         read_text(text, {}, faults, "/a")
@@ -318,7 +318,7 @@ def test_more_words_than_are_read_are_a_fault() -> None:
     words = ["a"] * (MAX_WORDS + 1)
     faults: list[RequestFault] = []
     assert read_command(words, words, {}, faults, "/a") == CommandLine()
-    assert faults[0].message.startswith("4097 words are too many to be read")
+    assert faults[0].message.startswith("the command has 4097 words")
     assert starts_vllm(words, {}) is False
 
 

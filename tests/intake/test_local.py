@@ -90,8 +90,8 @@ def test_a_file_in_place_of_a_folder_is_told(tmp_path: Path) -> None:
 def test_all_reasons_are_told_at_once(tmp_path: Path) -> None:
     folder = saved(tmp_path, config_json="[1]", modules_json=b" " * (MAX_BYTES + 1), joint_head_config_json=b"\xff{}")
     assert faults(folder) == [
-        "`config.json` holds `[1]` and not an object",
-        "`modules.json` has more than the 1048576 bytes that are read",
+        "`config.json` must be an object, got `[1]`",
+        "`modules.json` has more than 1048576 bytes, the limit",
         "`joint_head_config.json` is not UTF-8: byte 0 is not part of a character",
     ]
 
@@ -102,7 +102,7 @@ def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "config.json")
-    assert faults(tmp_path) == ["`config.json` is no regular file"]
+    assert faults(tmp_path) == ["`config.json` is not a regular file"]
 
 
 def test_what_the_system_does_not_let_be_read_is_told(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_numbers_that_python_writes_and_json_does_not_know_are_null(text: str, d
     [
         ("", "is empty"),
         (" \n", "is empty"),
-        ("null", "holds `null` and not an object"),
-        ('"text"', "holds `text` and not an object"),
-        ("Infinity", "holds `null` and not an object"),
+        ("null", "must be an object, got `null`"),
+        ('"text"', "must be an object, got `text`"),
+        ("Infinity", "must be an object, got `null`"),
         ('{"a": ', "cannot be read: not JSON: Input data was truncated"),
         ('{"a": Infinity, ', "cannot be read: not JSON: JSON is malformed: invalid character (byte 6)"),
         ("<!doctype html>", "cannot be read: not JSON: JSON is malformed: invalid character (byte 0)"),

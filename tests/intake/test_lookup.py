@@ -10,7 +10,7 @@ import pytest
 from hubserver import CONFIG, NAME, Reply, hub_server
 
 from policy.errors import RequestFault, RequestInvalid
-from policy.intake.model.hub import HubMisconfigured
+from policy.intake.model.hub_errors import HubMisconfigured
 from policy.intake.model_finder import ModelFinder
 
 if TYPE_CHECKING:
@@ -102,11 +102,11 @@ def test_what_is_there_and_cannot_be_used_is_told_with_every_reason(tmp_path: Pa
     (folder / "modules.json").write_bytes(b"\xff")
     pointer = "/model_configs/Qwen~1Qwen3-8B"
     assert refusal(ModelFinder({NAME: folder}, hub=False)) == [
-        RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object"),
+        RequestFault(pointer, f"`{folder}/config.json` must be an object, got `[]`"),
         RequestFault(pointer, f"`{folder}/modules.json` is not UTF-8: byte 0 is not part of a character"),
     ]
     assert refusal(ModelFinder({NAME: folder / "config.json"}, hub=False)) == [
-        RequestFault(pointer, f"`{folder}/config.json` holds `[]` and not an object")
+        RequestFault(pointer, f"`{folder}/config.json` must be an object, got `[]`")
     ]
     assert refusal(ModelFinder({NAME: folder / "x"}, hub=False)) == [
         RequestFault(pointer, f"`{folder}/x` cannot be read: No such file or directory")

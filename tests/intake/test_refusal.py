@@ -1,4 +1,4 @@
-"""What vLLM refuses before it comes to the runner: the user is told, and the decision is that of the rules."""
+"""What vLLM refuses before it chooses the runner: the user is warned, and the decision is that of the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MASK = ["--return-sampling-mask", "--logprobs-mode", "processed_logprobs"]
 EAGLE = '{"model": "eagle3-draft", "num_speculative_tokens": 3}'
 ADAPTIVE = '{"model": "eagle3-draft", "num_speculative_tokens": 3, "enable_adaptive_verification": true}'
 SPECULATIVE = "a sampling mask cannot be returned with this speculative decoding"
-BEFORE = "vLLM refuses this configuration before it comes to the runner: "
+BEFORE = "vLLM refuses this configuration before it chooses the runner: "
 
 
 def heads(count: int, of_kv: int) -> dict[str, Config]:
@@ -31,7 +31,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
     ("0.33.0", DENSE, {}, []),
     ("0.33.0", [*DENSE, "-tp", "32"], {}, []),
     ("0.33.0", [*DENSE, "-tp", "3"], {}, ["its 32 attention heads cannot be divided by a tensor parallel size of 3"]),
-    ("0.33.0", [*DENSE, "--enable-expert-parallel"], {}, ["expert parallelism is asked for, and it has no experts"]),
+    ("0.33.0", [*DENSE, "--enable-expert-parallel"], {}, ["expert parallelism is enabled, and it has no experts"]),
     ("0.33.0", ["--model", "moe", "--enable-expert-parallel"], {}, []),
     ("0.33.0", [*DENSE, "-pp", "2"], {}, []),
     ("0.33.0", ["--model", "encoder-decoder", "-pp", "2"], {}, ["it does not support pipeline parallelism"]),
@@ -47,7 +47,7 @@ REFUSED: list[tuple[str, list[str], dict[str, Config], list[str]]] = [
         "0.33.0",
         [*DENSE, "-tp", "16", "-dcp", "4"],
         {},
-        ["a decode context parallel size of 4 is above 2, the tensor parallel size by its KV heads"],
+        ["a decode context parallel size of 4 is above 2, the tensor parallel size divided by its KV heads"],
     ),
     (
         "0.33.0",

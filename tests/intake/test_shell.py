@@ -181,14 +181,20 @@ def test_a_substitution_that_may_start_vllm_is_a_command_that_is_not_known(text:
         ("a $(b", "the bracket `(` at character 4 is not closed; close it"),
         ("a ${b", "the bracket `{` at character 4 is not closed; close it"),
         ("a `b", "the backtick at character 3 is not closed; close it"),
-        ("a <<EOF\nb\nEOF", "the here-document at character 3 is not read; write the command without it"),
-        ("a " * (MAX_WORDS + 1), f"more than the {MAX_WORDS} words that are read"),
-        ("a" * (MAX_TEXT + 1), f"{MAX_TEXT + 1} characters are more than the {MAX_TEXT} that are read"),
-        ("$A" * 11, f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"),
-        ("$@" * 11, f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"),
+        ("a <<EOF\nb\nEOF", "the here-document at character 3 is not supported; write the command without it"),
+        ("a " * (MAX_WORDS + 1), f"more than {MAX_WORDS} words, the limit"),
+        ("a" * (MAX_TEXT + 1), f"the text has {MAX_TEXT + 1} characters, and at most {MAX_TEXT} are read"),
+        (
+            "$A" * 11,
+            f"the values of its variables have more than {MAX_FILLED} characters, the limit",
+        ),
+        (
+            "$@" * 11,
+            f"the values of its variables have more than {MAX_FILLED} characters, the limit",
+        ),
         (
             "set -a;" + "".join(f"A{n}=1;b;" for n in range(1000)),
-            f"its commands have more than the {MAX_COPIED} variables in all that are read",
+            f"its commands have more than {MAX_COPIED} variables in total, the limit",
         ),
     ],
 )

@@ -1,7 +1,8 @@
-"""vLLM's own words → the options that they set, as the release's parser reads them.
+"""Parse a command line into options, as the release's own parser does.
 
-Owns what `FlexibleArgumentParser` of `vllm/utils/argparse_utils.py` and Python's argparse do with words: abbreviations, values, dotted options and how
-they replace JSON, the positional model. What a flag makes of its value is for `flagvalues`, what the file of `--config` says for `optionfile`.
+Follows `FlexibleArgumentParser` of `vllm/utils/argparse_utils.py` and Python's argparse: abbreviations, values, dotted
+options and how they replace JSON, the positional model. Not here: how a flag's text becomes its value (`flag_values`),
+and what the file of `--config` contains (`config_file`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid, at, listed, nearest, quoted
-from policy.intake.command.config_file import NotInFiles, read_file, told
+from policy.intake.command.config_file import NotInFiles, read_file, words_of
 from policy.intake.command.flag_values import InvalidValue, fitted, human, parse_value
 from policy.intake.command.flags import dashed, elsewhere, flags
 from policy.intake.command.shell import MAX_TEXT, MAX_WORDS, Unknown
@@ -99,7 +100,7 @@ MAX_KEYS: Final = 64
 NEAR: Final = 0.75
 MAX_WARNINGS: Final = 32
 FILES: Final = "files/"
-"""How the place of a word from the file of `--config` begins."""
+"""The prefix of the place of a word from the file of `--config`."""
 
 
 def read_options(
@@ -109,17 +110,20 @@ def read_options(
     faults: list[RequestFault],
     pointer: str = "/deployment/args",
 ) -> ParsedOptions:
-    """What the words set, as `release` reads them; what it would refuse is a fault, with the word's place below `pointer`.
+    """Parse the command line as `release` does; what the release would refuse is added to `faults`.
 
-    A flag that the release does not have is a warning, and is left out. `files` has the text of what `--config` names. A name that is none of
-    `policy.intake.model.tables.releases()` raises KeyError.
+    A fault has the word's place below `pointer`. A flag that the release does not have gives a warning and is left out.
+    `files` has the text of the files that `--config` may name.
+
+    Raises:
+        KeyError: `release` is not in `policy.intake.model.tables.releases()`.
     """
     words, places = command.words, command.places
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         faults.append(
             RequestFault(
                 pointer,
-                f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken",
+                f"the command has {len(words)} words; at most {MAX_WORDS} words with {MAX_TEXT} characters are read",
             )
         )
         return ParsedOptions()
@@ -135,17 +139,18 @@ def read_options(
         word, place = reading.hidden[0]
         reading.fault(
             place,
-            f"no model is named, unless it is {quoted(word)}, whose value is not known here; write it out, or give the variable's",
+            f"no model is given, unless it is {quoted(word)}, whose value is not known; write the model, "
+            "or set the variable",
         )
     if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
         reading.put_speculative()
     if reading.unsaid:
-        reading.warnings.append(f"{reading.unsaid} more warnings of the arguments are left out")
+        reading.warnings.append(f"{reading.unsaid} more warnings about the arguments are left out")
     return ParsedOptions(reading.values, reading.places(), reading.ignored, reading.warnings)
 
 
 class _CommandLineParser:
-    """The words of one command line on their way into options."""
+    """Turns the words of one command line into options."""
 
     __slots__ = (
         *(
@@ -184,9 +189,9 @@ class _CommandLineParser:
         self.hidden: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
-        """One pass over the words; it ends where there are as many faults as are shown.
+        """Read all words in one pass, and stop at the maximum number of faults.
 
-        A word with a dash is never the value of the one before it, unless it could be no option.
+        A word that begins with a dash is never the value of the word before it, unless it cannot be an option.
         """
         exact, values, found_at = self.table.exact, self.values, self.found_at
         self.names_model = "--model" in words
@@ -224,13 +229,11 @@ class _CommandLineParser:
                     found_at[dest] = places[start]
 
     def other(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """A word that is no flag's own spelling; the place of the next word."""
+        """Read a word that is not the exact spelling of a flag, and return the position of the next word."""
         word, place = words[at], places[at]
         if word[:1] != "-" or self.table.stands_alone(word):
             if type(word) is Unknown:
-                self.warn(
-                    f"{quoted(word)} ({place}) is not known here, and what it would add is not read; give the variable's value"
-                )
+                self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
                 self.hidden.append((word, place))
             else:
                 self.loose.append((word, place, self.shown(words, at)))
@@ -251,7 +254,9 @@ class _CommandLineParser:
         if flag is None and short:
             self.after_secret = any(self.table.exact[each].secret for each in short)
             shown = f"{word.partition('=')[0]}={HIDDEN}" if given is not None and self.after_secret else word
-            self.fault(place, f"{quoted(shown)} is short for several flags: {listed(short[:8])}; write one of them out")
+            self.fault(
+                place, f"{quoted(shown)} is ambiguous: it could be {listed(short[:8])}; write one of them in full"
+            )
             return at + 1
         if flag is None:
             return self.unknown(words, places, at)
@@ -272,7 +277,7 @@ class _CommandLineParser:
         return at + 1
 
     def written_out(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """An abbreviation, or a mixed spelling, read as the flag that it is."""
+        """Read an abbreviation or a mixed spelling as the flag that it is."""
         start, word = at, words[at]
         at += 1
         if flag.constant is not None:
@@ -294,13 +299,14 @@ class _CommandLineParser:
             self.again(flag, value, place, written[0])
 
     def again(self, flag: Flag, value: Any, place: str, word: str) -> None:
-        """Set an option that may be set already: the last one counts, but for the model after `vllm serve`."""
+        """Set an option that may already be set: the last one wins, except for the model after `vllm serve`."""
         dest = flag.dest
         before = self.found_at.get(dest)
         if before is not None and not before.startswith(FILES):
             if dest == "model" and self.command.serve and word.startswith("--model"):
                 self.warn(
-                    f"`--model` is given twice; after `vllm serve` the first counts ({before}), and {quoted(value)} is not read"
+                    f"`--model` is given twice; after `vllm serve` the first wins ({before}), and {quoted(value)} "
+                    "is ignored"
                 )
                 return
             self.warn(f"`{flag.name}` is given twice, at {before} and {place}; the last counts")
@@ -319,12 +325,13 @@ class _CommandLineParser:
         return word[:1] != "-" or self.table.stands_alone(word)
 
     def value(self, flag: Flag, text: str, place: str) -> Any:
-        """What a flag makes of a text; `_BAD` after a fault."""
+        """The value that a flag's text has; `_BAD` after a fault."""
         if type(text) is Unknown and (flag.dest in MATTER or flag.choices):
             if flag.dest in MATTER:
                 self.fault(
                     place,
-                    f"`{flag.name}` is given {quoted(text)}, whose value is not known here; write the value out, or give the variable's",
+                    f"`{flag.name}` is set to {quoted(text)}, whose value is not known; write the value, "
+                    "or set the variable",
                 )
             return _BAD
         if len(self.faults) >= MAX_FAULTS:
@@ -338,7 +345,7 @@ class _CommandLineParser:
             return _BAD
 
     def several(self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int) -> tuple[int, Any]:
-        """The values of a flag that takes more or less than one: a list, or the one value of an optional one."""
+        """The value of a flag with `nargs`: a list, or the single value of an optional one."""
         start = at
         most = {"+": len(words), "?": 1}.get(flag.nargs, flag.nargs) if isinstance(flag.nargs, str) else flag.nargs
         assert isinstance(most, int)
@@ -356,7 +363,10 @@ class _CommandLineParser:
     def missing(
         self, flag: Flag, words: Sequence[str], places: Sequence[str], at: int, flag_at: int | None = None
     ) -> int:
-        """A flag that has no value; the place of the next word, which is passed by where it may be a secret that begins with a dash."""
+        """Report a flag without a value, and return the position of the next word.
+
+        The next word is skipped if it may be a secret that begins with a dash.
+        """
         following = words[at] if at < len(words) else None
         followed = "; nothing follows it"
         if following is not None and not flag.secret:
@@ -368,14 +378,14 @@ class _CommandLineParser:
         return at + self.may_be_secret(words, at) if flag.secret else at
 
     def shown(self, words: Sequence[str], at: int) -> str:
-        """A word that nothing takes, for a message: it may be what a shell left of a secret with blanks in it."""
+        """A stray word as a message shows it; it may be what a shell left of a secret with blanks in it."""
         if len(self.loose) > MAX_FAULTS:
             return ""
         is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
         return HIDDEN if is_part else words[at]
 
     def may_be_secret(self, words: Sequence[str], at: int) -> bool:
-        """Whether the word after a secret's flag is no flag by itself."""
+        """Whether the word after a secret's flag is not a flag."""
         return at < len(words) and words[at] not in self.table.exact and self.table.find(words[at])[0] is None
 
     def level(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
@@ -392,13 +402,13 @@ class _CommandLineParser:
         if text in LEVELS:
             self.put(flag, int(text), places[at], [word])
         else:
-            self.fault(places[at], f"{quoted(word)} is no level; write `-O0`, `-O1`, `-O2` or `-O3`, and {_OTHERS}")
+            self.fault(places[at], f"invalid level {quoted(word)}; write `-O0`, `-O1`, `-O2` or `-O3`, and {_OTHERS}")
         return at + 1
 
     # dotted options
 
     def dot(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """`--option.key value`: kept until all are there."""
+        """Collect `--option.key value`; all of them are set at the end."""
         word, place = words[at], places[at]
         name, equals, text = word.partition("=")
         following = at + 1
@@ -412,7 +422,8 @@ class _CommandLineParser:
             shown = HIDDEN if is_secret(name) else text
             self.fault(
                 place,
-                f"{quoted(name)} is given {quoted(shown)}, whose value is not known here; write the value out, or give the variable's",
+                f"{quoted(name)} is set to {quoted(shown)}, whose value is not known; write the value, "
+                "or set the variable",
             )
             return following
         listing = name.endswith("+")
@@ -429,14 +440,15 @@ class _CommandLineParser:
         return following
 
     def put_dotted(self) -> None:
-        """Each option's dotted ones as one JSON at the end of the words, where it replaces what was given before."""
+        """Set each option's dotted keys as one JSON value at the end, where it replaces what was given before."""
         for option, (tree, where) in self.dotted.items():
             first = next(iter(where.values()))
             flag, _, short = self.table.find(option)
             shown = [f"{option}.{key}" for key in where]
             if flag is None and short:
                 self.fault(
-                    first, f"{quoted(shown[0])} is short for several flags: {listed(short[:8])}; write one of them out"
+                    first,
+                    f"{quoted(shown[0])} is ambiguous: it could be {listed(short[:8])}; write one of them in full",
                 )
             elif flag is None:
                 self.warn_unknown(option, shown[0], first)
@@ -444,7 +456,7 @@ class _CommandLineParser:
                 self.ignored.extend(map(masked, shown))
             elif flag.kind not in {"json", "object", "json-or-text"}:
                 self.fault(
-                    first, f"`{flag.name}` has no members, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
+                    first, f"`{flag.name}` has no fields, so {quoted(shown[0])} is refused; write `{flag.name} VALUE`"
                 )
             else:
                 self.put_tree(flag, option, tree, where)
@@ -461,19 +473,23 @@ class _CommandLineParser:
         before = self.found_at.get(dest)
         if before is not None and not before.startswith(FILES):
             self.warn(
-                f"`{option}.…` replaces all of the `{flag.name}` at {before}; vLLM does not merge them, so write all keys in one way"
+                f"`{option}.…` replaces the whole `{flag.name}` at {before}; vLLM does not merge them, "
+                "so write all keys in one way"
             )
         self.values[dest] = value
         self.found_at[dest] = first
         self.members[dest] = where
 
     def put_speculative(self) -> None:
-        """`--spec-method`, `--spec-model` and `--spec-tokens` are keys of the speculative option; its keys with dashes are those with underscores."""
+        """Merge `--spec-method`, `--spec-model` and `--spec-tokens` into the speculative option.
+
+        Where the release allows it, the option's keys may have dashes in place of underscores.
+        """
         given = self.values.get("speculative_config")
         if given is not None and type(given) is not dict:
             self.fault(
                 self.found_at["speculative_config"],
-                f'`--speculative-config`: {quoted(given)} is no JSON object; write one such as `{{"key": "value"}}`',
+                f'`--speculative-config`: expected a JSON object such as `{{"key": "value"}}`, got {quoted(given)}',
             )
             given = None
         merged = {} if given is None else given
@@ -487,7 +503,8 @@ class _CommandLineParser:
             if key in merged:
                 self.fault(
                     place,
-                    f"`--{dest.replace('_', '-')}` and the key `{key}` of `--speculative-config` exclude each other; keep one",
+                    f"`--{dest.replace('_', '-')}` and the key `{key}` of `--speculative-config` exclude each other; "
+                    "keep one",
                 )
             merged = {**merged, key: value}
             self.found_at[f"speculative_config.{key}"] = place
@@ -498,7 +515,7 @@ class _CommandLineParser:
     # the model
 
     def put_model(self) -> None:
-        """The words that are no option's: after `vllm serve` the first is the model."""
+        """Set the model from the positional words: after `vllm serve` the first is the model."""
         (model, place, _), *others = self.loose
         stated = self.found_at.get("model")
         if not self.command.serve:
@@ -514,13 +531,14 @@ class _CommandLineParser:
         for _, where, shown in others[:MAX_FAULTS]:
             self.fault(
                 where,
-                f"{quoted(shown)} is no option, and no option takes it; put it in quotes with what it belongs to, or take it away",
+                f"unexpected argument {quoted(shown)}: no option takes it; quote it together with the value "
+                "it belongs to, or remove it",
             )
 
     # flags that are not there
 
     def unknown(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
-        """A flag that the release does not have; what another release takes after it, or one word, goes with it."""
+        """Skip a flag that the release does not have, and its values: as many as in another release, or one."""
         word = words[at]
         key, equals, _ = word.partition("=")
         flag = self.warn_unknown(dashed(key) if key.startswith("--") else key, key, places[at])
@@ -546,7 +564,7 @@ class _CommandLineParser:
         return at
 
     def warn_unknown(self, key: str, shown: str, place: str) -> Flag | None:
-        """Say that a flag is not there, and which releases have it; the flag as those have it."""
+        """Warn of a flag that the release does not have, and return the flag as other releases have it."""
         release = self.table.release
         other = elsewhere(key, release)
         if len(self.warnings) >= MAX_WARNINGS and other is not None:
@@ -559,7 +577,7 @@ class _CommandLineParser:
             return flag
         if key[2:] and key[0] == "-" != key[1] and key[:3].rstrip("0123456789") in self.table.exact:
             short = key.rstrip("0123456789")
-            self.fault(place, f"{quoted(shown)} is no flag; write `{short} {key[len(short) :]}`")
+            self.fault(place, f"unknown flag {quoted(shown)}; write `{short} {key[len(short) :]}`")
             return None
         near = nearest(key, self.table.spellings, NEAR) if len(self.warnings) < MAX_WARNINGS else ""
         self.warn(f"vLLM {release} has no flag {quoted(shown)} ({place}) and would not start{near}")
@@ -568,7 +586,7 @@ class _CommandLineParser:
     # the file of --config
 
     def with_file(self, words: list[str], places: list[str], files: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """The words with those of the file before them: what stands in the command line counts more."""
+        """The words with those of the file inserted before them, so that the command line wins."""
         if words.count("--config") > 1:
             second = [index for index, word in enumerate(words) if word == "--config"][1]
             self.fault(places[second], "a second `--config`; vLLM takes one, so put both files into one")
@@ -591,7 +609,7 @@ class _CommandLineParser:
                 for fault in error.faults
             )
             return rest, rest_places
-        added, added_places = told(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
+        added, added_places = words_of(document, f"{FILES}{name}", self.table, serve=self.command.serve, warn=self.warn)
         serve = self.command.serve
         model = serve and bool(rest) and not rest[0].startswith("-")
         if (
@@ -602,20 +620,24 @@ class _CommandLineParser:
         ):
             self.fault(
                 place,
-                f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; write it before the flags",
+                f"neither the command line nor {quoted(name)} names a model, and `vllm serve --config` needs one; "
+                "write it before the flags",
             )
         if len(added) + len(rest) > MAX_WORDS:
-            self.fault(place, f"with those of {quoted(name)} there are more than the {MAX_WORDS} words that are read")
+            self.fault(
+                place,
+                f"the command line and {quoted(name)} have more than {MAX_WORDS} words together, the limit",
+            )
             return rest, rest_places
         return [*rest[:model], *added, *rest[model:]], [*rest_places[:model], *added_places, *rest_places[model:]]
 
     def places(self) -> dict[str, str]:
-        """Where each option stands, and each key of those that are dotted."""
+        """The place of each option, and of each dotted key."""
         keys = {f"{dest}.{key}": place for dest, where in self.members.items() for key, place in where.items()}
         return keys | self.found_at
 
     def warn(self, message: str) -> None:
-        """Add a warning; those beyond the first are counted."""
+        """Add a warning; beyond the maximum they are only counted."""
         if len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(message)
         else:
@@ -631,7 +653,7 @@ _OTHERS: Final = "other compile options as `-cc.mode=0`"
 
 
 def below(pointer: str, place: str) -> str:
-    """The JSON pointer of a word's place, for `args[3]` below `/deployment/args` the pointer `/deployment/args/3`."""
+    """The JSON pointer of a word's place: for `args[3]` below `/deployment/args` it is `/deployment/args/3`."""
     base = pointer.removesuffix("/args")
     if place.startswith(FILES):
         name, _, key = place.removeprefix(FILES).rpartition("/")
@@ -649,7 +671,7 @@ def _pair(flag: Flag, table: Flags) -> str:
 
 
 def _dotted_value(text: str) -> Any:
-    """JSON where it is some, else a number such as `80g`, else the text."""
+    """The text as JSON if it is JSON, else as a number such as `80g`, else unchanged."""
     if text[:1] in _JSON_STARTS or text[:1].isspace():
         try:
             return read_json(text.encode())
@@ -666,7 +688,7 @@ _JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
 
 
 def _merge(tree: dict[str, Any], update: dict[str, Any]) -> None:
-    """Maps merge, lists join, anything else is replaced."""
+    """Merge maps, join lists, and replace anything else."""
     for key, value in update.items():
         before = tree.get(key)
         if type(value) is dict and type(before) is dict:

@@ -1,7 +1,7 @@
-"""The file of `vllm serve --config` → the words that it stands for.
+"""Convert the file of `vllm serve --config` to words of the command line.
 
-Owns what vLLM makes of each line (`load_config_file` of `vllm/utils/argparse_utils.py`, 0.20 to 0.33): a false boolean is dropped, a map is JSON, a list
-is several words. Where the words then go is for `arguments`.
+Follows `load_config_file` of `vllm/utils/argparse_utils.py` (0.20 to 0.33): a false boolean is dropped, a map becomes
+JSON, a list becomes several words. Not here: where the words are inserted (`arguments`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 256 * 1024
 MAX_NAME: Final = 1024
 FALSE_SINCE: Final = (0, 28)
-"""From this series on a false boolean is read, but by the server's module alone: `vllm serve` asks its outer parser, which has none of the flags."""
+"""The first series that reads a false boolean, but only in the server's module.
+
+`vllm serve` asks its outer parser, which has none of the flags.
+"""
 
 
 class NotInFiles(PolicyError):
-    """No file of this name is given, or vLLM takes none of this name; the message says what to do."""
+    """The named file is not given, or vLLM does not accept its name; the message says what to do."""
 
 
 def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
@@ -35,27 +38,27 @@ def read_file(name: str, files: Mapping[str, str]) -> dict[str, Any]:
 
     Raises:
         NotInFiles: there is no such file.
-        RulesInvalid: its text is no YAML map, with the place of the fault in it.
+        RulesInvalid: its text is not a YAML map; the fault has the position.
     """
     if not name.endswith((".yaml", ".yml")):
-        raise NotInFiles(f"{quoted(name)} is no `.yaml` or `.yml` file, and vLLM takes no other")
+        raise NotInFiles(f"expected a `.yaml` or `.yml` file, got {quoted(name)}; vLLM accepts no other")
     if len(name) > MAX_NAME:
         raise NotInFiles(f"{quoted(name)} has {len(name)} characters, and a file's name has at most {MAX_NAME}")
     text = files.get(name)
     if type(text) is not str:
         raise NotInFiles(
-            f"the text of {quoted(name)} is not given; put it into `files` under this name{nearest(name, files)}"
+            f"the text of {quoted(name)} is not given; add it to `files` under this name{nearest(name, files)}"
         )
     document = read_yaml(text, name, MAX_FILE).plain()
     if type(document) is not dict:
-        raise RulesInvalid([Fault(name, 1, 1, "no map of options; write lines such as `tensor-parallel-size: 2`")])
+        raise RulesInvalid([Fault(name, 1, 1, "expected a map of options such as `tensor-parallel-size: 2`")])
     return document
 
 
-def told(
+def words_of(
     document: Mapping[str, Any], place: str, table: Flags, *, serve: bool, warn: Callable[[str], None]
 ) -> tuple[list[str], list[str]]:
-    """The words of a file, and the place of each: `place`, a slash and the key. What vLLM drops is said to `warn`."""
+    """The words of a file, and each word's place: `place`, a slash and the key. `warn` gets what vLLM drops."""
     words: list[str] = []
     places: list[str] = []
     for key, value in document.items():

@@ -1,6 +1,7 @@
-"""What a flag of vLLM makes of the text that it is given.
+"""Convert a flag's text to its value.
 
-Owns the kinds of `flags.Flag`: numbers with suffixes, JSON, legal words, and the members of an object with the types that the release gives them.
+Handles the kinds of `flags.Flag`: numbers with suffixes, JSON, choices, and the fields of an object with the types that
+the release gives them.
 """
 
 from __future__ import annotations
@@ -18,23 +19,26 @@ if TYPE_CHECKING:
 
 HUMAN: Final = re.compile(r"(\d+)(\.\d+)?([kKmMgGtT])", re.ASCII)
 SUFFIXED: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\b\d++(?:\.\d++)?[kKmMgGtT]\b', re.ASCII | re.DOTALL)
-"""A string of JSON, to be left as it is, or a number with a suffix. A string that is not closed goes to the end, so that none is read twice."""
+"""Matches a JSON string, which is left as it is, or a number with a suffix.
+
+A string that is not closed matches to the end, so that nothing is scanned twice.
+"""
 POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
 SHOWN: Final = 24
-"""How many legal values or members a message lists, and how many digits a number with a suffix has at most."""
+"""How many choices or fields a message lists, and the maximum digits of a number with a suffix."""
 
 
 class InvalidValue(PolicyError):
-    """A text that a flag does not take; the message says what it takes."""
+    """A text that a flag does not accept; the message says what it accepts."""
 
 
 def parse_value(flag: Flag, text: str) -> Any:
-    """What a flag makes of one text.
+    """The value that a flag's text has.
 
     Raises:
-        Unfit: the flag does not take it.
+        InvalidValue: the flag does not accept the text.
     """
     if flag.optional and (not text or text == "None"):
         value = None
@@ -45,23 +49,21 @@ def parse_value(flag: Flag, text: str) -> Any:
             value = fitted(flag.members, value)
     if flag.choices is not None and value not in flag.choices:
         legal = [str(choice) for choice in flag.choices if choice is not None]
-        raise InvalidValue(f"{quoted(text)} is not legal; legal are {listed(legal)}{nearest(text, legal)}")
+        raise InvalidValue(f"{quoted(text)} is not legal; legal: {listed(legal)}{nearest(text, legal)}")
     return value
 
 
 def fitted(members: Mapping[str, Any], value: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """An object with its members as the release reads them: `"true"` and 1 are true for a boolean.
+    """An object with its fields converted as the release does: `"true"` and 1 are true for a boolean.
 
     Raises:
-        Unfit: a member that the object does not have, or whose value is none that it takes.
+        InvalidValue: a field that the object does not have, or a value that the field does not accept.
     """
     found = {}
     for name, item in value.items():
         if name not in members:
-            few = f"; its members are {listed(members)}" if len(members) <= SHOWN else ""
-            raise InvalidValue(
-                f"{quoted(path + name)} is no member of the object in this release{nearest(name, members) or few}"
-            )
+            few = f"; its fields are {listed(members)}" if len(members) <= SHOWN else ""
+            raise InvalidValue(f"unknown field {quoted(path + name)} in this release{nearest(name, members) or few}")
         found[name] = _member(members[name], item, path + name)
     return found
 
@@ -74,15 +76,14 @@ def _member(kind: Any, item: Any, path: str) -> Any:
     if type(kind) is list:
         if item not in kind:
             legal = [word for word in kind if word is not None]
-            raise InvalidValue(
-                f"{quoted(path)} is {quoted(item)}, which is not legal; legal are {listed(legal)}{nearest(item, legal) if type(item) is str else ''}"
-            )
+            near = nearest(item, legal) if type(item) is str else ""
+            raise InvalidValue(f"{quoted(path)} is {quoted(item)}, which is not legal; legal: {listed(legal)}{near}")
         return item
     if item is None and kind.endswith("?"):
         return None
     value = _LENIENT[kind.rstrip("?")](item)
     if value is None:
-        raise InvalidValue(f"{quoted(path)} is {quoted(item)}; write {_SAID[kind.rstrip('?')]}")
+        raise InvalidValue(f"{quoted(path)} is {quoted(item)}; write {_EXPECTED[kind.rstrip('?')]}")
     return value
 
 
@@ -107,32 +108,36 @@ def _real(item: Any) -> float | None:
 
 
 _LENIENT: Final[Mapping[str, Callable[[Any], Any]]] = {"bool": _bool, "int": _whole, "float": _real}
-_SAID: Final = {"bool": "`true` or `false`", "int": "a whole number", "float": "a number"}
+_EXPECTED: Final = {"bool": "`true` or `false`", "int": "a whole number", "float": "a number"}
 
 
 def _int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InvalidValue(f"{quoted(text)} is no whole number; write one such as `2`") from None
+        raise InvalidValue(f"expected a whole number such as `2`, got {quoted(text)}") from None
 
 
 def _float(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidValue(f"{quoted(text)} is no number; write one such as `0.9`") from None
+        raise InvalidValue(f"expected a number such as `0.9`, got {quoted(text)}") from None
 
 
 def human(text: str) -> int:
-    """A whole number as vLLM lets people write it: `1k` is 1000, `1K` is 1024, `2.5m` is 2500000 (`human_readable_int`, 0.20 to 0.33)."""
+    """A whole number in vLLM's human-readable form, as `human_readable_int` reads it (0.20 to 0.33).
+
+    `1k` is 1000, `1K` is 1024, `2.5m` is 2500000.
+    """
     match = HUMAN.fullmatch(text.strip())
     if match is None:
         return _int(text)
     whole, part, suffix = match.groups()
     if len(whole) > SHOWN or (part and suffix.isupper()):
         raise InvalidValue(
-            f"{quoted(text)} is no whole number; a part needs a small suffix, such as `{whole[:SHOWN]}{part or ''}{suffix.lower()}`"
+            f"invalid number {quoted(text)}: a fraction needs a lower-case suffix, such as "
+            f"`{whole[:SHOWN]}{part or ''}{suffix.lower()}`"
         )
     return int(float(whole + part) * POWERS[suffix]) if part else int(whole) * POWERS[suffix]
 
@@ -151,9 +156,9 @@ def _json(text: str) -> Any:
     try:
         return read_json(text.encode())
     except NotJson as error:
-        raise InvalidValue(f"{quoted(text)} is no JSON: {error}") from None
+        raise InvalidValue(f"invalid JSON {quoted(text)}: {error}") from None
     except UnicodeEncodeError:
-        raise InvalidValue(f"{quoted(text)} is no JSON: a lone surrogate is no character") from None
+        raise InvalidValue(f"invalid JSON {quoted(text)}: it has a lone surrogate") from None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -171,7 +176,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _as_object(text: str, value: Any) -> dict[str, Any]:
     if type(value) is not dict:
-        raise InvalidValue(f'{quoted(text)} is no JSON object; write one such as `{{"key": "value"}}`')
+        raise InvalidValue(f'expected a JSON object such as `{{"key": "value"}}`, got {quoted(text)}')
     return value
 
 

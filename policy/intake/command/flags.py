@@ -1,14 +1,17 @@
 """The flags of each vLLM release.
 
-Owns the reading of `models/arguments.jsonl` and the way from a word to its flag; what a flag makes of its value is for `flagvalues`. A row of that
-file, under the name that the flag has in `EngineArgs` (or in the frontend's arguments):
+Reads `data/arguments.jsonl` and finds the flag that a word spells. Not here: how its text becomes a value
+(`flag_values`). A row of that file is keyed by the flag's name in `EngineArgs` (or in the frontend's arguments):
 
-- `flags`: its spellings; `off`: those that say no. `kind`: `bool` (takes no value), `int`, `human` (`1k`, `2M`), `human-or-auto` (`auto` too),
-  `float`, `text`, `text-none-unsets` (`none` stands for nothing), `dashed` (text in lower case, dashes as underscores), `json`, `object` (JSON too,
-  with `80g` for a number), `json-or-text`, `devices` (`0,1`).
-- `nargs`: `+` one word or more, `?` one or none (true then), or a number. `optional`: `None` and nothing mean null. `choices`: the legal values.
-- `members`: of an object the legal members; their kind (`bool`, `int`, `float`, with `?` where null is legal), legal words, members in their turn, or
-  null where anything may stand. Without `members` an object is open. `dashes`: the members' names may have dashes for underscores.
+- `flags`: its spellings. `off`: the spellings that set it to false.
+- `kind`: `bool` (takes no value), `int`, `human` (`1k`, `2M`), `human-or-auto` (`auto` too), `float`, `text`,
+  `text-none-unsets` (`none` unsets it), `dashed` (text in lower case, dashes as underscores), `json`, `object` (JSON
+  too, with `80g` for a number), `json-or-text`, `devices` (`0,1`).
+- `nargs`: `+` one word or more, `?` one or none (true then), or a number.
+- `optional`: `None` and the empty text mean null. `choices`: the legal values.
+- `members`: the legal fields of an object, each with its kind (`bool`, `int`, `float`, with `?` if null is legal), its
+  choices, its own fields, or null if any value is legal. Without `members` any field is legal. `dashes`: the fields'
+  names may have dashes in place of underscores.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OPEN: Final = frozenset({"additional_config", "model_loader_extra_config", "otlp_traces_endpoint"})
-"""Options that take anything, credentials too: an address with a password, settings of a plugin or a loader."""
+"""Options that accept anything, credentials too: an address with a password, settings of a plugin or a loader."""
 SECRET_KINDS: Final = frozenset({"text", "json", "json-or-text", "object"})
 NEGATIVE: Final = re.compile(r"-\d+")
 
 
 class Flag(Struct, frozen=True, gc=False):
-    """One spelling of a flag of one release. ``constant`` is what the bare flag says; None for one that takes a value."""
+    """One spelling of a flag in one release. ``constant`` is the bare flag's value; None if it takes a value."""
 
     dest: str
     name: str
@@ -49,7 +52,7 @@ class Flag(Struct, frozen=True, gc=False):
 
 
 class Flags:
-    """The flags of one release by every spelling that it takes, those with underscores too."""
+    """The flags of one release by every spelling that it accepts, those with underscores too."""
 
     def __init__(self, release: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
         self.release = release
@@ -60,14 +63,14 @@ class Flags:
             self.by_name[dest] = flag
             spelled.update(dict.fromkeys(row["flags"], flag))
             if flag.constant is not None:
-                spelled.update(dict.fromkeys(row.get("off", ()), _flag(dest, row, says=False)))
+                spelled.update(dict.fromkeys(row.get("off", ()), _flag(dest, row, value=False)))
         self.spellings = sorted(spelled)
         self.exact: dict[str, Flag] = spelled | {
             "--" + word[2:].replace("-", "_"): flag for word, flag in spelled.items() if word.startswith("--")
         }
 
     def find(self, word: str) -> tuple[Flag | None, str | None, list[str]]:
-        """The flag that a word is by argparse's rules, the value that stands in the word itself, and all spellings that the word could be short for."""
+        """The flag that a word spells by argparse's rules, the value inside the word, and all possible long forms."""
         key, equals, given = word.partition("=")
         explicit = given if equals else None
         if word.startswith("--"):
@@ -83,7 +86,7 @@ class Flags:
         return None, explicit, short
 
     def starting(self, prefix: str) -> list[str]:
-        """The spellings that begin so."""
+        """The spellings that begin with a prefix."""
         at = bisect_left(self.spellings, prefix)
         found = []
         while at < len(self.spellings) and self.spellings[at].startswith(prefix):
@@ -92,7 +95,10 @@ class Flags:
         return found
 
     def stands_alone(self, word: str) -> bool:
-        """Whether a word that begins with a dash is no option for argparse: a dash, a negative number, or a text with blanks that names no flag."""
+        """Whether argparse does not read a word that begins with a dash as an option.
+
+        Such words are a dash, a negative number, or a text with blanks that names no flag.
+        """
         if word == "-" or NEGATIVE.fullmatch(word):
             return True
         if " " not in word or word in self.exact or "." in word.partition("=")[0]:
@@ -103,7 +109,7 @@ class Flags:
 
 @cache
 def flags(release: str) -> Flags:
-    """The flags of a release. Raises KeyError for a release that there are no tables of."""
+    """The flags of a release. Raises KeyError if there are no tables of it."""
     order = releases()
     known = order[: order.index(release) + 1] if release in order else ()
     if not known:
@@ -118,7 +124,7 @@ def flags(release: str) -> Flags:
 
 @lru_cache(maxsize=1024)
 def elsewhere(word: str, release: str) -> tuple[Flag, str, str] | None:
-    """A flag of another release by a spelling of its own, with the first and the last release that have it; the nearest release counts."""
+    """A flag of the nearest other release that has this spelling, with the first and last release of that span."""
     order = releases()
     having = _spellings().get(word, ())
     if not having:
@@ -139,14 +145,14 @@ def dashed(key: str) -> str:
     return "--" + key[2:].replace("_", "-") if "_" in key else key
 
 
-def _flag(dest: str, row: Mapping[str, Any], *, says: bool = True) -> Flag:
+def _flag(dest: str, row: Mapping[str, Any], *, value: bool = True) -> Flag:
     names: list[str] = row["flags"]
     long = next((name for name in names if name.startswith("--")), names[0])
     return Flag(
         dest=dest,
-        name=long if says else f"--no-{long[2:]}",
+        name=long if value else f"--no-{long[2:]}",
         kind=row["kind"],
-        constant=says if row["kind"] == "bool" else None,
+        constant=value if row["kind"] == "bool" else None,
         nargs=row.get("nargs"),
         optional=row.get("optional", False),
         choices=tuple(row["choices"]) if "choices" in row else None,

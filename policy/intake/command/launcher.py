@@ -1,7 +1,7 @@
-"""The words that start a process → the words that vLLM's own parser gets.
+"""Find vLLM's own words in the command that starts a process.
 
-Owns what may stand before vLLM: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that start another. What vLLM reads of its
-words is for `arguments`; what a shell's text means is for `shell`.
+Handles what may come before vLLM: `vllm serve`, `python -m`, `env`, a shell with its script, and programs that start
+another. Not here: how vLLM reads its words (`arguments`), and what a shell's text means (`shell`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SERVERS: Final = frozenset(
         "dynamo.vllm.main",
     }
 )
-"""Modules whose own words are vLLM's."""
+"""Modules whose arguments are vLLM's own."""
 
 CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main"})
 """Modules that are the command `vllm`."""
@@ -95,14 +95,14 @@ STARTERS: Final = frozenset(
 SEARCHING: Final = frozenset(
     {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
 )
-"""Programs that print or look for a text and never run it."""
+"""Programs that print or search a text and never run it."""
 
 OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
 """Scripts in vLLM's images that start something else: this one starts Ray."""
 
 FILE_NAME: Final = re.compile(r"[\w.+-]+")
 STRANGE: Final = re.compile(r"\$[({]|\{\{")
-"""What a word has in it that someone still replaces: a variable that is not set here, or a template."""
+"""Matches a word with something still to be replaced: a variable that is not set here, or a template."""
 
 PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 DEPTH: Final = 4
@@ -121,9 +121,10 @@ class _Found(Struct, frozen=True, gc=False):
 
 
 class Unread(Struct, frozen=True, gc=False):
-    """Why nobody can say whether a command starts vLLM.
+    """Why it is not known whether a command starts vLLM.
 
-    `names_vllm` says that vLLM's server stands in the part that is not read, so that it may be started whatever the image is.
+    `names_vllm` says that the part that is not read contains vLLM's server, so that the command may start it whatever
+    the image is.
     """
 
     why: str
@@ -131,24 +132,23 @@ class Unread(Struct, frozen=True, gc=False):
     names_vllm: bool = False
 
 
-REMEDY: Final = (
-    "so whether it starts vLLM is not known; write `vllm serve MODEL …` as the command, without what hides it"
-)
+REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 
 
 def read_command(
     words: Sequence[str], places: Sequence[str], env: Mapping[str, str | None], faults: list[RequestFault], pointer: str
 ) -> CommandLine:
-    """The words in a command that are vLLM's own, with what the command sets of the environment. `env` has the variables around it.
+    """The words of a command that are vLLM's own, and the variables that the command sets.
 
-    Kubernetes' `$(NAME)` is filled in first. The words may begin with flags, with a model, with `serve`, or with any program that starts vLLM.
-    Where none does, that is a fault, and no words are left.
+    `env` has the variables around it. Kubernetes' `$(NAME)` is expanded first. The command may begin with flags, with a
+    model, with `serve`, or with any program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the
+    result has no words.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         faults.append(
             RequestFault(
                 pointer,
-                f"{len(words)} words are too many to be read; {MAX_WORDS} words of {MAX_TEXT} characters in all are taken",
+                f"the command has {len(words)} words; at most {MAX_WORDS} words with {MAX_TEXT} characters are read",
             )
         )
         return CommandLine()
@@ -185,7 +185,7 @@ def read_text(
     try:
         commands = split(text, env, budget=budget)
     except ShellSyntaxError as error:
-        faults.append(RequestFault(pointer, f"not a shell's command: {error}"))
+        faults.append(RequestFault(pointer, f"invalid shell command: {error}"))
         return CommandLine()
     if len(commands) == 1 and (commands[0].words[0].startswith("-") or _is_model(commands[0].words)):
         command = commands[0]
@@ -210,9 +210,9 @@ def read_text(
 
 
 def starts_vllm(words: Sequence[str], env: Variables) -> bool | Unread:
-    """Whether a whole command names vLLM's server, or why that cannot be read. `env` has the variables around it.
+    """Whether a whole command starts vLLM's server, or why that is not known. `env` has the variables around it.
 
-    Flags alone, or a model before them, do not: they could be another program's.
+    Flags alone, or a model before them, do not count: they could be another program's.
     """
     if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
         return False
@@ -232,7 +232,10 @@ def _vllm(
     depth: int,
     budget: ExpansionBudget,
 ) -> _Found | Unread | None:
-    """Where vLLM's words begin; None where the words start another program. `given` is what the command before them has set, and is not changed."""
+    """The words of a command that are vLLM's; None if it starts another program.
+
+    `given` is what the command before it has set; it is not changed.
+    """
     doubts: list[Unread] = []
     found = _program(words, places, env, given, depth, budget, doubts)
     return doubts[0] if found is None and doubts else found
@@ -247,13 +250,16 @@ def _program(
     budget: ExpansionBudget,
     doubts: list[Unread],
 ) -> _Found | Unread | None:
-    """The same where each word that is not known is an argument of the program before it; `doubts` gets those that may be a program themselves."""
+    """The same, but unknown words count as arguments of the program before them.
+
+    `doubts` gets the words that may be a program themselves.
+    """
     own = given
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
         if _is_strange(words[at]):
-            why = f"{quoted(words[at])} stands for a program and has no value here"
+            why = f"the value of {quoted(words[at])}, which names the program, is not known"
             return Unread(why, places[at], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if program == "vllm" or (at == 0 and program == "serve"):
             at += program == "vllm"
@@ -261,7 +267,7 @@ def _program(
                 return _rest(words, places, own, at + 1)
             if at < end and _is_strange(words[at]):
                 return Unread(
-                    f"{quoted(words[at])} stands for a command of `vllm` and has no value here",
+                    f"the value of {quoted(words[at])}, which names a command of `vllm`, is not known",
                     places[at],
                     names_vllm=True,
                 )
@@ -286,7 +292,10 @@ def _program(
             strange = next((index for index in range(at + 1, later) if _is_strange(words[index])), None)
             if strange is not None:
                 doubts.append(
-                    Unread(f"{quoted(words[strange])} may stand for a program and has no value here", places[strange])
+                    Unread(
+                        f"the value of {quoted(words[strange])}, which may name a program, is not known",
+                        places[strange],
+                    )
                 )
             elif later == end and is_script:
                 return _file(words, places, at if program.endswith(".sh") else at + 1)
@@ -305,13 +314,13 @@ def _is_program(word: str) -> bool:
 
 
 def _is_strange(word: str) -> bool:
-    """Whether the program or command that a word names is not known; a folder before its name does not matter."""
+    """Whether the program or command that a word names is unknown; a folder before its name does not matter."""
     is_open = type(word) is Unknown or STRANGE.search(word) is not None
     return is_open and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None
 
 
 def _file(words: list[str], places: list[str], at: int) -> Unread | None:
-    """A script of the shell in a file, which may start anything."""
+    """A shell script in a file, which may start anything."""
     if at >= len(words):
         return None
     name = words[at].rpartition("/")[2]
@@ -321,7 +330,7 @@ def _file(words: list[str], places: list[str], at: int) -> Unread | None:
 
 
 def _other(words: list[str], places: list[str], at: int) -> Unread | None:
-    """Another program, which may start vLLM where that is among its arguments."""
+    """Another program, which may start vLLM if that is among its arguments."""
     program = words[at].rpartition("/")[2]
     if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
         return None
@@ -333,7 +342,7 @@ def _other(words: list[str], places: list[str], at: int) -> Unread | None:
 def _eval(
     words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: ExpansionBudget
 ) -> _Found | Unread | None:
-    """`eval`: its arguments are one more script. Variables of the script around it that are not exported have no value here."""
+    """`eval`: its arguments are another script. Unexported variables of the outer script have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
     if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
@@ -351,7 +360,7 @@ def _xargs(
     depth: int,
     budget: ExpansionBudget,
 ) -> Unread | None:
-    """`xargs`: a program gets further arguments that only a running shell knows."""
+    """`xargs`: a program gets more arguments that only a running shell knows."""
     later = next(
         (index for index in range(at + 1, len(words)) if _is_program(words[index]) or _is_strange(words[index])), None
     )
@@ -371,7 +380,7 @@ def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: i
 
 
 def _past_env(words: list[str], at: int, own: dict[str, str | None]) -> int:
-    """The place after `env`'s own words; what it sets is put into `own`."""
+    """The position after `env`'s own words; the variables it sets are added to `own`."""
     while at < len(words):
         word = words[at]
         assignment = ASSIGNMENT.match(word)
@@ -403,7 +412,7 @@ def _python(
             if module in CLIS and words[at : at + 1] == ["serve"]:
                 return _rest(words, places, own, at + 1)
             if _is_strange(words[at - 1]) or (module in CLIS and at < len(words) and _is_strange(words[at])):
-                return Unread(f"the module or command that {quoted(words[start])} runs has no value here", place)
+                return Unread(f"the module or command that {quoted(words[start])} runs is not known", place)
             return _other(words, places, at - 1) if module not in CLIS else None
         if word.startswith("-c"):
             text = word[2:] or "".join(words[at + 1 : at + 2])
@@ -413,7 +422,7 @@ def _python(
                 and (at + 1 >= len(words) or type(words[at + 1]) is not Unknown)
             ):
                 return None
-            return Unread(f"{quoted(words[start])} runs a text that is not read", places[min(at + 1, len(words) - 1)])
+            return Unread(f"{quoted(words[start])} runs code that is not read", places[min(at + 1, len(words) - 1)])
         if word == "-":
             return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[at])
         if not word.startswith("-"):
@@ -436,7 +445,7 @@ def _python_file(words: list[str], places: list[str], own: dict[str, str | None]
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):
         return _rest(words, places, own, at + 1, serve=False)
-    return Unread(f"the file {quoted(word)} is a program of Python that is not read", places[at])
+    return Unread(f"the file {quoted(word)} is a Python program that is not read", places[at])
 
 
 def _shell(
@@ -448,7 +457,10 @@ def _shell(
     depth: int,
     budget: ExpansionBudget,
 ) -> _Found | Unread | None:
-    """The script of `sh -c`, with the words after it as its arguments; a script in a file may start the program that it is given."""
+    """The script of `sh -c`, with the words after it as its arguments.
+
+    A script in a file may start the program that it is given.
+    """
     start = at
     at += 1
     while at < len(words) and words[at][:1] in {"-", "+"}:
@@ -460,7 +472,7 @@ def _shell(
             if at == len(words):
                 return None
             if depth == DEPTH:
-                why = f"{quoted(words[start])} is started by more shells within one another than the {DEPTH} that are read"
+                why = f"{quoted(words[start])} is nested in more than the {DEPTH} shells that are read"
                 return Unread(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
             found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
             if not isinstance(found, _Found):
@@ -472,7 +484,7 @@ def _shell(
     if at >= len(words):
         return Unread(f"{quoted(words[start])} reads its commands from elsewhere", places[start]) if depth else None
     if _is_strange(words[at]):
-        return Unread(f"{quoted(words[at])} stands for a script and has no value here", places[at])
+        return Unread(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
     later = next((index for index in range(at + 1, len(words)) if _is_program(words[index])), None)
     if later is None or depth == DEPTH:
         is_known = words[at].rpartition("/")[2] in OTHER_SCRIPTS
@@ -483,7 +495,7 @@ def _shell(
 def _in_script(
     commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
 ) -> _Found | Unread | None:
-    """The command of a script that starts vLLM; the first counts. Where none does, the first that cannot be read."""
+    """The first command of a script that starts vLLM; if there is none, the first that cannot be read."""
     started: list[_Found] = []
     unread: Unread | None = None
     for command in commands:
@@ -498,7 +510,10 @@ def _in_script(
 
 
 def _is_model(words: list[str]) -> bool:
-    """Whether words without a program before them begin with a model: a repository, a folder, or a name with a capital or a digit before flags."""
+    """Whether words without a program before them begin with a model.
+
+    A model is a repository, a folder, or a name with a capital or a digit before flags.
+    """
     if (
         not words
         or words[0].endswith((".sh", ".py"))

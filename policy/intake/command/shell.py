@@ -1,7 +1,7 @@
-"""A shell's text → the commands in it, word by word, with the variables that the text itself sets. Nothing is run.
+"""Split a shell's text into commands and words, with the variables that the text itself sets. Nothing is run.
 
-Owns quotes, line continuations, comments, variables and the separators of commands. Which of the commands is vLLM's is for `launcher`.
-A value that only a running shell could tell stays as it was written and is an `Unknown`.
+Handles quotes, line continuations, comments, variables and the separators of commands. Not here: which of the commands
+starts vLLM (`launcher`). A word whose value only a running shell knows stays as written and is an `Unknown`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 APPENDING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+=")
 STARTS_VLLM: Final = re.compile(
-    r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
+    r"""(?<![\w.-])vllm["']?[^\S\n]{1,64}(?:\\\n[^\S\n]{0,64})?["']?(?:serve(?![\w.-])|\$)"""
+    r"""|vllm\.entrypoints\.|dynamo\.vllm(?!\w)"""
 )
-"""What a text has in it that may start vLLM's server, whoever reads the text."""
+"""Matches a text that may start vLLM's server, whichever program reads the text."""
 PLAIN: Final = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 OPERATORS: Final = re.compile(r"[;\n()]+|&&|\|\||\|&|[&|]")
 BLANKS: Final = re.compile(r"[^\S\n]+")
 BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
-TOO_LONG: Final = f"the values of its variables have more than the {MAX_FILLED} characters that are filled in"
-TOO_MANY: Final = f"its commands have more than the {MAX_COPIED} variables in all that are read"
-_ASKED: Final = frozenset("#?$!-0123456789")
+TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
+TOO_MANY: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
+_SPECIAL: Final = frozenset("#?$!-0123456789")
 PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
 DECLARING: Final = frozenset({"export", "declare", "readonly", "typeset"})
@@ -43,24 +44,24 @@ SUCCEEDING: Final = DECLARING | {"true", ":", "set", "echo", "printf", "umask", 
 """Commands that succeed, so that what follows after `&&` runs."""
 BEGIN: Final = {"if": "if", "while": "do", "until": "do", "for": "do", "case": "case"}
 END: Final = {"fi": "if", "done": "do", "esac": "case", "}": "{"}
-"""The words between which a part of a script runs in some cases only, or many times, or not at all."""
+"""The words between which a part of a script runs conditionally, repeatedly, or not at all."""
 OPENERS: Final = frozenset({"then", "do", "else", "{", "!", "time", "if", "while", "until", "elif"})
 
 
 class ShellSyntaxError(PolicyError):
-    """The text is no shell's command; the message says where it stops being one, counted in characters."""
+    """The text is not a valid shell command; the message says at which character."""
 
 
 class Unknown(str):
-    """A word as it was written, of which only a running shell knows the value."""
+    """A word as written whose value only a running shell knows."""
 
     __slots__ = ()
 
 
 class ExpansionBudget(Struct, gc=False):
-    """What reading one command may still take, with all scripts within scripts.
+    """What is left of the bounds for reading one command, with all scripts nested in it.
 
-    A variable can be used often and scripts can run scripts, so that each bound on a single text would be multiplied.
+    A variable can be used often and scripts can run scripts, so bounds on each single text would multiply.
     """
 
     words: int = MAX_WORDS
@@ -68,19 +69,19 @@ class ExpansionBudget(Struct, gc=False):
     copied: int = MAX_COPIED
 
     def add_word(self) -> None:
-        """Count one word. Raises BadShell beyond the last."""
+        """Count one word. Raises ShellSyntaxError beyond the limit."""
         self.words -= 1
         if self.words < 0:
-            raise ShellSyntaxError(f"more than the {MAX_WORDS} words that are read")
+            raise ShellSyntaxError(f"more than {MAX_WORDS} words, the limit")
 
     def fill(self, size: int) -> None:
-        """Count the characters of a variable's value. Raises BadShell beyond the last."""
+        """Count the characters of a variable's value. Raises ShellSyntaxError beyond the limit."""
         self.filled -= size
         if self.filled < 0:
             raise ShellSyntaxError(TOO_LONG)
 
     def copy(self, count: int) -> None:
-        """Count variables that are copied for a command. Raises BadShell beyond the last."""
+        """Count variables that are copied for a command. Raises ShellSyntaxError beyond the limit."""
         self.copied -= count
         if self.copied < 0:
             raise ShellSyntaxError(TOO_MANY)
@@ -89,7 +90,8 @@ class ExpansionBudget(Struct, gc=False):
 class _Chain(Struct, gc=False):
     """Commands joined by `&&` and `||`, of which the later ones may not run.
 
-    ``joiner`` is the operator before the current command, ``doubtful`` has the variables that a command set which may not run.
+    ``joiner`` is the operator before the current command. ``doubtful`` has the variables set by a command that may not
+    run.
     """
 
     joiner: str = ""
@@ -99,9 +101,9 @@ class _Chain(Struct, gc=False):
 
 
 class Command(Struct, frozen=True, gc=False):
-    """One simple command: its words, without the assignments before it, and the variables as they are for it.
+    """One simple command: its words without the assignments before it, and its variables.
 
-    Commands share ``env`` where nothing is set between them; it is not to be changed.
+    Commands share ``env`` if nothing is set between them, so it must not be changed.
     """
 
     words: list[str]
@@ -111,25 +113,27 @@ class Command(Struct, frozen=True, gc=False):
 def split(
     text: str, env: Mapping[str, str | None], arguments: Sequence[str] = (), budget: ExpansionBudget | None = None
 ) -> list[Command]:
-    """The commands of a text in their order; `env` has the variables around it, None for one that is there but not known, `arguments` are `$0`, `$1` ….
+    """The commands of a text, in order.
 
+    `env` has the variables around the text; one that is set to an unknown value is None. `arguments` are `$0`, `$1` ….
     A text that is part of a larger one shares its `budget`.
 
-    `A=b` sets a variable for what follows in the text, `export A=b` for its commands too, `A=b command` for that command alone; a Command's `env` has
-    what the text itself sets for the command, and nothing else.
-    `$A`, `${A}`, `${A:-b}`, `${A-b}`, `${A:=b}`, `${A:+b}` and `${A+b}` are filled in, and split at blanks outside quotes, as a shell does; a name that
-    nobody sets, `$(…)`, `` `…` `` and any other `${…}` give an Unknown.
+    `A=b` sets a variable for the rest of the text, `export A=b` for its commands too, and `A=b command` for that
+    command alone. A Command's `env` has only the variables that the text itself sets for it.
+
+    `$A`, `${A}`, `${A:-b}`, `${A-b}`, `${A:=b}`, `${A:+b}` and `${A+b}` are expanded, and split at blanks outside
+    quotes, as in a shell. A name that is not set, `$(…)`, `` `…` `` and any other `${…}` give an Unknown.
 
     Raises:
-        BadShell: a quote, a bracket or a here-document that does not end, or more words or values than are read.
+        ShellSyntaxError: a quote, a bracket or a here-document does not end, or there are too many words or values.
     """
     if len(text) > MAX_TEXT:
-        raise ShellSyntaxError(f"{len(text)} characters are more than the {MAX_TEXT} that are read")
+        raise ShellSyntaxError(f"the text has {len(text)} characters, and at most {MAX_TEXT} are read")
     return _ShellReader(text, env, arguments, budget or ExpansionBudget()).commands()
 
 
 class _ShellReader:
-    """One pass over the text; `parts` is the word that is being read, None between words."""
+    """Reads the text in one pass; `parts` is the current word, None between words."""
 
     def __init__(
         self, text: str, env: Mapping[str, str | None], arguments: Sequence[str], budget: ExpansionBudget
@@ -154,7 +158,7 @@ class _ShellReader:
         self.is_piped = False
         self.defines = False
         self.parts_open: list[tuple[str, dict[str, str | None], dict[str, str | None], _Chain]] = []
-        """The parts of the script that have begun, each with the variables and the chain before it."""
+        """The parts of the script that are open, each with the variables and the chain before it."""
         self.chain = _Chain()
         self.succeeds = False
 
@@ -243,7 +247,7 @@ class _ShellReader:
         raise ShellSyntaxError(f'the quote `"` at character {start + 1} is not closed; close it')
 
     def variable(self, *, inside: bool) -> None:
-        """What begins with a dollar or a backtick."""
+        """Read an expansion: it begins with a dollar or a backtick."""
         text, start = self.text, self.at
         if text[start] == "`":
             end = text.find("`", start + 1)
@@ -265,7 +269,7 @@ class _ShellReader:
         elif text[start + 1 : start + 2] in {"@", "*"}:
             self.all_arguments()
             self.at = start + 2
-        elif text[start + 1 : start + 2] in _ASKED:
+        elif text[start + 1 : start + 2] in _SPECIAL:
             nth = int(text[start + 1]) if text[start + 1].isdecimal() else len(self.arguments)
             self.fill(
                 text[start : start + 2], self.arguments[nth] if nth < len(self.arguments) else None, inside=inside
@@ -278,7 +282,7 @@ class _ShellReader:
             self.at += 1
 
     def all_arguments(self) -> None:
-        """`$@`: each argument after `$0` a word of its own."""
+        """Expand `$@`: each argument after `$0` is a word of its own."""
         self.vanishing = len(self.arguments) <= 1
         for index, argument in enumerate(self.arguments[1:]):
             if index:
@@ -296,7 +300,7 @@ class _ShellReader:
         raise ShellSyntaxError(f"the bracket `{opens}` at character {start + 1} is not closed; close it")
 
     def braced(self, inner: str) -> str | None:
-        """`${…}`: a name with or without what stands in for it."""
+        """The value of `${…}`: a name, with or without a default; None if it is not known."""
         name = NAME.match(inner)
         if name is None:
             return None
@@ -320,7 +324,7 @@ class _ShellReader:
         return self.set[name] if name in self.set else self.around.get(name)
 
     def fill(self, written: str, value: str | None, *, inside: bool) -> None:
-        """Put a variable's value; outside quotes its blanks part words."""
+        """Insert a variable's value; outside quotes it is split at blanks."""
         if value is None:
             self.put(written, bare=False)
             self.unknown = True
@@ -346,7 +350,7 @@ class _ShellReader:
         self.parts.append(piece)
 
     def end_word(self) -> None:
-        """Close a word: an assignment before a command, or one of its words."""
+        """End a word: an assignment before a command, or one of its words."""
         if self.parts is None:
             return
         word = "".join(self.parts)
@@ -371,7 +375,7 @@ class _ShellReader:
             self.first_word(Unknown(word) if self.unknown else word)
 
     def first_word(self, word: str) -> None:
-        """The first word of a command, which may begin or end a part of the script that runs in some cases only."""
+        """Read the first word of a command, which may begin or end a conditional part of the script."""
         if word in BEGIN or word == "{":
             self.enter(BEGIN.get(word, "{" if self.defines else "group"))
         elif word in END:
@@ -381,14 +385,14 @@ class _ShellReader:
             self.words.append(word)
 
     def enter(self, kind: str) -> None:
-        """A subshell begins, or a part that runs in some cases only."""
+        """Begin a subshell, or a part that runs conditionally."""
         self.budget.copy(len(self.set))
         self.parts_open.append((kind, self.set.copy(), self.passed, self.chain))
         self.chain = _Chain()
         self.is_shared = True
 
     def leave(self, kind: str) -> None:
-        """It ends: what a subshell set is gone, and what a branch, a loop or a function set is not known."""
+        """End it: what a subshell set is dropped, and what a branch, a loop or a function set becomes unknown."""
         if not self.parts_open:
             return
         opened = self.parts_open[-1][0]
@@ -407,7 +411,7 @@ class _ShellReader:
             self.chain.doubtful.extend(changed)
 
     def join(self, operator: str) -> None:
-        """A command of a chain ends: whether it succeeded decides whether the next one runs."""
+        """End one command of a chain: its success decides whether the next one runs."""
         chain = self.chain
         if operator == "&":
             self.end_chain()
@@ -419,7 +423,7 @@ class _ShellReader:
         self.succeeds = False
 
     def end_chain(self) -> None:
-        """The chain ends: what was set in a part of it that may not have run is not known."""
+        """End the chain: what a part of it set that may not have run becomes unknown."""
         self.forget_doubtful()
         self.chain = _Chain()
         self.succeeds = False
@@ -430,7 +434,10 @@ class _ShellReader:
             self.give(name, None)
 
     def close(self, operator: str = "") -> None:
-        """Close a command before an operator. What sets variables in a pipeline or in the background sets them in a shell of its own."""
+        """End a command before an operator.
+
+        A command in a pipeline or in the background sets variables only in a shell of its own.
+        """
         self.end_word()
         words, mine = self.words, self.mine
         if not words and not mine:
@@ -460,7 +467,7 @@ class _ShellReader:
             self.found.append(Command(words, self.passed))
 
     def change_arguments(self, words: list[str], *, is_apart: bool) -> None:
-        """`set -- …` and `shift`. Where they may not run, the arguments are not known afterwards."""
+        """Read `set -- …` and `shift`. If they may not run, the arguments are unknown afterwards."""
         if is_apart:
             return
         self.budget.copy(len(self.arguments))
@@ -469,13 +476,15 @@ class _ShellReader:
             self.arguments = [name, Unknown("$@")]
         elif words[0] == "set":
             self.arguments = [name, *words[2:]]
-        elif len(words) == 1 or (len(words) == 2 and len(words[1]) < len(str(MAX_WORDS)) and words[1].isdecimal()):  # noqa: PLR2004  # `shift N`
-            self.arguments = [name, *others[int(words[1]) if len(words) > 1 else 1 :]]
+        elif len(words) == 1:
+            self.arguments = [name, *others[1:]]
+        elif len(words) == 2 and len(words[1]) < len(str(MAX_WORDS)) and words[1].isdecimal():  # noqa: PLR2004
+            self.arguments = [name, *others[int(words[1]) :]]
         else:
             self.arguments = [name, Unknown("$@")]
 
     def declare(self, words: list[str]) -> None:
-        """`export A=b` and its like."""
+        """Read `export A=b` and similar commands."""
         exports = words[0] == "export" or "-x" in words
         for word in words[1:]:
             assignment = ASSIGNMENT.match(word)
@@ -488,7 +497,7 @@ class _ShellReader:
                 self.give(name, self.set[name])
 
     def give(self, name: str, value: str | None) -> None:
-        """Set a variable, for the commands that follow too where it is exported."""
+        """Set a variable, for the commands that follow too if it is exported."""
         passes = self.all_exported or name in self.exported or name in self.around
         is_new = (
             name not in self.set
@@ -505,10 +514,10 @@ class _ShellReader:
             self.passed[name] = value
 
     def redirect(self, operator: str, end: int) -> None:
-        """Leave out a redirection with its file; a here-document is a fault."""
+        """Skip a redirection with its file; a here-document is an error."""
         if operator.lstrip("0123456789").startswith("<<") and "<<<" not in operator:
             raise ShellSyntaxError(
-                f"the here-document at character {self.at + 1} is not read; write the command without it"
+                f"the here-document at character {self.at + 1} is not supported; write the command without it"
             )
         if self.parts is not None and "".join(self.parts).isdecimal() and self.bare:
             self.parts = None  # the 2 of 2>&1
@@ -531,10 +540,12 @@ class _ShellReader:
 
 
 def known(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | None = None) -> str:
-    """A text with Kubernetes' `$(NAME)` filled in; `$$` escapes it, a name that nobody sets stays as it was written, one not known makes an Unknown.
+    """A text with Kubernetes' `$(NAME)` expanded; `$$` escapes it.
+
+    A name that is not set stays as written. One whose value is not known makes the text an Unknown.
 
     Raises:
-        BadShell: the values have more characters than are read.
+        ShellSyntaxError: the values have too many characters.
     """
     if "$" not in text:
         return text

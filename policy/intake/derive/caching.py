@@ -1,6 +1,7 @@
 """Prefix caching and the Mamba cache: the facts ``cache_config.*``.
 
-Owns what the tables' formulas ask for: the prefix caching that a release turns on by itself, and what its hooks make of the Mamba cache's mode.
+Supplies the inputs of the tables' formulas: whether a release turns prefix caching on by default, and how its hooks
+change the Mamba cache's mode.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ HYBRID_HOOK: Final = "HybridAttentionMambaModelConfig"
 
 def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> None:
     """The fact of the Mamba cache's mode."""
-    asked = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
-    derived.facts[MODE] = asked, options.place("mamba_cache_mode")
+    stated = "none" if tables.series >= (0, 33) and not target.is_hybrid else options.get("mamba_cache_mode") or "none"
+    derived.facts[MODE] = stated, options.place("mamba_cache_mode")
     if not target.is_hybrid and target.found.model.architecture not in tables.hooks:
         return
     hooks = [tables.hooks.get(target.found.model.architecture), HYBRID_HOOK if target.is_hybrid else None]
@@ -33,7 +34,7 @@ def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, ta
         return
     caching, cached_by = _prefix_caching(derived, target, options, tables)
     known = {
-        MODE: asked,
+        MODE: stated,
         CACHING: caching,
         "model_config.supports_mamba_prefix_caching": target.found.model.supports_mamba_prefix_caching,
         "speculative_config": derived.facts["speculative_config"][0] or None,
@@ -41,17 +42,17 @@ def derive_cache(derived: Provenance, target: Target, options: ParsedOptions, ta
     for formula in changes:
         if formula is not None:
             known |= overridden([{MODE: formula}], known.get)
-    if known[MODE] != asked:
+    if known[MODE] != stated:
         derived.facts[MODE] = known[MODE], cached_by
 
 
 def _prefix_caching(derived: Provenance, target: Target, options: ParsedOptions, tables: Tables) -> tuple[bool, str]:
-    """Whether prefix caching is on, and by what."""
+    """Whether prefix caching is on, and the origin of that value."""
     if derived.facts["model_config.multimodal_config.mm_encoder_only"][0] and tables.series >= (0, 31):
         return False, derived.facts["model_config.multimodal_config.mm_encoder_only"][1]
-    asked = options.get("enable_prefix_caching")
-    if asked is not None:
-        return asked, options.place("enable_prefix_caching")
+    stated = options.get("enable_prefix_caching")
+    if stated is not None:
+        return stated, options.place("enable_prefix_caching")
     known = {
         "attn_type": _attention(target),
         "model_config.is_hybrid": target.is_hybrid,

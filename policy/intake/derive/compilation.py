@@ -1,6 +1,6 @@
 """Compilation and CUDA graphs: the facts ``compilation_config.*``.
 
-Owns the order in which ``VllmConfig.__post_init__`` and the platform's hook come to them, 0.20 to 0.33.
+Follows the order of ``VllmConfig.__post_init__`` and the platform's hook, 0.20 to 0.33.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GRAPHS_OF_LEVEL: Final = ("NONE", "PIECEWISE", "FULL_AND_PIECEWISE", "FULL_AND_P
 WITH_GRAPHS: Final = frozenset({"cuda", "rocm", "xpu", "out-of-tree"})
 DEFAULT_LEVEL: Final = 2
 LEAST_HIDDEN_SIZE: Final = 8192
-"""From this hidden size on, an H100 or a Blackwell device runs sequence parallelism by itself."""
+"""From this hidden size on, an H100 or a Blackwell device runs sequence parallelism by default."""
 MODE: Final = "compilation_config.mode"
 GRAPH: Final = "compilation_config.cudagraph_mode"
 SP: Final = "compilation_config.pass_config.enable_sp"
@@ -38,12 +38,15 @@ BREAKABLE: Final = "VLLM_USE_BREAKABLE_CUDAGRAPH"
 SCHEDULE: Final = "speculative_config.num_speculative_tokens_per_batch_size"
 DYNAMIC_ON_V1: Final = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model", "dflash"})
 MAX_CONNECTORS: Final = 4
-"""How deep connectors of several connectors are looked into."""
+"""The maximum nesting of connectors within connectors."""
 HIGH_THROUGHPUT: Final = "deepep_high_throughput"
 
 
 class Compilation(Struct):
-    """The compile mode, the CUDA-graph mode and sequence parallelism on their way, ``None`` where nobody has set them yet, with their origins."""
+    """The compile mode, the CUDA-graph mode and sequence parallelism during the derivation, with their origins.
+
+    A value is ``None`` until it is set.
+    """
 
     mode: str | None
     graph: str | None
@@ -54,17 +57,17 @@ class Compilation(Struct):
     breakable: bool = False
 
     def set_mode(self, mode: str, origin: str) -> None:
-        """Set the compile mode, unless it is that already."""
+        """Set the compile mode, unless it has that value already."""
         if self.mode != mode:
             self.mode, self.mode_from = mode, origin
 
     def set_graph(self, graph: str, origin: str) -> None:
-        """Set the CUDA-graph mode, unless it is that already."""
+        """Set the CUDA-graph mode, unless it has that value already."""
         if self.graph != graph:
             self.graph, self.graph_from = graph, origin
 
     def fit_graph(self, series: tuple[int, int]) -> None:
-        """Without vLLM's own compilation there are no graphs in pieces; from 0.30 on, the full ones among them stay."""
+        """Remove piecewise graphs, which need vLLM's own compilation; from 0.30 on, the full ones stay."""
         if self.graph in PIECES and self.mode != "VLLM_COMPILE" and not self.breakable:
             self.set_graph(
                 "FULL_DECODE_ONLY" if self.graph == "FULL_AND_PIECEWISE" and series >= (0, 30) else "NONE",
@@ -72,14 +75,14 @@ class Compilation(Struct):
             )
 
     def show(self, derived: Provenance) -> None:
-        """Put the three as they stand now; one that nobody has set has vLLM's default."""
+        """Store the three current values as facts; one that is not set has vLLM's default."""
         derived.facts[MODE] = self.mode or "VLLM_COMPILE", self.mode_from
         derived.facts[GRAPH] = self.graph or "FULL_AND_PIECEWISE", self.graph_from
         derived.facts[SP] = self.sp, self.sp_from
 
 
 def read_compilation(options: ParsedOptions) -> Compilation:
-    """What the command line says of compilation."""
+    """The compilation options of the command line."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     passes = config.get("pass_config")
@@ -96,7 +99,10 @@ def read_compilation(options: ParsedOptions) -> Compilation:
 
 
 def _named(value: object, names: tuple[str, ...]) -> str | None:
-    """A mode by its name in any case, or by its number; one that is none as it stands there, to be a fault as every fact that is not legal."""
+    """A mode by its name in any case, or by its number.
+
+    Anything else is returned unchanged, and becomes a fault like every fact that is not legal.
+    """
     if value is None:
         return None
     text = value if isinstance(value, str) else repr(value)
@@ -115,7 +121,10 @@ def derive_compilation(
     tables: Tables,
     runs_on_v2: Callable[[], bool],
 ) -> None:
-    """The facts ``compilation_config.*``, and what of speculative decoding depends on the runner; ``runs_on_v2`` asks the rules with the facts so far."""
+    """The facts ``compilation_config.*``, and those of speculative decoding that depend on the runner.
+
+    ``runs_on_v2`` asks the rules with the facts so far.
+    """
     series = tables.series
     if options.get("enforce_eager"):
         made.set_mode("NONE", options.place("enforce_eager"))
@@ -145,7 +154,7 @@ def derive_compilation(
 def split_graph(
     derived: Provenance, made: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
 ) -> None:
-    """What the splitting of the graph leaves of CUDA graphs: vLLM comes to it when the runner is chosen, and only where it ``starts``."""
+    """The CUDA-graph mode after the graph is split, which vLLM does once the runner is chosen and if it ``starts``."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     before = made.graph
@@ -166,10 +175,10 @@ def split_graph(
 
 
 def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables) -> None:
-    """Breakable CUDA graphs, which some architectures have by default and which rule out compilation."""
-    said = env.get(BREAKABLE)
-    if said is not None and tables.series >= (0, 22):
-        made.breakable = said.strip() not in {"", "0"}
+    """Set breakable CUDA graphs, which some architectures have by default and which exclude compilation."""
+    setting = env.get(BREAKABLE)
+    if setting is not None and tables.series >= (0, 22):
+        made.breakable = setting.strip() not in {"", "0"}
         origin = f"env.{BREAKABLE}"
     else:
         by_platform = tables.constants.get("breakable_cudagraph_architectures", {})
@@ -188,7 +197,7 @@ def _schedule_drafts(
     series: tuple[int, int],
     runs_on_v2: Callable[[], bool],
 ) -> None:
-    """Drafts by batch size: where vLLM drops them, and what they do to CUDA graphs."""
+    """Drafts by batch size: when vLLM drops them, and their effect on CUDA graphs."""
     facts = derived.facts
     if facts[SCHEDULE][0] is None:
         return
@@ -216,7 +225,7 @@ def _parallelise_sequences(made: Compilation, target: Target, options: ParsedOpt
 
 
 def _limit_graphs(made: Compilation, target: Target, options: ParsedOptions, platform: str, by_runner: str) -> None:
-    """What the platform, pooling (which ``by_runner`` comes from), an encoder and a layer-wise connector leave of CUDA graphs."""
+    """Limit CUDA graphs by the platform, pooling (from ``by_runner``), an encoder and a layer-wise connector."""
     if platform not in WITH_GRAPHS:
         made.set_graph("NONE", PLATFORM)
         return
@@ -229,7 +238,7 @@ def _limit_graphs(made: Compilation, target: Target, options: ParsedOptions, pla
 
 
 def _is_layerwise(config: object, depth: int = 0) -> bool:
-    """Whether a KV connector, or one of several, loads and saves layer by layer, which CUDA graphs cannot hold."""
+    """Whether a KV connector, or one of several, loads and saves layer by layer, which CUDA graphs do not support."""
     if not isinstance(config, dict):
         return False
     extra = config.get("kv_connector_extra_config")
@@ -246,7 +255,7 @@ def _is_layerwise(config: object, depth: int = 0) -> bool:
 def _on_platform(
     made: Compilation, options: ParsedOptions, env: Mapping[str, str], platform: str, series: tuple[int, int]
 ) -> None:
-    """What the platform's own hook changes."""
+    """Apply the platform's own hook."""
     if platform == "cpu":
         if options.get("enable_lora"):
             made.set_mode("NONE", PLATFORM)

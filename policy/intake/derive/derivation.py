@@ -1,6 +1,6 @@
-"""From a deployment to its facts, in the order in which vLLM comes to them.
+"""Derive the facts of a deployment, in the order in which vLLM sets the values.
 
-Owns the order, and the facts that an argument states by itself. What a group of facts takes is in a module of its own.
+Defines that order, and the facts that one argument sets alone. Each other group of facts has a module of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STATED: Final = {
     "enable_lora": "lora_config",
     "kv_sharing_fast_prefill": "cache_config.kv_sharing_fast_prefill",
 }
-"""The options that state a fact by themselves."""
+"""The options that set a fact alone."""
 RARE: Final = frozenset(
     {
         *(
@@ -58,7 +58,7 @@ RARE: Final = frozenset(
         *("reasoning_parser", "reasoning_config", "attention_config", "kv_transfer_config"),
     }
 )
-"""The options that state a fact together with others."""
+"""The options that set a fact together with others."""
 ROUTED_EXPERTS: Final = "enable_return_routed_experts"
 PLATFORMS: Final = {
     "rocm": "platform.is_rocm",
@@ -76,7 +76,7 @@ VARIABLES: Final = (
     "VLLM_XPU_ENABLE_XPU_GRAPH",
     "VLLM_ENABLE_V1_MULTIPROCESSING",
 )
-"""The variables of vLLM that facts are derived from; the first is a fact by itself."""
+"""The variables of vLLM that facts are derived from; the first is a fact itself."""
 VARIABLE: Final = VARIABLES[0]
 HISPARSE: Final = "HiSparseConnector"
 HISPARSE_CONFIG: Final = "attention_config.hisparse_config"
@@ -93,7 +93,10 @@ def derive(
     tables: Tables,
     rules: Callable[[Provenance], tuple[str | None, bool]],
 ) -> Provenance:
-    """The facts of a deployment; ``rules`` says what the release by itself does with the facts so far: the runner, and whether it starts."""
+    """The facts of a deployment.
+
+    ``rules`` returns the release's own decision for the facts so far: the runner, and whether it starts.
+    """
     series = tables.series
     derived = Provenance(unstated(series), [], {})
     platform = environment.platform
@@ -118,7 +121,7 @@ def derive(
 
     refused = refusal(derived, target, bool(options.get("enable_expert_parallel")), tables)
     if refused is not None:
-        derived.warnings.append(f"vLLM refuses this configuration before it comes to the runner: {refused}")
+        derived.warnings.append(f"vLLM refuses this configuration before it chooses the runner: {refused}")
     if refused is not None or _is_refused(derived, series, runs_on_v2):
         facts["scheduler_config.async_scheduling"] = (
             bool(options.get("async_scheduling")),
@@ -135,7 +138,7 @@ def derive(
 
 
 def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callable[[], bool]) -> bool:
-    """Whether V1 refuses here what only V2 can do; the rules say so in the decision."""
+    """Whether V1 refuses here what only V2 supports; the rules report that in the decision."""
     wanted = any(derived.facts[name][0] for name in V2_ONLY) and series >= (0, 28)
     sparse = derived.facts[HISPARSE_CONFIG][0] and series >= (0, 33)
     return (wanted or sparse) and not runs_on_v2()
@@ -143,7 +146,7 @@ def _is_refused(derived: Provenance, series: tuple[int, int], runs_on_v2: Callab
 
 @lru_cache(maxsize=64)
 def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
-    """What no manifest shows."""
+    """The facts of the environment, which no manifest shows."""
     return {
         **{
             name: (environment.platform == platform, environment.origin("platform"))
@@ -155,7 +158,7 @@ def _of_platform(environment: Environment) -> dict[str, tuple[Any, str]]:
 
 
 def _derive_stated(derived: Provenance, target: Target, options: ParsedOptions, series: tuple[int, int]) -> None:
-    """The facts that an argument states by itself."""
+    """The facts that one argument sets alone."""
     facts, get, origin = derived.facts, options.values.get, options.places.get
     for option, value in options.values.items():
         if option in STATED:

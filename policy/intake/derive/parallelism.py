@@ -1,6 +1,6 @@
-"""How the engine is spread over devices: the executor, and what the CPU platform takes away.
+"""How the engine is spread over devices: the executor, and what the CPU platform does not support.
 
-Owns what ``ParallelConfig.__post_init__`` makes of the arguments, 0.20 to 0.33.
+Follows ``ParallelConfig.__post_init__``, 0.20 to 0.33.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MULTIPROCESSING: Final = "VLLM_ENABLE_V1_MULTIPROCESSING"
 
 
 def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
-    """The fact of the executor; the sizes are stated by the options themselves."""
+    """Set the fact of the executor; the sizes come from the options themselves."""
     backend, origin = options.get("distributed_executor_backend"), options.place("distributed_executor_backend")
     if backend is None:
         backend, origin = _backend(options)
@@ -28,7 +28,7 @@ def derive_parallel(derived: Provenance, options: ParsedOptions) -> None:
 
 
 def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int, int]) -> None:
-    """What the CPU platform's own hook changes."""
+    """Apply the CPU platform's own hook."""
     if derived.facts["parallel_config.enable_dbo"][0]:
         derived.facts["parallel_config.enable_dbo"] = False, PLATFORM
     if derived.facts[BACKEND][0] == "uni" and (series < (0, 23) or env.get(MULTIPROCESSING, "1") == "1"):
@@ -36,13 +36,13 @@ def derive_on_cpu(derived: Provenance, env: Mapping[str, str], series: tuple[int
 
 
 def data_parallel_size(options: ParsedOptions) -> int:
-    """How many ranks of data parallelism there are."""
+    """The number of data-parallel ranks."""
     size = options.get("data_parallel_size", 1)
     return size if isinstance(size, int) else 1
 
 
 def _backend(options: ParsedOptions) -> tuple[str, str]:
-    """The executor that vLLM takes by itself: one process for one device, ``ray`` where data parallelism runs on it, else ``mp``."""
+    """The default executor: ``uni`` for one device, ``ray`` if data parallelism runs on it, else ``mp``."""
     for name in WORLD:
         if options.get(name, 1) != 1:
             by_ray = options.get("data_parallel_backend") == "ray"

@@ -1,8 +1,8 @@
-"""What vLLM refuses before it comes to the runner: sizes that do not fit the model, sampling masks that do not fit the rest.
+"""Refusals before vLLM chooses the runner: sizes that do not fit the model, sampling masks that do not fit the rest.
 
-Owns ``ModelConfig.verify_with_parallel_config`` and ``VllmConfig._verify_sampling_replay_config``, 0.20 to 0.33, as far as the model's
-configuration tells it. Nothing of it decides the runner, but what vLLM would have set after that stays as it was, and the user should know
-that the engine will not start.
+Follows ``ModelConfig.verify_with_parallel_config`` and ``VllmConfig._verify_sampling_replay_config``, 0.20 to 0.33, as
+far as the model's configuration allows. None of it decides the runner, but later values stay as they were, and the user
+should know that the engine will not start.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ KV_HEADS: Final = "get_total_num_kv_heads"
 KV_NAMES: Final = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num")
 
 
-def refusal(derived: Provenance, target: Target, experts: bool, tables: Tables) -> str | None:  # noqa: FBT001  # vLLM's own switch
-    """Why vLLM refuses the model with these sizes, ``experts`` being expert parallelism, or ``None``.
+def refusal(
+    derived: Provenance,
+    target: Target,
+    experts: bool,  # noqa: FBT001  # vLLM's own switch
+    tables: Tables,
+) -> str | None:
+    """Why vLLM refuses the model with these sizes, or ``None``; ``experts`` is expert parallelism.
 
-    A model whose heads the release counts in a way of its own is not refused for them.
+    A model whose heads the release counts in a special way is not refused for them.
     """
     text = target.configuration.text()
     tensor = derived.facts["parallel_config.tensor_parallel_size"][0]
     decode = derived.facts["parallel_config.decode_context_parallel_size"][0]
     if tensor < 1:
-        return None  # no size at all; that is a fault of its own
+        return None  # no sizes at all, which is a separate fault
     heads = _count(text, ("num_attention_heads",), HEADS, tables) if tensor > 1 or decode > 1 else 0
     if heads and heads % tensor:
         return f"its {heads} attention heads cannot be divided by a tensor parallel size of {tensor}"
     if experts and not is_moe(target.configuration):
-        return "expert parallelism is asked for, and it has no experts"
+        return "expert parallelism is enabled, and it has no experts"
     if derived.facts["parallel_config.pipeline_parallel_size"][0] > 1 and not target.found.model.supports_pp:
         return "it does not support pipeline parallelism"
     if decode > 1 and not derived.facts["model_config.use_mla"][0]:
@@ -51,8 +56,8 @@ def refusal(derived: Provenance, target: Target, experts: bool, tables: Tables) 
 
 
 def _by_sampling_mask(facts: Mapping[str, tuple[Any, str]], series: tuple[int, int]) -> str | None:
-    asked = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
-    if facts[asked][0]:
+    fact = "speculative_config.enable_adaptive_verification" if series >= (0, 32) else "speculative_config"
+    if facts[fact][0]:
         return "a sampling mask cannot be returned with this speculative decoding"
     if facts["model_config.is_diffusion"][0]:
         return "a sampling mask cannot be returned by a diffusion model"
@@ -67,16 +72,25 @@ def _by_decode_context(decode: int, tensor: int, heads: int, kv_heads: int) -> s
     if not kv_heads:
         return None
     if tensor <= kv_heads:
-        return f"decode context parallelism needs a tensor parallel size above its {kv_heads} KV heads, and that is {tensor}"
+        return (
+            f"decode context parallelism needs a tensor parallel size above its {kv_heads} KV heads, "
+            f"and that is {tensor}"
+        )
     if decode > tensor // kv_heads:
-        return f"a decode context parallel size of {decode} is above {tensor // kv_heads}, the tensor parallel size by its KV heads"
+        return (
+            f"a decode context parallel size of {decode} is above {tensor // kv_heads}, the tensor parallel size "
+            "divided by its KV heads"
+        )
     if (heads // kv_heads) % decode:
-        return f"its {heads // kv_heads} query heads for a KV head cannot be divided by a decode context parallel size of {decode}"
+        return (
+            f"its {heads // kv_heads} query heads for a KV head cannot be divided by a decode context parallel size "
+            f"of {decode}"
+        )
     return None
 
 
 def _count(text: Configuration, names: tuple[str, ...], method: str, tables: Tables) -> int:
-    """A number of heads; 0 where the configuration does not tell, or the release counts them for this model in another way."""
+    """A number of heads; 0 if it is not stated, or the release counts this model's in a special way."""
     convertor = tables.convertors.get(text.model_type or "")
     if convertor is not None and method in convertor["changes"]:
         return 0

@@ -1,7 +1,4 @@
-"""Derived facts as the row that the rules read, each checked as a stated one would be.
-
-Owns the one step from names to places.
-"""
+"""Derived facts as the row that the rules read, each checked like a stated one."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ CHECKS: Final = tuple(
     for name, member in _members(TREE).items()
     if FACTS[name].kind not in {FactKind.PRESENCE, FactKind.BOOLEAN}
 )
-"""The facts that may come as users write them: the place in the row, the type, what else is asked, and what makes of a value what stands there."""
+"""The facts that may be as users write them: name, index in the row, type, further check, conversion."""
 LEGAL: Final = defaults((0, 0))
 """A legal value of each fact, in the order of the row."""
 NULLABLE: Final = frozenset(name for name, fact in FACTS.items() if fact.nullable)
@@ -45,12 +42,12 @@ def _unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
 
 
 def unstated(series: tuple[int, int]) -> dict[str, tuple[Any, str]]:
-    """Every fact where nobody says anything, with its origin, in the order of the row."""
+    """Every fact with its default and its origin, in the order of the row."""
     return _unstated(series).copy()
 
 
 def facts_of(derived: Mapping[str, tuple[Any, str]], faults: list[RequestFault]) -> Facts:
-    """The row of every fact in its order; a value that no release takes is a fault at its origin, and a legal one stands in the row for it."""
+    """The row of facts. A value that no release accepts is a fault at its origin, and a legal one replaces it."""
     row = list(map(_value, derived.values()))
     for name, index, kind, fits, take in CHECKS:
         value, origin = derived[name]

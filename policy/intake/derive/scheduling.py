@@ -1,6 +1,7 @@
 """Asynchronous scheduling: the fact ``scheduler_config.async_scheduling``.
 
-Owns what the tables' formula of ``VllmConfig.__post_init__`` asks for, and when the rules are asked which runner it will be.
+Supplies the inputs of the tables' formula of ``VllmConfig.__post_init__``, and asks the rules for the runner when vLLM
+does.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 FACT: Final = "scheduler_config.async_scheduling"
 EXECUTORS: Final = frozenset({"uni", "mp", "external_launcher"})
 RAY_V2: Final = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
-"""Which executor `ray` is: the older one, which schedules synchronously, by default in 0.20 and where this is 0 up to 0.32; 0.33 has one only."""
+"""Decides which executor `ray` is.
+
+The older one, which schedules synchronously, is the default in 0.20, and up to 0.32 if this is 0; 0.33 has one only.
+"""
 
 
 NAMES: Final = (
@@ -38,7 +42,7 @@ NAMES: Final = (
     "speculative_config.disable_padded_drafter_batch",
     "parallel_config.pipeline_parallel_size",
 )
-"""What the formula asks for besides the runner, under vLLM's names."""
+"""The inputs of the formula besides the runner, by vLLM's names."""
 ORIGINS: Final = {NAMES[1]: BACKEND, NAMES[4]: "parallel_config.enable_dbo", NAMES[7]: "speculative_config"}
 
 
@@ -51,12 +55,15 @@ def derive_scheduling(
     tables: Tables,
     runs_on_v2: Callable[[], bool],
 ) -> None:
-    """The fact, stated or as vLLM chooses; ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this place from 0.31 on."""
-    asked = options.get("async_scheduling")
+    """Set the fact, as stated or as vLLM chooses.
+
+    ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this point from 0.31 on.
+    """
+    stated = options.get("async_scheduling")
     if platform == "cpu":
         derived.facts[FACT] = False, PLATFORM
-    elif asked is not None:
-        derived.facts[FACT] = asked, options.place("async_scheduling")
+    elif stated is not None:
+        derived.facts[FACT] = stated, options.place("async_scheduling")
     else:
         facts = derived.facts
         backend = facts[BACKEND][0]
@@ -84,7 +91,7 @@ def _is_ray_v2(env: Mapping[str, str], series: tuple[int, int]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _chosen(release: str, known: tuple[Any, ...], *, v2: bool) -> tuple[bool, str]:
-    """What a release chooses on a runner, and the last name that its formula asked for: what kept scheduling synchronous."""
+    """A release's choice on a runner, and the last name that its formula read: the reason for a synchronous one."""
     values = dict(zip(NAMES, known, strict=True)) | {"model_config": True, "use_v2_model_runner": v2}
     last = ""
 

@@ -1,6 +1,7 @@
-"""Speculative decoding: the method that vLLM comes to, the draft's architectures, and the facts ``speculative_config.*``.
+"""Speculative decoding: the method that vLLM chooses, the draft's architectures, the facts ``speculative_config.*``.
 
-Owns the order of ``SpeculativeConfig.__post_init__`` and of ``maybe_override_with_speculators``, 0.20 to 0.33; what a release changed is marked with it.
+Follows ``SpeculativeConfig.__post_init__`` and ``maybe_override_with_speculators``, 0.20 to 0.33; code for changes
+between releases names the release.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ OF_THE_TARGET: Final = frozenset({"ngram", "ngram_gpu", "custom_class"})
 WITHOUT_DRAFT: Final = frozenset({"suffix"})
 HIDDEN_STATES: Final = "extract_hidden_states"
 SPECULATORS: Final = "speculators_config"
-"""The member by which a repository in the format of *speculators* is known."""
+"""The field that identifies a repository in the format of *speculators*."""
 DRAFT: Final = "draft_model_config"
 CONFIG: Final = f"{DRAFT}.hf_config."
 DOCUMENT: Final = "config_dict."
 
 
 class Speculation(Struct, frozen=True):
-    """What is asked of speculative decoding; ``place`` is where, and ``keys`` the members of ``--speculative-config``."""
+    """The requested speculative decoding; ``keys`` are the fields of ``--speculative-config``, ``place`` its origin."""
 
     keys: dict[str, Any]
     place: str
 
 
 class DraftModel(Struct, frozen=True):
-    """The draft: its configuration, and its architectures as vLLM rewrites them. ``parallel`` says that its method drafts in parallel."""
+    """The draft: its configuration, and its architectures as vLLM rewrites them; ``parallel`` if it drafts so."""
 
     architectures: list[str]
     layer_types: Any
@@ -48,7 +49,7 @@ class DraftModel(Struct, frozen=True):
 
 
 def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict[str, Any]] | None:
-    """The verifier's name and the speculative configuration that a repository in the format of *speculators* brings; ``None`` for another."""
+    """The verifier's name and the speculative configuration of a *speculators* repository; ``None`` for another."""
     inner = config.get(SPECULATORS)
     if not isinstance(inner, dict):
         return None
@@ -58,29 +59,29 @@ def speculators_of(config: Mapping[str, Any], tables: Tables) -> tuple[str, dict
     kind = config.get("speculators_model_type")
     if not isinstance(name, str) or not isinstance(first, dict) or not isinstance(kind, str):
         return None
-    brought = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
-    keys = {key: value for key, value in brought.items() if value is not None}
+    settings = overridden([tables.constants["speculators"]["speculative_config"]], config.get)
+    keys = {key: value for key, value in settings.items() if value is not None}
     return name, {"method": kind} | keys | {"num_speculative_tokens": first.get("speculative_tokens")}
 
 
 def read_speculation(options: ParsedOptions) -> Speculation | None:
-    """What the command line asks; ``None`` where it asks nothing."""
+    """The command line's speculative decoding; ``None`` if it has none."""
     given = options.get("speculative_config")
     return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
 
 
 def unfit(speculation: Speculation) -> str | None:
-    """What vLLM refuses in a speculative configuration before it looks at a draft."""
+    """The part of a speculative configuration that vLLM refuses before it reads a draft."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if model is not None and not isinstance(model, str):
-        return f"`model`: {quoted(model)} is no text"
+        return f"`model`: expected a text, got {quoted(model)}"
     return (
         None if method or model else 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'
     )
 
 
 def draft_model(speculation: Speculation, target: str) -> str | None:
-    """The name of the draft's model, which is the target's own for MTP and DSpark without one; ``None`` where the method has none."""
+    """The draft model's name; it defaults to the target's for MTP and DSpark. ``None`` if the method has no draft."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if isinstance(model, str):
         return model
@@ -93,7 +94,7 @@ def needs_draft(speculation: Speculation, tables: Tables) -> bool:
 
 
 def early_method(speculation: Speculation, tables: Tables) -> str:
-    """The method before the draft was looked at."""
+    """The method before the draft is read."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if (
         isinstance(model, str)
@@ -120,7 +121,10 @@ def derive_speculation(
     draft_config: Callable[[str], Mapping[str, Any] | None],
     tables: Tables,
 ) -> None:
-    """The facts ``speculative_config.*``; ``draft_config`` gives a model's ``config.json`` by its name, ``None`` where it is not known."""
+    """Set the facts ``speculative_config.*``.
+
+    ``draft_config`` returns a model's ``config.json`` by its name, or ``None`` if it is not known.
+    """
     keys, place, facts = speculation.keys, speculation.place, derived.facts
     method = early_method(speculation, tables)
     draft: DraftModel | None = None
@@ -159,7 +163,7 @@ def derive_speculation(
 def _read_draft(
     method: str, name: str, config: Mapping[str, Any], target: Target, tables: Tables
 ) -> tuple[str, DraftModel]:
-    """The method and the draft, once its configuration is known."""
+    """The method and the draft, from its configuration."""
     made = Configuration(_from_speculators(config, tables) or config, tables)
     configuration, architectures = as_draft(made, architectures_of(made))
     known: dict[str, Any] = {
@@ -169,10 +173,10 @@ def _read_draft(
         "target_model_config.hf_config.model_type": target.configuration.model_type,
     }
 
-    def key(asked: str) -> Any:
-        if asked in known:
-            return known[asked]
-        return configuration.at(asked.removeprefix(CONFIG)) if asked.startswith(CONFIG) else None
+    def key(name: str) -> Any:
+        if name in known:
+            return known[name]
+        return configuration.at(name.removeprefix(CONFIG)) if name.startswith(CONFIG) else None
 
     known["method"] = method = overridden([{"method": tables.constants["draft_method"]}], key).get("method", method)
     written = overridden(tables.constants["draft_overrides"], key)
@@ -186,7 +190,7 @@ def _read_draft(
 
 
 def _from_speculators(config: Mapping[str, Any], tables: Tables) -> dict[str, Any] | None:
-    """The draft's own configuration in a repository in the format of *speculators*; ``None`` for another."""
+    """The draft's own configuration in a repository in the format of *speculators*, or ``None``."""
     kind, inner = config.get("speculators_model_type"), config.get("transformer_layer_config")
     formats = tables.constants["speculators"]["formats"]
     if not isinstance(config.get(SPECULATORS), dict) or not isinstance(kind, str) or kind not in formats:

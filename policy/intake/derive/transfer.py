@@ -1,6 +1,6 @@
 """Connectors: the facts ``kv_transfer_config.*`` and ``ec_transfer_config``.
 
-Owns what ``VllmConfig._post_init_kv_transfer_config`` makes of the offloading flags, 0.20 to 0.33.
+Follows ``VllmConfig._post_init_kv_transfer_config`` for the offloading flags, 0.20 to 0.33.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPTIONS: Final = frozenset({"kv_transfer_config", "kv_offloading_size", "ec_tran
 def derive_transfer(
     derived: Provenance, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
 ) -> None:
-    """The facts of connectors, stated or implied by ``--kv-offloading-size``."""
+    """Set the facts of connectors, stated or implied by ``--kv-offloading-size``."""
     if OPTIONS.isdisjoint(options.values):
         return
     given, place = options.values.get("kv_transfer_config"), options.places.get("kv_transfer_config", DEFAULT)
@@ -55,13 +55,13 @@ def derive_transfer(
 
 
 def is_encode_only(options: ParsedOptions) -> bool:
-    """Whether the engine only encodes for others: an encoder-cache producer that is no consumer."""
+    """Whether the engine only encodes for others: an encoder-cache producer that is not a consumer."""
     given = options.values.get("ec_transfer_config")
     return isinstance(given, dict) and given.get("ec_connector") is not None and given.get("ec_role") == "ec_producer"
 
 
 def has_connector(options: ParsedOptions, name: str) -> bool:
-    """Whether a KV connector is asked for, by itself or as one of several."""
+    """Whether a KV connector is configured, alone or as one of several."""
     given = options.values.get("kv_transfer_config")
     if not isinstance(given, dict):
         return False

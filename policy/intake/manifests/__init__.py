@@ -1,6 +1,7 @@
-"""Controllers' manifests → the vLLM engines that they would start.
+"""The vLLM engines that controllers' manifests would start.
 
-``registry`` finds the adapter of a document; each other module but ``reading``, ``draft``, ``images`` and ``pods`` is one adapter.
+``registry`` finds the adapter of a document. ``reading``, ``draft``, ``images``, ``pods``, ``storage`` and
+``quantities`` are shared; each other module is one adapter.
 """
 
 from policy.intake.manifests.registry import is_manifest, read_manifest

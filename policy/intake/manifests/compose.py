@@ -1,8 +1,8 @@
 """Docker Compose files (the Compose Specification).
 
-Owns how a service's ``entrypoint`` and ``command`` become words (a text is split as a shell would, but no shell runs), how ``environment``
-is written as a map or a list, and ``${NAME:-default}``: the value that Compose takes when nobody sets the variable; one without a
-default stays as it is written, with a note, because only the shell or the ``.env`` file beside it knows it.
+Reads a service's ``entrypoint`` and ``command`` as words (a text is split as a shell would, but no shell runs),
+``environment`` as a map or a list, and ``${NAME:-default}`` as the default, which Compose uses if the variable is not
+set. A variable without a default stays as written, with a note, because only the shell or the ``.env`` file knows it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ VARIABLE: Final = re.compile(
 
 ESCAPED: Final = re.compile(r"""\\(["\\])""")
 PIECE: Final = re.compile(
-    r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)""",
+    r"""(?P<blank>[ \t\r\n]++)|(?P<plain>[^ \t\r\n'"\\]++)|"""
+    r"""'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)"|\\(?P<escaped>.)""",
     re.DOTALL,
 )
 """A part of a word, or the blanks between two."""
 
 
 def split(text: str) -> list[str]:
-    """The words of a text, as ``shlex.split`` gives them, whose work grows with the square of a word's length.
+    """The words of a text, as from ``shlex.split``, which takes quadratic time in a word's length.
 
     Raises:
         ValueError: a quote is not closed, or nothing follows the last backslash.
@@ -61,7 +62,7 @@ def is_compose(document: ManifestNode) -> bool:
 
 
 def read_compose(document: ManifestNode) -> None:
-    """Every service that starts vLLM."""
+    """Read every service that starts vLLM."""
     for _, service in document.get("services").members():
         if not service.is_object():
             continue
@@ -102,7 +103,7 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
 
 
 def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
-    """A variable without a value is the one of whoever starts Compose, so it is not known."""
+    """A variable without a value has that of the shell that starts Compose, so it is not known."""
     if isinstance(node.value, list):
         for item in node.items():
             name, equals, value = (item.text() or "").partition("=")
@@ -111,13 +112,13 @@ def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
         return
     for name, item in node.members():
         if isinstance(item.value, bool):
-            item.fault(f"{quoted(item.value)} is no text; put it in quotes, Compose refuses a boolean")
+            item.fault(f"expected a text in quotes, got {quoted(item.value)}; Compose refuses a boolean")
         else:
             draft.env[name] = _interpolated(item.scalar(), draft)
 
 
 def _interpolated(text: str | None, draft: EngineDraft) -> str | None:
-    """A text with its variables as Compose sets them when nobody else does."""
+    """A text with its variables as Compose expands them if they are not set."""
     if text is None or "$" not in text:
         return text
 
@@ -127,13 +128,14 @@ def _interpolated(text: str | None, draft: EngineDraft) -> str | None:
         name, how = found["name"] or found["bare"], found["how"] or ""
         if how.endswith("-"):
             draft.note(
-                f"{quoted(f'${{{name}}}')} is taken to be its default; the shell or `.env` of whoever starts Compose may set another"
+                f"{quoted(f'${{{name}}}')} is assumed to be its default; the shell or `.env` that starts Compose "
+                "may set another"
             )
             return str(found["text"])
         if how.endswith("+"):
             return ""
         draft.note(
-            f"{quoted(f'${{{name}}}')} is set by the shell or `.env` of whoever starts Compose; its value is not known"
+            f"{quoted(f'${{{name}}}')} is set by the shell or `.env` that starts Compose; its value is not known"
         )
         return found[0]
 

@@ -1,6 +1,6 @@
-"""One engine while it is put together: words with places, variables, notes.
+"""One engine while it is read: words with places, variables, notes.
 
-Owns the order in which a controller's words and the user's come together, and what is said of a word that is not final.
+Defines the order in which a controller's words and the user's are joined, and the notes on words that are not final.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMAND: Final = "vllm"
 
 
 class EngineDraft:
-    """An engine at a place of the manifest; ``pending`` until it is taken or dropped."""
+    """An engine at a place of the manifest; ``pending`` until it is added or dropped."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -39,7 +39,7 @@ class EngineDraft:
         self.notes: dict[str, None] = {}
 
     def add(self, place: str, *words: str) -> None:
-        """Append words that all stand at one place, or that one party adds."""
+        """Append words with the same place, or added by the same controller."""
         self.words.extend(words)
         self.places.extend([place] * len(words))
 
@@ -51,7 +51,7 @@ class EngineDraft:
                 self.add(f"{name}[{place}]", word)
 
     def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Append texts as a shell reads them once more, as arguments: blanks part words, quotes are taken away, variables are filled in."""
+        """Append texts as arguments that a shell reads once more: split at blanks, unquoted, variables expanded."""
         budget = shell.ExpansionBudget()
         size = sum(map(len, self.words))
         for place, text in texts:
@@ -76,7 +76,7 @@ class EngineDraft:
                 self.note(f"{place}: only a running shell knows all of {quoted(text)}")
 
     def note(self, message: str) -> None:
-        """Say something to the user, once; so many things at most."""
+        """Add a note for the user, once, up to the maximum."""
         if self.takes_notes():
             self.notes[message] = None
         else:
@@ -87,10 +87,10 @@ class EngineDraft:
         return len(self.notes) < MAX_NOTES
 
     def starts_vllm(self) -> bool:
-        """Whether what is here so far starts vLLM, or may start it in a way that cannot be read.
+        """Whether the words so far start vLLM, or may start it in a way that cannot be read.
 
-        Its command does, or it leaves the command to a known image and states arguments. A command that cannot be read counts with a known image, or
-        where it names vLLM's server; reading it once more gives the fault.
+        Either the command does, or a known image without a command has arguments. A command that cannot be read counts
+        with a known image, or if it names vLLM's server; reading it again gives the fault.
         """
         if not self.words or not self._is_short():
             return False
@@ -105,7 +105,7 @@ class EngineDraft:
         return found if isinstance(found, bool) else is_known or found.names_vllm
 
     def _filled(self) -> list[str]:
-        """The words as Kubernetes fills them in; as they are written where their values are too long to be read."""
+        """The words as Kubernetes expands them; as written if their values are too long to be read."""
         budget = shell.ExpansionBudget()
         try:
             return [shell.known(word, self.env, budget) for word in self.words]
@@ -113,7 +113,7 @@ class EngineDraft:
             return self.words
 
     def take(self, installed: str | None = None) -> None:
-        """Add the finished engine to the manifest's; ``installed`` is vLLM's version where something else than the image tells it."""
+        """Add the finished engine to the manifest's; ``installed`` is vLLM's version if not only the image has it."""
         if not self._is_short():
             return
         version, unversioned = (installed, None) if installed is not None else images.release(self.image)
@@ -141,7 +141,7 @@ class EngineDraft:
         self.node.reading.add(container, self.node)
 
     def _is_short(self) -> bool:
-        """Whether the command can be read at all; a longer one is a fault."""
+        """Whether the command is short enough to be read; a longer one is a fault."""
         if len(self.words) <= shell.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
             return True
         self.node.fault(
@@ -151,5 +151,5 @@ class EngineDraft:
 
 
 def _is_model(word: str) -> bool:
-    """Whether a first word can be the model that an image's own ``vllm serve`` takes: an organisation and a name, or a path; one word only."""
+    """Whether a single word can be the model of an image's own ``vllm serve``: a path, or ``organisation/name``."""
     return "/" in word and " " not in word and not word.startswith(("/bin/", "/usr/", "/opt/", "./"))

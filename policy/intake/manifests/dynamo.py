@@ -1,8 +1,9 @@
-"""NVIDIA Dynamo's DynamoGraphDeployment and DynamoComponentDeployment (``nvidia.com`` v1alpha1 and v1beta1, read at the main branch, 2026).
+"""NVIDIA Dynamo's DynamoGraphDeployment and DynamoComponentDeployment.
 
-Owns where a graph keeps its containers, and what ``dynamo.vllm`` itself makes of its arguments before vLLM has them: its own flags are taken
-away, prefix caching is on where nothing is said of it, and ``--connector`` (of older releases; newer ones refuse it) becomes a
-``--kv-transfer-config``. What the operator adds for several nodes depends on its version and is only noted.
+Both are ``nvidia.com`` v1alpha1 and v1beta1, read at the main branch, 2026. Finds a graph's containers, and applies
+what ``dynamo.vllm`` itself does to its arguments before vLLM reads them: its own flags are removed, prefix caching is
+on by default, and ``--connector`` (of older releases; newer ones refuse it) becomes a ``--kv-transfer-config``. What
+the operator adds for several nodes depends on its version and only gives a note.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ VALUES: Final = frozenset(
 
 
 def read_graph(document: ManifestNode) -> None:
-    """Every service (v1alpha1) and component (v1beta1) of a graph that runs vLLM."""
+    """Read every service (v1alpha1) and component (v1beta1) of a graph that runs vLLM."""
     spec = document.get("spec")
     for _, service in spec.get("services").members():
         _read_service(service, spec)
@@ -91,7 +92,7 @@ def read_graph(document: ManifestNode) -> None:
 
 
 def read_component(document: ManifestNode) -> None:
-    """A single component, deployed by itself."""
+    """Read a single component that is deployed alone."""
     spec = document.get("spec")
     _read_service(spec, spec)
     _read_component(spec, spec)
@@ -130,7 +131,8 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
     nodes = service.get("multinode", "nodeCount").count()
     if nodes is not None and nodes > 1:
         draft.note(
-            f"for {nodes} nodes Dynamo's operator adds `--distributed-executor-backend`, `--nnodes` or `--data-parallel-…` by itself; they are not seen"
+            f"for {nodes} nodes Dynamo's operator adds `--distributed-executor-backend`, `--nnodes` or "
+            "`--data-parallel-…`; they are not known here"
         )
     if MODULE in draft.words:
         _take_own(draft)
@@ -141,13 +143,14 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             draft.add(ADDED, "--enable-prefix-caching")
     elif any(MODULE in word for word in draft.words):
         draft.note(
-            "Dynamo turns prefix caching on where nothing is said of it, and makes a `--kv-transfer-config` of `--connector`; in a script this is not seen"
+            "Dynamo turns prefix caching on by default, and makes a `--kv-transfer-config` of `--connector`; "
+            "in a script this is not known"
         )
     draft.take()
 
 
 def _take_own(draft: EngineDraft) -> None:
-    """Take away Dynamo's own flags, which vLLM never sees, and put what Dynamo makes of ``--connector NAME …`` in its place."""
+    """Remove Dynamo's own flags, which vLLM never sees, and replace ``--connector NAME …`` by its configuration."""
     words, places, names = [], [], []
     connecting = value = False
     where = ADDED
@@ -172,7 +175,7 @@ def _take_own(draft: EngineDraft) -> None:
     for name in dict.fromkeys(names):
         if name not in CONNECTORS and name not in NONE and draft.takes_notes():
             legal = [*CONNECTORS, *NONE]
-            draft.note(f"{quoted(name)} is no connector of Dynamo's; legal: {listed(legal)}{nearest(name, legal)}")
+            draft.note(f"unknown connector {quoted(name)}; legal: {listed(legal)}{nearest(name, legal)}")
     chosen = [CONNECTORS[name] for name in names if name in CONNECTORS]
     if chosen:
         module = "kvbm.vllm_integration.connector"

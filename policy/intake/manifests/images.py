@@ -1,7 +1,8 @@
-"""What a container image's name says: whether it starts vLLM by itself, and which release of vLLM is in it.
+"""A container image's name: whether the image starts vLLM by default, and which release of vLLM is in it.
 
-Owns the names of images that are known to run vLLM, and the one family whose tags are vLLM's versions: ``vllm/vllm-openai`` and its builds
-for other hardware, from whichever registry or mirror. Tags of every other image (llm-d, LMCache, Dynamo, ROCm, AIBrix …) count their own releases.
+Knows the names of images that run vLLM, and the one family whose tags are vLLM's versions: ``vllm/vllm-openai`` and its
+builds for other hardware, from any registry or mirror. Tags of other images (llm-d, LMCache, Dynamo, ROCm, AIBrix …)
+are those projects' own versions.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from typing import Final
 
 OFFICIAL: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?:-[a-z0-9]+)*")
 STARTS: Final = re.compile(
-    r"vllm-openai(?:-[a-z0-9]+)*|vllm|vllm-(?:cpu|gpu|tpu|xpu|rocm|hpu|neuron)(?:-[a-z0-9-]+)?|llm-d(?:-(?:cuda|cpu|rocm|xpu|hpu|aws|gb200)(?:-dev)?)?"
+    r"vllm-openai(?:-[a-z0-9]+)*|vllm|vllm-(?:cpu|gpu|tpu|xpu|rocm|hpu|neuron)(?:-[a-z0-9-]+)?"
+    r"|llm-d(?:-(?:cuda|cpu|rocm|xpu|hpu|aws|gb200)(?:-dev)?)?"
 )
 RELEASE: Final = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?:[-_.][\w.-]*)?")
 MAX_NAME: Final = 1024
 
 
 def parts(image: str) -> tuple[str, str | None, str | None]:
-    """The repository, tag and digest of an image's name; nothing for a part that is not there."""
+    """The repository, tag and digest of an image's name; a missing part is None."""
     name, _, digest = image.partition("@")
     repository, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:
@@ -27,14 +29,14 @@ def parts(image: str) -> tuple[str, str | None, str | None]:
 
 
 def starts_vllm(image: str | None) -> bool:
-    """Whether a container of this image is vLLM's even where the manifest states no command."""
+    """Whether a container of this image runs vLLM even if the manifest states no command."""
     if image is None or len(image) > MAX_NAME:
         return False
     return STARTS.fullmatch(parts(image)[0].rpartition("/")[2].lower()) is not None
 
 
 def release(image: str | None) -> tuple[str | None, str | None]:
-    """The version of vLLM in an image as its tag names it, or why the image's name does not tell it."""
+    """The version of vLLM in an image by its tag, or why the image's name does not have it."""
     if image is None or len(image) > MAX_NAME:
         return None, None
     repository, tag, digest = parts(image)

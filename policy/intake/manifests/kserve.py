@@ -1,8 +1,9 @@
-"""KServe's InferenceService, ServingRuntime and ClusterServingRuntime (``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August 2026).
+"""KServe's InferenceService, ServingRuntime and ClusterServingRuntime.
 
-Owns what KServe makes of a predictor: the runtime's command and arguments, then the predictor's (appended, never replaced), variables merged
-by name, the model mounted at ``/mnt/models``. A runtime is taken from the same manifest, else from what KServe ships for the model formats
-``vLLM`` and ``huggingface``. Of a shipped runtime, flags that only concern the web server are left out.
+They are ``serving.kserve.io`` v1beta1 and v1alpha1, read at KServe 0.20, August 2026. Builds a predictor as KServe
+does: the runtime's command and arguments, then the predictor's (appended, never replaced), variables merged by name,
+the model mounted at ``/mnt/models``. A runtime comes from the same manifest, else from those that KServe ships for the
+model formats ``vLLM`` and ``huggingface``. Flags of a shipped runtime that only concern the web server are left out.
 """
 
 from __future__ import annotations
@@ -20,27 +21,31 @@ if TYPE_CHECKING:
 ADDED: Final = "added by KServe"
 MODEL_PATH: Final = "/mnt/models"
 SERVER: Final = ("python", "-m", "vllm.entrypoints.openai.api_server")
-SERVER_ENV: Final = {"HF_HOME": "/tmp", "VLLM_CONFIG_ROOT": "/tmp", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}  # noqa: S108 - what KServe sets
+SERVER_ENV: Final = {
+    "HF_HOME": "/tmp",  # noqa: S108  # what KServe sets
+    "VLLM_CONFIG_ROOT": "/tmp",  # noqa: S108  # what KServe sets
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+}
 OWN_FLAGS: Final = frozenset(
     {"--model_name", "--model_dir", "--model_id", "--backend", "--task", "--http_port", "--predictor_host", "--workers"}
 )
 
 
 def runtime_container(document: ManifestNode) -> ManifestNode | None:
-    """The container of a runtime that a predictor's model is put into."""
+    """The container of a runtime that a predictor's model is merged into."""
     return next(
         (item for item in pod_containers(document.get("spec")) if item.get("name").value == "kserve-container"), None
     )
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """The containers of a ServingRuntime, as far as they start vLLM by themselves."""
+    """The containers of a ServingRuntime that start vLLM on their own."""
     read_pod(document.get("spec"))
     read_pod(document.get("spec", "workerSpec"))
 
 
 def read_inference_service(document: ManifestNode) -> None:
-    """The predictor's model, and vLLM containers that stand in any of the service's three parts."""
+    """Read the predictor's model, and vLLM containers in any of the service's three parts."""
     for part in ("predictor", "transformer", "explainer"):
         read_pod(document.get("spec", part))
     model = document.get("spec", "predictor", "model")
@@ -62,14 +67,15 @@ def _read_model(model: ManifestNode) -> None:
     elif wanted == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env, own.has_command = dict(SERVER_ENV), True
-        asked = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
-        if not any("gpu" in resource for resource, _ in asked):
+        resources = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
+        if not any("gpu" in resource for resource, _ in resources):
             own.note(
-                "no GPU is asked for, so KServe takes the `-cpu` build of the image; state `environment.platform` as `cpu`"
+                "no GPU is requested, so KServe uses the `-cpu` build of the image; set `environment.platform` to `cpu`"
             )
         if name is not None:
             own.note(
-                f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed"
+                f"the runtime {quoted(name)} is not in the manifest; its own arguments and variables are not known, "
+                "KServe's for vLLM are assumed"
             )
     elif wanted == "huggingface":
         if not _huggingface(draft, own, model):
@@ -93,7 +99,7 @@ def _read_model(model: ManifestNode) -> None:
 
 
 def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:
-    """Turn the arguments of KServe's Hugging Face server into vLLM's; false where it is told to use another backend."""
+    """Turn the arguments of KServe's Hugging Face server into vLLM's; false if they name another backend."""
     if draft.has_command:
         return True
     values: dict[str, tuple[str, str]] = {}
@@ -118,7 +124,7 @@ def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> b
     own.has_command = True
     if backend != "vllm":
         own.note(
-            "KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it"
+            "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure"
         )
     if source and hub_name(source) is None and "--model_id" in values:
         own.note("`--model_id` yields to `storageUri`")

@@ -1,8 +1,9 @@
 """KServe's LLMInferenceService (``serving.kserve.io`` v1alpha1 and v1alpha2, read at KServe 0.20, August 2026).
 
-Owns what KServe's own configurations make of it: ``vllm serve /mnt/models`` with the flags of ``spec.parallelism``, of KV-cache offloading
-and of LoRA adapters, then ``VLLM_ADDITIONAL_ARGS`` and the container's ``args``, which a shell reads once more. Served names, ports, TLS and
-access logs are left out: nothing that is decided depends on them. A container with a ``command`` of its own gets none of this.
+Applies KServe's own configurations: ``vllm serve /mnt/models`` with the flags of ``spec.parallelism``, of KV-cache
+offloading and of LoRA adapters, then ``VLLM_ADDITIONAL_ARGS`` and the container's ``args``, which a shell reads once
+more. Served names, ports, TLS and access logs are left out: no decision depends on them. A container with a ``command``
+of its own gets none of this.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ WORKER_ENV: Final = {"VLLM_RANDOMIZE_DP_DUMMY_INPUTS": "1"}
 
 
 def read_llm_inference_service(document: ManifestNode) -> None:
-    """The engines of the service: decode and, where it is there, prefill; each with its workers."""
+    """Read the engines of the service: decode and, if it exists, prefill; each with its workers."""
     spec = document.get("spec")
     _read_workload(spec, spec)
     if spec.get("prefill").is_object():
@@ -60,7 +61,8 @@ def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
                 _add_adapters(draft, spec.get("model", "lora"), user[0])
         elif not draft.has_command:
             (main or pod).fault(
-                "with `worker`, KServe has a configuration for data parallelism only; state a `command` in the container `main`"
+                "with `worker`, KServe has a configuration for data parallelism only; set a `command` in the container "
+                "`main`"
             )
         if any(item.get("name").text() for item in spec.get("baseRefs").items()):
             draft.note("`baseRefs` merges other objects into this one, which the manifest does not show")
@@ -84,7 +86,8 @@ def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_work
         for member in ("data", "dataLocal", "expert", "pipeline"):
             if parallelism.get(member).value:
                 draft.note(
-                    f"`{parallelism.get(member).path}` has no effect without `worker`: KServe's configuration for one node has no flag for it"
+                    f"`{parallelism.get(member).path}` has no effect without `worker`: KServe's configuration "
+                    "for one node has no flag for it"
                 )
         return
     for flag, member in (("--data-parallel-size", "data"), ("--data-parallel-size-local", "dataLocal")):
@@ -96,10 +99,11 @@ def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_work
 
 
 def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str]) -> None:
-    """``--kv-transfer-config`` for ``kvCacheOffloading``, where the user gives none and vLLM has what it needs."""
+    """``--kv-transfer-config`` for ``kvCacheOffloading``, if the user gives none and vLLM supports it."""
     if workload.get("workload", "kvCacheOffloading").value is not None:
         draft.note(
-            f"`{workload.get('workload').path}` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher"
+            f"unknown field `{workload.get('workload').path}` of an LLMInferenceService is dropped; "
+            "write `kvCacheOffloading` one level higher"
         )
     offloading = workload.get("kvCacheOffloading")
     given = " ".join([draft.env.get(EXTRA) or "", *user])
@@ -130,7 +134,7 @@ def _add_offloading(draft: EngineDraft, workload: ManifestNode, user: list[str])
 def _add_extra(draft: EngineDraft) -> None:
     extra = draft.env.get(EXTRA, "")
     if extra is None:
-        draft.note(f"the value of `{EXTRA}` stands elsewhere; its arguments are not seen")
+        draft.note(f"the value of `{EXTRA}` is not in the manifest; its arguments are not known")
     elif extra:
         draft.add_shell([(f"env.{EXTRA}", extra)])
 

@@ -1,8 +1,9 @@
 """Values of the llm-d-modelservice Helm chart (read at chart 0.4.12, April 2026).
 
-Owns what the chart's templates make of them: the model's argument from ``modelArtifacts.uri``, the parallel sizes above one, and the variables
-of parallelism, of the model cache and of the accelerator. ``modelCommand`` is ``custom`` where it is absent. The chart has a default for each
-role, a simulator that is not vLLM; so only roles that the values write count. Served names, ports and tracing are left out.
+Applies the chart's templates: the model's argument from ``modelArtifacts.uri``, the parallel sizes above one, and the
+variables of parallelism, of the model cache and of the accelerator. ``modelCommand`` defaults to ``custom``. The
+chart's default for each role is a simulator that is not vLLM, so only roles in the values count. Served names, ports
+and tracing are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def is_values(document: ManifestNode) -> bool:
 
 
 def read_values(document: ManifestNode) -> None:
-    """The containers of both roles, unless a role is not created."""
+    """Read the containers of both roles, unless a role is not created."""
     for name in ROLES:
         role = document.get(name)
         if role.get("create").flag(default=True):
@@ -53,7 +54,7 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
     command = container.get("modelCommand").text() or "custom"
     if command not in COMMANDS:
         container.get("modelCommand").fault(
-            f"{quoted(command)} is no command of the chart; legal: {listed(COMMANDS)}{nearest(command, COMMANDS)}"
+            f"unknown command {quoted(command)}; legal: {listed(COMMANDS)}{nearest(command, COMMANDS)}"
         )
         return
     if command != "custom":
@@ -95,7 +96,7 @@ def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> No
 
 
 def _sizes(parallelism: ManifestNode) -> tuple[int, int, int]:
-    """Tensor, data and local data size. The chart's defaults of one stand wherever the values write nothing, so no size follows from another."""
+    """Tensor, data and local data size. Each defaults to the chart's one, whatever the others are."""
     tensor, data, local = (parallelism.get(name).count() or 1 for name in ("tensor", "data", "dataLocal"))
     return tensor, data, local
 

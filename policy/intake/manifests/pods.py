@@ -1,8 +1,8 @@
-"""Pods of any workload: which containers start vLLM, with which words, variables and files.
+"""Pods of any workload: the containers that start vLLM, with their words, variables and files.
 
-Owns the container of Kubernetes' core/v1: ``command`` and ``args`` are one command line,
-a later variable of the same name wins and may use earlier ones as ``$(NAME)``, ``valueFrom`` and ``envFrom`` are known only from a ConfigMap
-that is in the same manifest. An init container counts only with ``restartPolicy: Always``, as it then runs beside the others.
+Reads the container of Kubernetes' core/v1: ``command`` and ``args`` are one command line. A later variable of the same
+name wins and may use earlier ones as ``$(NAME)``. ``valueFrom`` and ``envFrom`` are known only from a ConfigMap in the
+same manifest. An init container counts only with ``restartPolicy: Always``, as it then runs beside the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
 
 
 def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None) -> None:
-    """Take every container of a pod's spec that starts vLLM; ``added`` are variables that its controller sets in each."""
+    """Add the containers of a pod's spec that start vLLM; ``added`` are variables that its controller sets in each."""
     for container in pod_containers(pod):
         draft = read_container(container, pod)
         draft.env = {**draft.env, **(added or {})}
@@ -31,7 +31,7 @@ def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None) -> N
 
 
 def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
-    """The containers of a pod that run side by side."""
+    """The containers of a pod that run concurrently."""
     yield from pod.get("containers").items()
     for container in pod.get("initContainers").items():
         if container.get("restartPolicy").value == "Always":
@@ -39,7 +39,7 @@ def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:
 
 
 def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> EngineDraft:
-    """What one container states; ``pod`` has the volumes that it mounts."""
+    """Read one container; ``pod`` has the volumes that it mounts."""
     draft = EngineDraft(container)
     draft.add_list(container.get("command"), "command")
     draft.has_command = bool(draft.words)
@@ -53,7 +53,7 @@ def read_container(container: ManifestNode, pod: ManifestNode | None = None) -> 
 
 
 def read_env(env: ManifestNode, draft: EngineDraft) -> None:
-    """Add a list of variables; one whose value stands elsewhere is ``None``."""
+    """Add a list of variables; one whose value is not in the manifest is ``None``."""
     for item in env.items():
         name = item.get("name").text()
         if name is None:
@@ -67,13 +67,13 @@ def read_env(env: ManifestNode, draft: EngineDraft) -> None:
 
 
 def read_shared_env(env: ManifestNode, draft: EngineDraft) -> None:
-    """The same for a list that several containers take their variables from."""
+    """The same for a list that several containers share."""
     if env.reading.affords_copy(env, env.value):
         read_env(env, draft)
 
 
 def expanded(value: str, known: dict[str, str | None], node: ManifestNode) -> str | None:
-    """A value with ``$(NAME)`` replaced as Kubernetes does, from the variables before it; ``None`` where one of them is not known."""
+    """A value with ``$(NAME)`` replaced as in Kubernetes, from the variables before it; ``None`` if one is unknown."""
     if "$" not in value:
         return value
     used = [known[found["name"]] for found in REFERENCE.finditer(value) if found["name"] in known]
@@ -120,7 +120,7 @@ def read_files(container: ManifestNode, pod: ManifestNode, draft: EngineDraft) -
 
 
 def _volumes(pod: ManifestNode) -> dict[str, ManifestNode]:
-    """The volumes of a pod by name, looked through once for all its containers."""
+    """The volumes of a pod by name, collected once for all its containers."""
     known = pod.reading.volumes
     if pod.pointer not in known:
         named = ((volume.get("name").value, volume) for volume in pod.get("volumes").items())

@@ -1,8 +1,9 @@
 """Values of the vLLM production-stack Helm chart (read at chart 0.1.12, August 2026).
 
-Owns what the chart's templates make of ``servingEngineSpec.modelSpec``: flags of ``vllmConfig``, of LoRA, of LMCache, for one node and for a Ray
-cluster. Where ``vllmConfig`` is written and leaves out ``enablePrefixCaching``, the one-node template turns prefix caching off. Hosts, ports and
-chat templates are left out. ``vllmConfig.v0`` and ``v1`` choose an engine generation of long ago, not a model runner.
+Applies the chart's templates to ``servingEngineSpec.modelSpec``: flags of ``vllmConfig``, of LoRA, of LMCache, for one
+node and for a Ray cluster. If ``vllmConfig`` exists without ``enablePrefixCaching``, the one-node template turns prefix
+caching off. Hosts, ports and chat templates are left out. ``vllmConfig.v0`` and ``v1`` choose a former engine
+generation, not a model runner.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def is_values(document: ManifestNode) -> bool:
 
 
 def read_values(document: ManifestNode) -> None:
-    """One engine for each entry of ``modelSpec`` that is not switched off."""
+    """Read one engine for each entry of ``modelSpec`` that is enabled."""
     serving = document.get("servingEngineSpec")
     if serving.get("enableEngine").flag(default=True):
         for spec in serving.get("modelSpec").items():
@@ -103,7 +104,8 @@ def _add_cache(draft: EngineDraft, cache: ManifestNode, config: ManifestNode, *,
         transfer["kv_connector_extra_config"] = {"discard_partial_chunks": False, "lmcache_rpc_port": port}
         if port is None:
             draft.note(
-                "without `lmcacheConfig.nixlRole` the chart writes a `--kv-transfer-config` that is no JSON; vLLM refuses it"
+                "without `lmcacheConfig.nixlRole` the chart writes a `--kv-transfer-config` that is not valid JSON; "
+                "vLLM refuses it"
             )
     draft.add("lmcacheConfig", "--kv-transfer-config", json.dumps(transfer, separators=(",", ":")))
 

@@ -1,6 +1,6 @@
 """Kubernetes quantities such as ``10Gi`` as whole numbers.
 
-Owns the suffixes of resource quantities; a part of a unit counts as a whole one.
+Knows the suffixes of resource quantities; a fraction of a unit is rounded up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi",
 
 
 def whole(node: ManifestNode) -> int | None:
-    """The quantity at a node, rounded up; nothing where there is none. What is no quantity is a fault."""
+    """The quantity at a node, rounded up, or None if the node is null. Anything else is a fault."""
     if node.value is None:
         return None
     found = (
@@ -29,7 +29,7 @@ def whole(node: ManifestNode) -> int | None:
         else None
     )
     if found is None:
-        node.fault(f"{quoted(node.value)} is no quantity; write for example `10Gi`")
+        node.fault(f"expected a quantity such as `10Gi`, got {quoted(node.value)}")
         return None
     unit = Decimal("0.001") if found[2] == "m" else Decimal({**DECIMAL, **BINARY}[found[2] or ""])
     return int((Decimal(found[1]) * unit).to_integral_value(ROUND_CEILING))

@@ -1,8 +1,8 @@
-"""Ray Serve LLM: ``llm_configs``, alone, in a Serve config's applications, or in a KubeRay RayService (``ray.io/v1``; read at Ray's main branch, 2026).
+"""Ray Serve LLM: ``llm_configs``, alone, in a Serve config's applications, or in a KubeRay RayService.
 
-Owns how ``engine_kwargs``, which are the names of vLLM's ``EngineArgs``, become flags, and what Ray sets besides: the model from
-``model_loading_config``, the ``ray`` executor (``mp`` without a GPU). Variables come from ``runtime_env`` and, in a RayService, from the
-containers that Ray runs in.
+The RayService is ``ray.io/v1``; read at Ray's main branch, 2026. Turns ``engine_kwargs``, which are the names of vLLM's
+``EngineArgs``, into flags, and adds what Ray sets: the model from ``model_loading_config``, the ``ray`` executor
+(``mp`` without a GPU). Variables come from ``runtime_env`` and, in a RayService, from the containers that Ray runs in.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_config(document: ManifestNode) -> bool:
 
 
 def read_config(document: ManifestNode, env: dict[str, str | None] | None = None, image: str | None = None) -> None:
-    """Every LLM config of a Serve config; ``env`` and ``image`` are those of the containers that Ray runs in."""
+    """Read every LLM config of a Serve config; ``env`` and ``image`` are those of the containers that Ray runs in."""
     for args in [document, *(item.get("args") for item in document.get("applications").items())]:
         single = [args.get(name) for name in SINGLE]
         for config in [*args.get("llm_configs").items(), *(item for item in single if item.value is not None)]:
@@ -45,7 +45,7 @@ def read_config(document: ManifestNode, env: dict[str, str | None] | None = None
 
 
 def read_service(document: ManifestNode) -> None:
-    """A RayService: the Serve config is a text in it."""
+    """Read a RayService: its Serve config is a text in it."""
     text = document.get("spec", "serveConfigV2")
     written = text.text()
     if written is None:
@@ -67,7 +67,7 @@ def read_service(document: ManifestNode) -> None:
 
 
 def read_cluster(document: ManifestNode) -> None:
-    """A RayCluster whose containers start vLLM by their own command."""
+    """Read a RayCluster whose containers start vLLM by their own command."""
     for pod in ray_pods(document.get("spec")):
         read_pod(pod)
 
@@ -92,7 +92,8 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
     )
     if isinstance(source.value, dict):
         draft.note(
-            f"the model's weights come from {quoted(source.get('bucket_uri').text() or '?')}; give its config.json under {quoted(name or '?')}"
+            f"the model's weights come from {quoted(source.get('bucket_uri').text() or '?')}; give its config.json "
+            f"under {quoted(name or '?')}"
         )
     model = name if source.value is None or isinstance(source.value, dict) else source.text()
     if model is not None:
@@ -107,13 +108,17 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
     for key, value in config.get("runtime_env", "env_vars").members():
         draft.env[key] = value.text()
     draft.note(
-        "an image's own variables do not show here, and Ray's images may pin the model runner; `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` makes sure"
+        "an image's own variables are not known here, and Ray's images may set the model runner; "
+        "set `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` to be sure"
     )
     draft.take()
 
 
 def flag_words(name: str, value: Any) -> list[str]:
-    """The words of the flag that sets an engine argument: ``--no-`` for false, JSON for an object, each item a word for a list."""
+    """The words of the flag that sets an engine argument.
+
+    False becomes ``--no-``, an object becomes JSON, and each item of a list a word.
+    """
     flag = "--" + name.replace("_", "-")
     match value:
         case None:

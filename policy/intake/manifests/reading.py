@@ -1,7 +1,7 @@
-"""A place in a manifest: its value, its path as users write it, its JSON pointer.
+"""A node of a manifest: its value, its path as users write it, its JSON pointer.
 
-Owns walking a document that may hold anything: what is absent is null, and what is of another type than the project that reads it
-takes is noted as a fault, once, where it stands. What the values mean is the adapters' business.
+Walks a document of any content: absent values are null, and a value of a type that the manifest's own project does not
+accept is a fault, reported once at its place. Not here: what the values mean, which the adapters know.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PER_ENTRY: Final = 64
 
 
 class TooManyFaults(RequestInvalid):
-    """As many faults are noted as are shown; nothing more of the document is read."""
+    """The maximum number of faults is reached; the rest of the document is not read."""
 
 
 class ManifestReader:
-    """What one manifest gave so far: engines, faults, and the ConfigMaps and ServingRuntimes that stand beside."""
+    """The results of one manifest so far: engines, faults, and the ConfigMaps and ServingRuntimes in it."""
 
     def __init__(self, faults: list[RequestFault]) -> None:
         self.faults = faults
@@ -39,7 +39,7 @@ class ManifestReader:
         self._bounds: set[str] = set()
 
     def fault(self, pointer: str, message: str) -> None:
-        """Note a fault, unless it is noted already.
+        """Add a fault, unless it is there already.
 
         Raises:
             TooManyFaults: it is the last one that is shown.
@@ -51,13 +51,13 @@ class ManifestReader:
                 raise TooManyFaults(self.faults)
 
     def fault_once(self, node: ManifestNode, message: str) -> None:
-        """Note a fault where a bound is passed for the first time."""
+        """Add a fault when a limit is exceeded for the first time."""
         if message not in self._bounds:
             self._bounds.add(message)
             node.fault(message)
 
     def affords(self, size: int, node: ManifestNode) -> bool:
-        """Whether so much more text may be copied from one place of the manifest to another: a short manifest must not grow without end."""
+        """Whether so much more text may be copied within the manifest: a short manifest must not grow without bound."""
         self.copied += size
         if self.copied > MAX_COPIED:
             self.fault_once(
@@ -67,11 +67,11 @@ class ManifestReader:
         return self.copied <= MAX_COPIED
 
     def affords_copy(self, node: ManifestNode, *values: object) -> bool:
-        """The same for texts, lists and maps that several engines share: each of them is read again for each engine."""
+        """The same for texts, lists and maps that several engines share: each is read again for each engine."""
         return self.affords(0, node) and self.affords(sum(map(_size, values)), node)
 
     def add(self, container: Container, node: ManifestNode) -> None:
-        """Take one more engine; beyond 1,024 there is a fault instead."""
+        """Add an engine; beyond 1,024 there is a fault instead."""
         if len(self.containers) < MAX_CONTAINERS:
             self.containers.append(container)
         else:
@@ -79,7 +79,7 @@ class ManifestReader:
 
 
 def _size(value: object) -> int:
-    """About how many characters a value has."""
+    """The approximate size of a value in characters."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -88,10 +88,10 @@ def _size(value: object) -> int:
 
 
 class ManifestNode:
-    """A value of the manifest and where it stands: ``key`` of ``parent``, or the root, with a path and a pointer of its own.
+    """A value of the manifest and its place: ``key`` of ``parent``, or the root, with its path and pointer.
 
-    ``within`` says that the value was read from a text in the manifest, so that the pointer is the text's for all below. Paths and pointers are made
-    where they are asked for: they repeat the names above, which can be long.
+    ``within`` says that the value was parsed from a text in the manifest, so that everything below has the text's
+    pointer. Paths and pointers are made on demand: they repeat the names above, which can be long.
     """
 
     __slots__ = ("key", "parent", "reading", "root", "value", "within")
@@ -108,9 +108,9 @@ class ManifestNode:
 
     @property
     def path(self) -> str:
-        """The place as users write it, such as ``items[3].spec``."""
+        """The path as users write it, such as ``items[3].spec``."""
         found = ""
-        for node in self._way():
+        for node in self._ancestry():
             if node.parent is None:
                 found = node.root[0]
             elif isinstance(node.key, int):
@@ -123,15 +123,15 @@ class ManifestNode:
     def pointer(self) -> str:
         """The JSON pointer."""
         found = ""
-        for node in self._way():
+        for node in self._ancestry():
             if node.parent is None:
                 found = node.root[1]
             elif not self.within:
                 found = at(found, node.key)
         return found
 
-    def _way(self) -> list[ManifestNode]:
-        """From the root to here."""
+    def _ancestry(self) -> list[ManifestNode]:
+        """The nodes from the root to this one."""
         way = []
         node: ManifestNode | None = self
         while node is not None:
@@ -141,7 +141,7 @@ class ManifestNode:
 
     def shown(self) -> str:
         """The value for a message, unless it may be a secret."""
-        return "the value" if self._is_secret() else quoted(self.value)
+        return "a value that is not shown" if self._is_secret() else quoted(self.value)
 
     def _is_secret(self) -> bool:
         above = None if self.parent is None else self.parent.value
@@ -152,11 +152,11 @@ class ManifestNode:
         return isinstance(named, str) and is_secret(named)
 
     def fault(self, message: str) -> None:
-        """Note a fault here."""
+        """Add a fault at this node."""
         self.reading.fault(self.pointer, message)
 
     def get(self, *keys: str) -> ManifestNode:
-        """What stands under the keys, one below the other; null where nothing does. A parent that is no object is a fault."""
+        """The node under nested keys; null if there is none. A parent that is not an object is a fault."""
         node = self
         for key in keys:
             value = node.value.get(key) if node.is_object() else None
@@ -164,7 +164,7 @@ class ManifestNode:
         return node
 
     def members(self) -> list[tuple[str, ManifestNode]]:
-        """The members of an object by name; none where it is null."""
+        """The fields of an object by name; none if it is null."""
         return (
             [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)]
             if self.is_object()
@@ -172,11 +172,11 @@ class ManifestNode:
         )
 
     def items(self) -> list[ManifestNode]:
-        """The items of a list; none where it is null. Anything else is a fault."""
+        """The items of a list; none if it is null. Anything else is a fault."""
         if self.value is None:
             return []
         if not isinstance(self.value, list):
-            self.fault(f"{self.shown()} is no list; write a list here")
+            self.fault(f"expected a list, got {self.shown()}")
             return []
         return [self._below(place, value) for place, value in enumerate(self.value)]
 
@@ -185,37 +185,43 @@ class ManifestNode:
         if isinstance(self.value, dict):
             return True
         if self.value is not None:
-            self.fault(f"{self.shown()} is no object; write a map of members here")
+            self.fault(f"expected an object, got {self.shown()}")
         return False
 
     def text(self) -> str | None:
-        """A text, or nothing where it is null. A number or boolean is a fault: Kubernetes refuses it, or means another text than was written."""
+        """A text, or None if it is null.
+
+        A number or boolean is a fault: Kubernetes refuses it, or reads another text than was written.
+        """
         if isinstance(self.value, str) or self.value is None:
             return self.value
-        self.fault(f"{self.shown()} is no text; put it in quotes")
+        self.fault(f"expected a text in quotes, got {self.shown()}")
         return None
 
     def scalar(self) -> str | None:
-        """The text that a Helm chart makes of a text, a number or a boolean; nothing where it is null. A list or object is a fault."""
+        """The text that a Helm chart renders for a text, a number or a boolean; None if it is null.
+
+        A list or object is a fault.
+        """
         if isinstance(self.value, bool):
             return str(self.value).lower()
         if isinstance(self.value, dict | list):
-            self.fault(f"{self.shown()} is no single value; write a text, a number, `true` or `false`")
+            self.fault(f"expected a text, a number, `true` or `false`, got {self.shown()}")
             return None
         return None if self.value is None else str(self.value)
 
     def flag(self, *, default: bool = False) -> bool:
-        """A boolean, or ``default`` where it is null. Anything else is a fault."""
+        """A boolean, or ``default`` if it is null. Anything else is a fault."""
         if self.value is None or isinstance(self.value, bool):
             return default if self.value is None else self.value
-        self.fault(f"{self.shown()} is neither `true` nor `false`")
+        self.fault(f"expected `true` or `false`, got {self.shown()}")
         return default
 
     def count(self) -> int | None:
-        """A whole number, or nothing where it is null. Anything else is a fault."""
+        """A whole number, or None if it is null. Anything else is a fault."""
         if self.value is None or (isinstance(self.value, int) and not isinstance(self.value, bool)):
             return self.value
-        self.fault(f"{self.shown()} is no whole number")
+        self.fault(f"expected a whole number, got {self.shown()}")
         return None
 
     def _below(self, key: str | int, value: Any) -> ManifestNode:

@@ -1,7 +1,7 @@
-"""Which adapter reads which document: by API group and kind, or by shape where a document has no kind.
+"""Choose the adapter of each document: by API group and kind, or by shape if a document has no kind.
 
-Owns lists of documents, Kubernetes ``List`` objects, what is passed over (objects that never hold a container) and what is refused (kinds
-that nobody here knows). ConfigMaps and KServe runtimes are looked through first, as other documents refer to them.
+Handles lists of documents, Kubernetes ``List`` objects, kinds to ignore (objects that never contain a container) and
+unknown kinds, which are faults. ConfigMaps and KServe runtimes are collected first, as other documents refer to them.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ KINDS: Final = tuple(dict.fromkeys(kind for _, kind in ADAPTERS))
 
 
 def is_manifest(document: object) -> bool:
-    """Whether a document is a manifest by itself: an object with a ``kind``, the values of a chart that is known here, or a list that begins so."""
+    """Whether a document is a manifest: an object with a ``kind``, a known chart's values, or a list of these."""
     if type(document) is list and document:
         document = document[0]
     if type(document) is not dict:
@@ -121,10 +121,10 @@ def is_manifest(document: object) -> bool:
 
 
 def read_manifest(document: object, pointer: str, faults: list[RequestFault]) -> list[Container]:
-    """The vLLM engines that a manifest would start, in the order in which they stand there; what is wrong with it is in ``faults``.
+    """The vLLM engines that a manifest would start, in order; its faults are added to ``faults``.
 
-    ``document`` is one object, a list of them, or a chart's values, as JSON or YAML gives them; ``pointer`` is where it stands in the request.
-    A known object without vLLM gives nothing. The paths start at the document.
+    ``document`` is one object, a list of them, or a chart's values, as parsed from JSON or YAML. ``pointer`` is its
+    place in the request. A known object without vLLM has no engines. The paths start at the document.
     """
     reading = ManifestReader(faults)
     with suppress(TooManyFaults):
@@ -137,7 +137,7 @@ def read_manifest(document: object, pointer: str, faults: list[RequestFault]) ->
 
 
 def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
-    """Each object of a list, of a ``List``, or the one that is there."""
+    """The objects of a list or of a ``List``, or the single object."""
     reading = node.reading
     if depth > MAX_NESTED:
         node.fault(f"lists stand more than {MAX_NESTED} deep in one another; write the objects side by side")
@@ -164,7 +164,7 @@ def _is_list(value: dict[str, object]) -> bool:
 
 
 def _identity(node: ManifestNode) -> tuple[str, str] | None:
-    """The API group and kind of an object; nothing where it has no kind."""
+    """The API group and kind of an object; None if it has no kind."""
     if not isinstance(node.value, dict) or not isinstance(node.value.get("kind"), str):
         return None
     version = node.value.get("apiVersion")
@@ -201,11 +201,9 @@ def _read(node: ManifestNode) -> None:
             adapter(node)
             return
     if not isinstance(node.value, dict):
-        node.fault(
-            f"{quoted(node.value)} is no manifest; write a Kubernetes object, a list of them, or a chart's values"
-        )
+        node.fault(f"expected a Kubernetes object, a list of them, or a chart's values, got {quoted(node.value)}")
     elif "kind" in node.value:
-        node.get("kind").fault(f"{quoted(node.value['kind'])} is no kind; legal: {listed(KINDS)}")
+        node.get("kind").fault(f"unknown kind {quoted(node.value['kind'])}; legal: {listed(KINDS)}")
     else:
         node.fault(
             f"no `kind`, and none of the shapes that are known without one: {'; '.join(name for name, _, _ in SHAPES)}"
@@ -213,7 +211,7 @@ def _read(node: ManifestNode) -> None:
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
-    """A fault, unless the object is of a group whose other kinds never hold containers."""
+    """Add a fault, unless the object is of a group whose other kinds never contain containers."""
     known = sorted({owner for owner, name in ADAPTERS if name == kind})
     if known:
         legal = listed(owner or "v1" for owner in known)
@@ -221,4 +219,4 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
             f"{quoted(node.value.get('apiVersion'))} has no `{kind}` that is known here; its API group is {legal}"
         )
     elif (group not in PASSED_OVER and not group.endswith(PASSED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
-        node.get("kind").fault(f"{quoted(kind)} is not known; legal: {listed(KINDS)}{nearest(kind, KINDS)}")
+        node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")

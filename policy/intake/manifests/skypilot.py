@@ -1,7 +1,7 @@
 """SkyPilot tasks (read at the project's examples, 2026).
 
-Owns ``run`` as a bash script with the variables of ``envs``, and vLLM's version from ``pip install vllm==`` in ``setup``.
-Variables that SkyPilot sets on each node are not known before it has chosen one.
+Reads ``run`` as a bash script with the variables of ``envs``, and vLLM's version from ``pip install vllm==`` in
+``setup``. Variables that SkyPilot sets on each node are unknown until it has chosen one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_task(document: ManifestNode) -> bool:
 
 
 def read_task(document: ManifestNode) -> None:
-    """The engine that ``run`` starts, if it starts one."""
+    """Read the engine that ``run`` starts, if any."""
     script = document.get("run").text()
     if script is None:
         return

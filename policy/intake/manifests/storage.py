@@ -1,6 +1,6 @@
-"""Where a model comes from, as controllers write it: ``hf://``, ``pvc://``, ``s3://`` and others.
+"""Model sources as controllers write them: ``hf://``, ``pvc://``, ``s3://`` and others.
 
-Owns which of them name a model on the Hugging Face Hub; the rest are only places.
+Knows which of them name a model on the Hugging Face Hub; the others are only locations.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ HUB: Final = "hf://"
 
 
 def hub_name(uri: str) -> str | None:
-    """The model's name on the Hub without its revision; nothing where the URI points elsewhere."""
+    """The model's name on the Hub without its revision; None if the URI is not on the Hub."""
     return uri.removeprefix(HUB).partition(":")[0].strip("/") if uri.startswith(HUB) else None
 
 
 def mount(draft: EngineDraft, uri: str, path: str) -> None:
-    """Say which model lies under a path in the container: its name on the Hub where there is one, the path itself otherwise."""
+    """Record which model is under a path in the container: its name on the Hub, or the path itself if it has none."""
     name = hub_name(uri)
     draft.models[path] = name or path
     if not name:
         draft.note(
-            f"the model of {quoted(uri)} is mounted at `{path}`; give its config.json under that name in `model_configs`"
+            f"the model of {quoted(uri)} is mounted at `{path}`; give its config.json under that name "
+            "in `model_configs`"
         )

@@ -1,8 +1,9 @@
-"""Workloads of Kubernetes and its siblings that hold whole pods: which pods an object has.
+"""The pods of workloads of Kubernetes and related projects.
 
-Owns the places of pod templates in Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob of Kubernetes,
-JobSet v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August 2026), AIBrix's
-StormService and RoleSet v1alpha1 (read at AIBrix's main branch, August 2026). LWS tells each pod its group by variables; AIBrix adds none that vLLM reads.
+Finds the pod templates in Pod, PodTemplate, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob of Kubernetes,
+JobSet v1alpha2, Argo's Rollout v1alpha1, LeaderWorkerSet v1 and DisaggregatedSet v1 (read at LWS's main branch, August
+2026), AIBrix's StormService and RoleSet v1alpha1 (read at AIBrix's main branch, August 2026). LWS sets variables with
+each pod's group; AIBrix adds none that vLLM reads.
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ if TYPE_CHECKING:
 
 
 def read_one_pod(document: ManifestNode) -> None:
-    """A Pod."""
+    """Read a Pod."""
     read_pod(document.get("spec"))
 
 
 def read_template(document: ManifestNode) -> None:
-    """An object with one pod template, such as a Deployment."""
+    """Read an object with one pod template, such as a Deployment."""
     read_pod(document.get("spec", "template", "spec"))
 
 
 def read_pod_template(document: ManifestNode) -> None:
-    """A PodTemplate."""
+    """Read a PodTemplate."""
     read_pod(document.get("template", "spec"))
 
 
 def read_cron_job(document: ManifestNode) -> None:
-    """A CronJob."""
+    """Read a CronJob."""
     read_template(document.get("spec", "jobTemplate"))
 
 
 def read_job_set(document: ManifestNode) -> None:
-    """A JobSet: a Job for each of its parts."""
+    """Read a JobSet: one Job for each of its parts."""
     for part in document.get("spec", "replicatedJobs").items():
         read_template(part.get("template"))
 
 
 def read_leader_worker_set(document: ManifestNode) -> None:
-    """A LeaderWorkerSet; without a leader's template its leader runs the workers'."""
+    """Read a LeaderWorkerSet; without a leader's template its leader runs the workers'."""
     template = document.get("spec", "leaderWorkerTemplate")
     size = template.get("size").count()
     group = {"LWS_GROUP_SIZE": str(1 if size is None else size), "LWS_LEADER_ADDRESS": None}
@@ -51,17 +52,17 @@ def read_leader_worker_set(document: ManifestNode) -> None:
 
 
 def read_disaggregated_set(document: ManifestNode) -> None:
-    """A DisaggregatedSet: a LeaderWorkerSet for each role."""
+    """Read a DisaggregatedSet: one LeaderWorkerSet for each role."""
     for role in document.get("spec", "roles").items():
         read_leader_worker_set(role)
 
 
 def read_storm_service(document: ManifestNode) -> None:
-    """AIBrix's StormService: a RoleSet's template."""
+    """Read AIBrix's StormService: a RoleSet's template."""
     read_role_set(document.get("spec", "template"))
 
 
 def read_role_set(document: ManifestNode) -> None:
-    """AIBrix's RoleSet: a pod template for each role."""
+    """Read AIBrix's RoleSet: one pod template for each role."""
     for role in document.get("spec", "roles").items():
         read_pod(role.get("template", "spec"))

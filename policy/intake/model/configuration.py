@@ -1,7 +1,8 @@
-"""A model's `config.json` as vLLM sees it: with what the configuration class adds, and with the language model's part found.
+"""A model's `config.json` as vLLM sees it, with what the configuration class adds and the language model's part.
 
-Owns defaults, aliases and formulas of configuration classes, applied to one document, and the rows by which a release rewrites one for a draft.
-Reads nothing; the tables are given. Whatever the document holds, asking it gives a value.
+Applies the defaults, aliases and formulas of configuration classes to one document, and the rows by which a release
+rewrites a configuration for a draft. Reads no files: the tables are passed in. Reading an attribute always gives a
+value, whatever the document contains.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ SMALL: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
 MOST_KEPT: Final = 128
 LONGEST_KEPT: Final = 256
 DEEPEST: Final = 4
-"""How many parts within parts a class's own `get_text_config` is followed through; no class needs more than two."""
+"""The maximum nesting of parts for a class's own `get_text_config`; no class needs more than two."""
 
 
 class Configuration:
     """One `config.json`, or one part of it.
 
-    `stated` is the document, with what the release renames renamed. `model_type` is None where nothing tells it; `kind` is what is known of its class.
+    `stated` is the document, with the attributes that the release renames under their new names. `model_type` is None
+    if it is not known; `kind` is the configuration class.
     """
 
     __slots__ = ("_found", "_text", "_whole", "kind", "model_type", "stated", "tables")
@@ -50,7 +52,7 @@ class Configuration:
         self._whole = False
 
     def get(self, name: str) -> Any:
-        """An attribute of the configuration: stated, computed by its class, or its default; None where there is none."""
+        """An attribute of the configuration: stated, computed by its class, or its default; None if it has none."""
         kind = self.kind
         if name not in kind.special:
             return self.stated[name] if name in self.stated else kind.defaults.get(name)
@@ -71,7 +73,7 @@ class Configuration:
         return stored in kind.formulas or any(known in self.stated or known in kind.defaults for known in names)
 
     def text(self) -> Configuration:
-        """The part that describes the language model; the configuration itself where it has no such part."""
+        """The part that describes the language model; the configuration itself if it has no such part."""
         if self._text is None and not self._whole:
             found = self
             for _ in range(DEEPEST):
@@ -86,12 +88,12 @@ class Configuration:
         return self if self._text is None else self._text
 
     def part(self, name: str) -> Configuration | None:
-        """A member that is a configuration by itself; None where it is none."""
+        """A field that is itself a configuration; None if it is not."""
         part = self.stated.get(name)
         return Configuration(part, self.tables, self.kind.parts.get(name)) if isinstance(part, Mapping) else None
 
     def at(self, path: str) -> Any:
-        """An attribute by its dotted path through parts; None where there is none. `.class` is the name of a part's class."""
+        """An attribute by its dotted path through parts; None if it is missing. `.class` is a part's class name."""
         name, dot, rest = path.partition(".")
         if dot:
             inner = self.part(name)
@@ -108,7 +110,7 @@ class Configuration:
         return None
 
     def _raw(self, stored: str) -> Any:
-        """An attribute as stated, else its default, under any of the names that the class has for it."""
+        """An attribute as stated, else its default, under any name that the class has for it."""
         kind = self.kind
         names = kind.spellings.get(stored)
         if names is None:
@@ -138,7 +140,7 @@ class Configuration:
         return known[question]
 
     def _fresh(self, stored: str, formula: Any) -> Any:
-        """What a formula computes, once for a document: some take a while, and are asked for by several facts."""
+        """The result of a formula, computed once per document: some are slow and several facts need them."""
         if stored not in self._found:
             try:
                 self._found[stored] = compute(formula, self._raw, self.stated, self.tables.legacy_layer_types)
@@ -148,7 +150,7 @@ class Configuration:
 
 
 def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> dict[str, Any]:
-    """What rows of the tables write, one after the other, over the values before them: the last value of each name."""
+    """The values that rows of the tables write, each row over those before it: the last value of each name."""
     written: dict[str, Any] = {}
 
     def known(name: str) -> Any:
@@ -160,7 +162,7 @@ def overridden(rows: Iterable[Mapping[str, Any]], key: Callable[[str], Any]) -> 
 
 
 def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Configuration, list[str]]:
-    """A configuration and its architectures as the release rewrites them for a draft: `SpeculativeConfig.hf_config_override`."""
+    """A configuration and its architectures as `SpeculativeConfig.hf_config_override` rewrites them for a draft."""
     known: dict[str, Any] = {
         "initial_architecture": architectures[0] if architectures else None,
         "transformers_mtp_overrides": None,
@@ -183,13 +185,13 @@ def as_draft(configuration: Configuration, architectures: list[str]) -> tuple[Co
 
 
 def architectures_stated(configuration: Configuration) -> list[str]:
-    """The architectures that a document names, as far as they are names."""
+    """The architectures that a document names, without values that are not texts."""
     named = configuration.stated.get("architectures")
     return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
 
 
 def _written(row: Mapping[str, Any], key: Callable[[str], Any]) -> dict[str, Any]:
-    """What one row writes; nothing where its test does not hold or it meets values that it was not made for."""
+    """The values that one row writes; none if its test is false or a formula cannot be computed."""
     try:
         if not compute(row.get("when", True), key):
             return {}
@@ -214,7 +216,7 @@ def _rewritten(configuration: Configuration, written: Mapping[str, Any]) -> Conf
 
 
 def _model_type(stated: Mapping[str, Any], tables: Tables, model_type: str | None) -> str | None:
-    """The model type that a document states; what its place says where it states none that is known."""
+    """The model type that a document states, or else the one expected at its place."""
     found = stated.get("model_type")
     if isinstance(found, str) and (model_type is None or found in tables.configs):
         return found

@@ -1,6 +1,6 @@
-"""A model's files from a folder of this machine, for the command line only: nothing here may be called for a request over HTTP.
+"""Read a model's files from a local folder, for the command line only. No request over HTTP may call this.
 
-Owns the reading of one file within bounds and of a `config.json` as transformers writes it; ``hub`` reads its cache with both.
+Reads one file within bounds, and a `config.json` as transformers writes it. The hub's client uses both for its cache.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ MAX_BYTES: Final = 1 << 20
 
 
 class FileInvalid(PolicyError):
-    """One file cannot be used; the message says why, for a sentence that names the file before it."""
+    """One file cannot be used; the message continues a sentence that begins with the file's name."""
 
 
 class TooLarge(FileInvalid):
-    """A file has more bytes than are read."""
+    """A file is larger than the limit."""
 
 
 class FolderInvalid(PolicyError):
-    """A folder that gives no model; ``faults`` holds every reason."""
+    """A folder without a usable model; ``faults`` holds every reason."""
 
     def __init__(self, faults: list[str]) -> None:
         self.faults = tuple(faults)
@@ -37,7 +37,9 @@ class FolderInvalid(PolicyError):
 
 
 def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The `config.json` of a model's folder, and the texts of those of ``COMPANIONS`` that are there, by their name; links are followed.
+    """The `config.json` of a model's folder, and the texts of those ``COMPANIONS`` that exist, by name.
+
+    Links are followed.
 
     Raises:
         FolderInvalid: there is no such folder, no `config.json` in it, or a file that is too large or cannot be read.
@@ -68,34 +70,34 @@ def read_folder(path: str | Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def read_file(path: Path) -> bytes:
-    """All bytes of a file.
+    """The content of a file.
 
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it does not exist.
         TooLarge: it has more than ``MAX_BYTES``.
-        FileInvalid: it is no regular file (a pipe would be waited for without end), or the system does not let it be read.
+        FileInvalid: it is not a regular file (reading a pipe could wait forever), or reading it is not permitted.
     """
     try:
         raw = read_at_most(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise
     except NotAFile as error:
-        raise FileInvalid("is no regular file") from error
+        raise FileInvalid("is not a regular file") from error
     except OSError as error:
         raise FileInvalid(f"cannot be read: {error.strerror}") from error
     if len(raw) > MAX_BYTES:
-        raise TooLarge(f"has more than the {MAX_BYTES} bytes that are read")
+        raise TooLarge(f"has more than {MAX_BYTES} bytes, the limit")
     return raw
 
 
 def read_config(raw: bytes) -> dict[str, Any]:
     """The object in the text of a `config.json`.
 
-    Configurations of some models hold `Infinity`, `-Infinity` or `NaN`, which Python writes and JSON does not know; they are read as null,
-    because no fact follows from such a number and the rest of the file is to be used.
+    Configurations of some models contain `Infinity`, `-Infinity` or `NaN`, which Python writes and JSON does not allow.
+    They are read as null: no fact follows from such a number, and the rest of the file is usable.
 
     Raises:
-        FileInvalid: it is empty, no JSON, nested too deeply, or no object.
+        FileInvalid: it is empty, not JSON, nested too deeply, or not an object.
     """
     if not raw.strip():
         raise FileInvalid("is empty")
@@ -109,7 +111,7 @@ def read_config(raw: bytes) -> dict[str, Any]:
         except (NotJson, ValueError, RecursionError):
             raise FileInvalid(f"cannot be read: {error}") from error
     if not isinstance(document, dict):
-        raise FileInvalid(f"holds {quoted(document)} and not an object")
+        raise FileInvalid(f"must be an object, got {quoted(document)}")
     return document
 
 

@@ -1,7 +1,7 @@
-"""Computes the formulas that the tables hold, which `making.formulas` and `making.branches` wrote down.
+"""Computes the formulas in the tables, which `policy.vllm.tablegen` wrote (`formulas`, `branches`).
 
-Owns their meaning. A formula is JSON: a constant, or a list whose first item is the operation. Whatever a `config.json` holds, computing ends soon:
-lists are bounded, and so are the rounds of all loops together.
+Defines what they mean. A formula is JSON: a constant, or a list whose first item is the operation. Computing ends soon
+whatever a `config.json` contains: lists are bounded, and so are the rounds of all loops together.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 LONGEST: Final = 1024
-"""No configuration has more layers; a longer list would come from nonsense in `config.json`."""
+"""No configuration has more layers; a longer list can only come from an invalid `config.json`."""
 ROUNDS: Final = 20_000
-"""How many rounds the loops of one formula may take together."""
+"""The maximum rounds of all loops of one formula."""
 PER_ROUND: Final = 16
-"""How many items of a list are looked through or copied in the time of one round."""
+"""How many items of a list may be searched or copied for the cost of one round."""
 MOST_PREPARED: Final = 10_000
 
 EMPTY: Final[Mapping[str, Any]] = {}
@@ -23,11 +23,14 @@ Key = Callable[[str], Any]
 
 
 class Incomputable(Exception):
-    """A formula that could not be written down, or that meets values it was not made for."""
+    """A formula that could not be read from the source, or that meets values it does not support."""
 
 
 class Scope:
-    """What a formula is computed over: `key` gives an attribute, `stated` is `config.json` itself, `legacy` the old names of layer types."""
+    """The inputs of a formula.
+
+    `key` gives an attribute, `stated` is `config.json` itself, `legacy` has the old names of layer types.
+    """
 
     __slots__ = ("key", "legacy", "rounds", "stated")
 
@@ -39,11 +42,11 @@ class Scope:
 
 
 Compiled = Callable[[Scope, Any], Any]
-"""A formula ready to run, over a scope and the item of the innermost loop."""
+"""A compiled formula, over a scope and the item of the innermost loop."""
 
 
 def compute(formula: Any, key: Key, stated: Mapping[str, Any] = EMPTY, legacy: Mapping[str, str] = EMPTY) -> Any:
-    """The value of a formula of the tables, which is prepared once and kept. Raises Incomputable."""
+    """The value of a formula of the tables; it is compiled once and cached. Raises Incomputable."""
     if not isinstance(formula, list):
         return formula
     known = _prepared.get(id(formula))
@@ -54,8 +57,8 @@ def compute(formula: Any, key: Key, stated: Mapping[str, Any] = EMPTY, legacy: M
     return run(known[1], Scope(stated, key, legacy))
 
 
-def asked(formula: Any) -> frozenset[str]:
-    """The members of a document that a formula looks at, as far as it names them: the same members give the same value."""
+def formula_keys(formula: Any) -> frozenset[str]:
+    """The fields of a document that a formula reads by name: the same fields give the same value."""
     if not isinstance(formula, list) or not formula:
         return frozenset()
     named = (
@@ -63,11 +66,11 @@ def asked(formula: Any) -> frozenset[str]:
         if formula[0] in {"key", "stated", "given"} and len(formula) > 1 and isinstance(formula[1], str)
         else set()
     )
-    return frozenset(named.union(*map(asked, formula[1:])))
+    return frozenset(named.union(*map(formula_keys, formula[1:])))
 
 
 def run(prepared: Compiled, scope: Scope) -> Any:
-    """The value of a prepared formula. Raises Incomputable, also for values that no operation is made for."""
+    """The value of a compiled formula. Raises Incomputable, also for values that an operation does not support."""
     try:
         return prepared(scope, None)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -75,7 +78,7 @@ def run(prepared: Compiled, scope: Scope) -> Any:
 
 
 def compiled(formula: Any) -> Compiled:
-    """A formula ready to run; one that makes no sense raises Incomputable when it is run."""
+    """The compiled formula; an invalid one raises Incomputable when it is run."""
     match formula:
         case ["key", str(name)]:
             return lambda scope, _: scope.key(name)
@@ -139,7 +142,7 @@ def _joined(parts: list[Compiled], *, until: bool) -> Compiled:
 
 
 def _charge(scope: Scope, rounds: int) -> None:
-    """Count rounds; beyond all that a formula may take it cannot be computed."""
+    """Count rounds. Raises Incomputable beyond the maximum."""
     scope.rounds += rounds
     if scope.rounds > ROUNDS:
         raise Incomputable("too many rounds")
@@ -175,7 +178,7 @@ def _loop(items: Compiled, each_of: Compiled, *, keep: bool) -> Compiled:
 
 
 def _pair(work: Callable[[Any, Any], Any], left: Any, right: Any) -> Compiled:
-    """An operation on two; most have a constant on the right."""
+    """An operation on two values; most have a constant on the right."""
     one, other = compiled(left), compiled(right)
     if isinstance(right, list):
         return lambda scope, each: work(one(scope, each), other(scope, each))
@@ -198,7 +201,7 @@ def _first(items: Any, count: Any) -> Any:
 
 
 def _number(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An operation for numbers alone: what Python does to texts with `%` and `*` can take any memory."""
+    """An operation on numbers only: Python's `%` and `*` on texts can use any amount of memory."""
 
     def checked(one: Any, other: Any) -> Any:
         if isinstance(one, str) or isinstance(other, str):
@@ -216,7 +219,8 @@ def _product(one: Any, other: Any) -> Any:
 
 
 TWO: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "+": operator.add, "-": operator.sub, "*": _number(_product), "%": _number(operator.mod), "//": _number(operator.floordiv),
+    "+": operator.add, "-": operator.sub, "*": _number(_product), "%": _number(operator.mod),
+    "//": _number(operator.floordiv),
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "at": operator.getitem, "first": _first,
     "starts": str.startswith, "ends": str.endswith,

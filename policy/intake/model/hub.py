@@ -1,7 +1,8 @@
-"""A model's `config.json` from the hub, where an operator switched that on; off, nothing of it is even imported.
+"""A model's `config.json` from the hub, if an operator has enabled it; otherwise this module is not even imported.
 
-Owns how often and how long the hub is asked: one fetch a model at a time, a few at once, none longer than the time limit, and a short memory of
-what it said, a refusal included. ``hubclient`` speaks with it, through huggingface_hub and its cache.
+Bounds how often and how long the hub is asked: one fetch of a model at a time, a few models at once, none longer than
+the time limit, and a short cache of the results, refusals included. `hub_client` does the fetch, through
+huggingface_hub and its cache.
 """
 
 from __future__ import annotations
@@ -11,110 +12,43 @@ import re
 import time
 from concurrent.futures import Future
 from threading import BoundedSemaphore, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from cachetools import TLRUCache
-from msgspec import Struct
 
-from policy.errors import PolicyError, listed, quoted
+from policy.errors import listed, quoted
 from policy.intake.model.files import COMPANIONS
+from policy.intake.model.hub_errors import (
+    HubBusy,
+    HubMisconfigured,
+    HubNameInvalid,
+    HubTimeout,
+    HubUnreachable,
+    ModelFiles,
+    ModelSource,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from policy.intake.model.hub_errors import Outcome, Question
+
 ENDPOINT: Final = "https://huggingface.co"
 MAIN: Final = "main"
 MAX_NAME: Final = 200
-# huggingface_hub makes paths of a revision: one with `..`, or one that begins with `/`, would lie outside of its cache.
+# huggingface_hub makes paths of a revision: one with `..`, or that begins with `/`, would be outside its cache.
 REVISION: Final = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_](?:[A-Za-z0-9_./+-]{0,198}[A-Za-z0-9_+-])?", re.ASCII)
 TRUE: Final = {"1", "ON", "YES", "TRUE"}
 
-KEPT: Final = 300.0  # seconds for which the hub's answer counts
-KEPT_SHORT: Final = 15.0  # seconds for which a refusal, or what the cache had in place of an answer, counts
-MEMORY: Final = 16 << 20  # bytes of what was read
-SMALLEST: Final = 1 << 10  # bytes that any answer counts for, so that the number of them is bounded too
-
-
-class ModelFiles(Struct, frozen=True):
-    """What the hub has of a model. Shared by all who ask: not to be changed.
-
-    ``files`` has the texts of the companions that were asked for and are there, by name; ``unknown`` names those of which the cache does not know
-    whether they are there. ``commit`` is the revision that all of it belongs to. ``cached`` says that the hub was not asked, or did not answer,
-    and that this is what its cache had. ``size`` counts the bytes that were read.
-    """
-
-    config: dict[str, Any]
-    files: dict[str, str]
-    commit: str
-    unknown: tuple[str, ...] = ()
-    cached: bool = False
-    size: int = 0
-
-
-class HubFailed(PolicyError):
-    """The hub gives no usable `config.json`; the message says why and what to do, and never holds a token."""
-
-
-class HubNameInvalid(HubFailed):
-    """What was asked for is the name of no repository, or of no revision."""
-
-
-class HubNotFound(HubFailed):
-    """The hub has no such repository, revision or file."""
-
-
-class HubDenied(HubFailed):
-    """The hub does not show the repository to who asks; a token, or access for the token's account, is needed."""
-
-
-class HubOffline(HubFailed):
-    """The hub must not be asked, and its cache does not have the model."""
-
-
-class HubUnreachable(HubFailed):
-    """The hub cannot be reached or does not work, and its cache does not have the model."""
-
-
-class HubTimeout(HubFailed):
-    """The hub did not answer in time, and its cache does not have the model."""
-
-
-class HubBusy(HubFailed):
-    """As many models as may be are being fetched already, and none was done in time."""
-
-
-class HubTooLarge(HubFailed):
-    """A file of the model has more bytes than are read."""
-
-
-class HubUnreadable(HubFailed):
-    """The hub's `config.json` is no JSON object."""
-
-
-class HubMisconfigured(PolicyError):
-    """The hub's address is none."""
-
-
-Question: TypeAlias = tuple[str, str, tuple[str, ...]]
-Outcome: TypeAlias = "ModelFiles | HubFailed"
-
-
-class ModelSource(Struct, frozen=True):
-    """Which hub: ``endpoint`` without a slash at its end, ``cache`` the folder where another than huggingface_hub's own is wanted."""
-
-    endpoint: str
-    offline: bool
-    cache: str | None = None
-
-    def __str__(self) -> str:
-        """The hub as messages name it: without what a user and a password in its address would give away."""
-        parts = urlsplit(self.endpoint)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+KEPT: Final = 300.0  # seconds that a result from the hub is cached
+KEPT_SHORT: Final = 15.0  # seconds that a refusal, or a result from huggingface_hub's cache, is cached
+MEMORY: Final = 16 << 20  # bytes of all cached results
+SMALLEST: Final = 1 << 10  # minimum bytes counted for a result, which bounds their number too
 
 
 class Hub:
-    """One hub; any thread may ask it."""
+    """One hub; safe to use from any thread."""
 
     def __init__(
         self,
@@ -126,13 +60,14 @@ class Hub:
         at_once: int = 4,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout`` is what one question may take in all, in seconds; ``at_once`` how many fetches may go on.
+        """``timeout`` is the time limit of one question in seconds; ``at_once`` the maximum of concurrent fetches.
 
-        What is not given is read from the environment now, as huggingface_hub names it: `HF_ENDPOINT`, `HF_HUB_OFFLINE`, and at its import
-        `HF_HOME` and `HF_HUB_CACHE`. `HF_TOKEN` is read at each fetch. ``clock`` times the memory alone.
+        Values that are not given are read from the environment now, by huggingface_hub's names: `HF_ENDPOINT`,
+        `HF_HUB_OFFLINE`, and at its import `HF_HOME` and `HF_HUB_CACHE`. `HF_TOKEN` is read at each fetch. ``clock`` is
+        for the cache only.
 
         Raises:
-            HubMisconfigured: the endpoint is no address of HTTP.
+            HubMisconfigured: the endpoint is not an HTTP address.
         """
         self.source = ModelSource(_endpoint(endpoint), _offline() if offline is None else offline, cache)
         self.timeout = timeout
@@ -142,10 +77,12 @@ class Hub:
         self._known: TLRUCache[Question, Outcome] = TLRUCache(MEMORY, _until, clock, getsizeof=_size)
 
     def config(self, name: str, revision: str | None = None, also: Sequence[str] = ()) -> ModelFiles:
-        """A model's `config.json`, and of the ``COMPANIONS`` named in ``also`` those that it has; returns within the time limit.
+        """A model's `config.json`, and those of the ``COMPANIONS`` in ``also`` that it has.
+
+        Returns within the time limit.
 
         Raises:
-            HubFailed: one of its subclasses, for why there is none.
+            HubFailed: one of its subclasses, which says why there is no configuration.
             ValueError: ``also`` names another file.
         """
         if not set(also) <= set(COMPANIONS):
@@ -156,11 +93,14 @@ class Hub:
         outcome = self._outcome(question, deadline)
         if isinstance(outcome, ModelFiles):
             return outcome
-        # A new one each time: an exception that is raised again collects the traces of all who raised it.
+        # A new one each time: an exception that is raised again collects the tracebacks of all callers.
         raise type(outcome)(*outcome.args)
 
     def kept(self, name: str) -> ModelFiles | None:
-        """What the hub said of late of a model's main branch and all its companions; ``None`` where it said nothing good. Never waits for the hub."""
+        """The cached result for a model's main branch with all its companions; ``None`` if there is no good one.
+
+        Never waits for the hub.
+        """
         with self._lock:
             known = self._known.get((name, MAIN, COMPANIONS))
         return known if isinstance(known, ModelFiles) else None
@@ -183,19 +123,24 @@ class Hub:
 
     def _start(self, question: Question, running: Future[Outcome], deadline: float) -> None:
         if self._slots.acquire(timeout=self.timeout):
-            # Not of a pool: its threads are waited for at the process's end, and the name of a hub can take minutes to be looked up in vain.
+            # Not from a pool: the process would wait for its threads at exit, and resolving the hub's name can take
+            # minutes.
             Thread(target=self._fetch, args=(question, running, deadline), name="hub", daemon=True).start()
             return
-        busy = f"the hub was not asked for {quoted(question[0])}: too many models are being fetched; ask again, or give its `config.json`"
+        busy = (
+            f"the hub was not asked for {quoted(question[0])}: too many models are being fetched; try again, "
+            "or give its `config.json`"
+        )
         self._settle(question, running, HubBusy(busy))
 
     def _fetch(self, question: Question, running: Future[Outcome], deadline: float) -> None:
-        from policy.intake.model.hub_client import fetched  # noqa: PLC0415  # huggingface_hub is imported only where a hub is asked
+        # huggingface_hub is imported only when a hub is asked
+        from policy.intake.model.hub_client import fetched  # noqa: PLC0415  # see above
 
-        outcome: Outcome = HubUnreachable(f"the fetch of {quoted(question[0])} from {self.source} broke off")
+        outcome: Outcome = HubUnreachable(f"the fetch of {quoted(question[0])} from {self.source} failed")
         try:
             outcome = fetched(self.source, question, deadline)
-        finally:  # INVARIANT: whoever waits is told, and the next may ask
+        finally:  # INVARIANT: every waiting caller gets a result, and the next fetch may start
             self._slots.release()
             self._settle(question, running, outcome)
 
@@ -207,10 +152,12 @@ class Hub:
         running.set_result(outcome)
 
     def _late(self, question: Question) -> Outcome:
-        from policy.intake.model.hub_client import cached  # noqa: PLC0415  # huggingface_hub is imported only where a hub is asked
+        # huggingface_hub is imported only when a hub is asked
+        from policy.intake.model.hub_client import cached  # noqa: PLC0415  # see above
 
         return cached(self.source, question) or HubTimeout(
-            f"{self.source} gave no answer for {quoted(question[0])} within the time limit; ask again later, or give its `config.json`"
+            f"{self.source} did not answer for {quoted(question[0])} within the time limit; try again later, "
+            "or give its `config.json`"
         )
 
 
@@ -225,15 +172,16 @@ def _size(outcome: Outcome) -> int:
 def _check(name: str, revision: str | None) -> None:
     if len(name) > MAX_NAME or not _is_repository(name):
         raise HubNameInvalid(
-            f"{quoted(name)} is the name of no repository of the hub, such as `Qwen/Qwen3-8B`; give its `config.json`"
+            f"invalid repository name {quoted(name)}: expected one such as `Qwen/Qwen3-8B`; or give its `config.json`"
         )
     if revision is not None and not REVISION.fullmatch(revision):
-        raise HubNameInvalid(f"{quoted(revision)} is no revision of a repository: name a branch, a tag or a commit")
+        raise HubNameInvalid(f"invalid revision {quoted(revision)}: name a branch, a tag or a commit")
 
 
 def _is_repository(name: str) -> bool:
-    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415  # huggingface_hub is imported only where a hub is asked
-    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # noqa: PLC0415  # public, but loaded in a way that hides it
+    # huggingface_hub is imported only when a hub is asked. Its lazy loading hides this public function.
+    from huggingface_hub.errors import HFValidationError  # noqa: PLC0415  # see above
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # noqa: PLC0415  # see above
 
     try:
         validate_repo_id(name)
@@ -256,7 +204,7 @@ def _endpoint(given: str | None) -> str:
         usable = False
     if not usable or parts.query or parts.fragment:
         raise HubMisconfigured(
-            "the hub's endpoint is no address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
+            "the hub's endpoint must be an address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
         )
     return endpoint
 

@@ -1,8 +1,9 @@
-"""One model's files through huggingface_hub: its cache, its file route, within bounds of size and time.
+"""Fetch one model's files through huggingface_hub: its cache and its file route, within bounds of size and time.
 
-Owns every call of huggingface_hub, which is imported with this module. Its own time limits hold for a read and its retries sleep for as long
-as a server says, so the client it gets from here ends a request at the deadline and turns what it would try again into an answer.
-No exception of it goes on from here: the text of one may quote a header, and with it a token.
+All calls of huggingface_hub are here, and it is imported with this module. Its own time limits are per read, and its
+retries sleep as long as a server says, so the client that it gets from here ends a request at the deadline and turns
+a response that it would retry into an error. No exception of huggingface_hub leaves this module: its text may quote a
+header, and with it a token.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from huggingface_hub.errors import (
     RemoteEntryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import get_token_to_send  # type: ignore[attr-defined]  # public, but loaded in a way that hides it
+from huggingface_hub.utils import get_token_to_send  # type: ignore[attr-defined]  # public; lazy loading hides it
 from huggingface_hub.utils.tqdm import silent_tqdm
 
 from policy.errors import quoted
 from policy.intake.model.files import CONFIG, MAX_BYTES, FileInvalid, TooLarge, read_config, read_file
-from policy.intake.model.hub import (
+from policy.intake.model.hub_errors import (
     HubDenied,
     HubFailed,
     HubNotFound,
@@ -44,7 +45,7 @@ from policy.intake.model.hub import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policy.intake.model.hub import ModelSource, Outcome, Question
+    from policy.intake.model.hub_errors import ModelSource, Outcome, Question
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 TRY_AGAIN: Final = {408, 429, 500, 502, 503, 504}
@@ -52,7 +53,7 @@ INSTEAD: Final = "or give its `config.json`"
 
 
 def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome:
-    """The hub's answer before ``deadline`` of the monotonic clock, or what its cache has where the hub must not, or cannot, be asked."""
+    """The hub's result before ``deadline`` (monotonic), or the cache's if the hub cannot or must not be asked."""
     if source.offline:
         name = quoted(question[0])
         return cached(source, question) or HubOffline(
@@ -68,7 +69,7 @@ def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome
 
 
 def cached(source: ModelSource, question: Question) -> Outcome | None:
-    """What the cache has of a model, without asking the hub; none where it does not have its configuration."""
+    """The cache's files of a model, without asking the hub; None if its configuration is not cached."""
     name, revision, also = question
     found = {file: _known(source, name, file, revision) for file in (CONFIG, *also)}
     paths = {file: Path(path) for file, path in found.items() if isinstance(path, str)}
@@ -81,7 +82,7 @@ def cached(source: ModelSource, question: Question) -> Outcome | None:
 
 
 class _Fetch:
-    """One question on its way."""
+    """The fetch of one model."""
 
     def __init__(self, source: ModelSource, question: Question) -> None:
         self.source = source
@@ -91,20 +92,20 @@ class _Fetch:
 
     def files(self) -> ModelFiles:
         """Raises HubFailed."""
-        path = self._asked(CONFIG, self.revision)
+        path = self._download(CONFIG, self.revision)
         if path is None:
             raise HubNotFound(f"{self.shown} on {self.source} has no `{CONFIG}`; check the name, {INSTEAD}")
         paths = {CONFIG: path}
-        commit = path.parent.name  # of the same commit, even where the branch moves on in between
+        commit = path.parent.name  # the same commit for all files, even if the branch moves on meanwhile
         for file in self.also:
             known = _known(self.source, self.name, file, commit)
-            other = self._asked(file, commit) if known is None else Path(known) if isinstance(known, str) else None
+            other = self._download(file, commit) if known is None else Path(known) if isinstance(known, str) else None
             if other is not None:
                 paths[file] = other
         return _read(self.name, paths)
 
-    def _asked(self, file: str, revision: str) -> Path | None:
-        """Where the cache has a file once the hub was asked for it; none where the repository does not have it."""
+    def _download(self, file: str, revision: str) -> Path | None:
+        """The cached path of a file after the hub was asked for it; None if the repository does not have it."""
         try:
             self.token = _token()
             return Path(
@@ -132,9 +133,9 @@ class _Fetch:
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise HubFailed(
-                f"{self.shown} cannot be kept in the cache of the hub: {why}; set `HF_HOME` to a folder that can be written"
+                f"{self.shown} cannot be stored in the hub's cache: {why}; set `HF_HOME` to a writable folder"
             ) from None
-        except Exception as error:  # noqa: BLE001  # whatever the library raises, nobody may wait in vain, and its text is not shown
+        except Exception as error:  # noqa: BLE001  # callers wait for a result, and its text may contain a token
             raise HubFailed(
                 f"{self.shown} cannot be fetched from {self.source}: {type(error).__name__}; give its `config.json`"
             ) from None
@@ -153,11 +154,13 @@ class _Fetch:
             return HubDenied(f"{self.shown} on {self.source} is gated; {other}, {INSTEAD}")
         if status == UNAUTHORIZED and self.token is None:
             return HubDenied(
-                f"{self.source} shows no {self.shown} without a token; check the name, set `HF_TOKEN` where it is private or gated, {INSTEAD}"
+                f"{self.source} denies {self.shown} without a token; check the name, set `HF_TOKEN` if it is private "
+                f"or gated, {INSTEAD}"
             )
         if status == UNAUTHORIZED:
             return HubDenied(
-                f"{self.source} shows no {self.shown} with the token in `HF_TOKEN`; check the name and the token, {INSTEAD}"
+                f"{self.source} denies {self.shown} with the token in `HF_TOKEN`; check the name and the token, "
+                f"{INSTEAD}"
             )
         if status == FORBIDDEN:
             return HubDenied(
@@ -165,25 +168,25 @@ class _Fetch:
             )
         if status == NOT_FOUND:
             return HubNotFound(
-                f"{self.source} has no {self.shown}; check the name, set `HF_TOKEN` where it is private, {INSTEAD}"
+                f"{self.source} has no {self.shown}; check the name, set `HF_TOKEN` if it is private, {INSTEAD}"
             )
         return HubUnreachable(
-            f"{self.source} answers {status or 'nothing'} for {self.shown}; ask again later, {INSTEAD}"
+            f"{self.source} answers {status or 'nothing'} for {self.shown}; try again later, {INSTEAD}"
         )
 
 
 def _token() -> str | None:
     token: str | None = get_token_to_send(None)
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise HubDenied("the token in `HF_TOKEN` has characters that no token has; set it anew")
+        raise HubDenied("the token in `HF_TOKEN` has invalid characters; set it again")
     return token
 
 
 def _known(source: ModelSource, name: str, file: str, revision: str) -> Any:
-    """A file's path in the cache, None where the cache does not know the file, another value where it knows that there is none."""
+    """A file's path in the cache; None if it is unknown, another value if the repository is known not to have it."""
     try:
         return try_to_load_from_cache(name, file, cache_dir=source.cache, revision=revision)
-    except (OSError, UnicodeDecodeError):  # a broken cache has nothing
+    except (OSError, UnicodeDecodeError):  # a broken cache counts as empty
         return None
 
 
@@ -206,20 +209,20 @@ def _read(name: str, paths: dict[str, Path], unknown: tuple[str, ...] = (), *, w
             if isinstance(error, FileInvalid)
             else "is not UTF-8"
             if isinstance(error, UnicodeDecodeError)
-            else "has left the cache"
+            else "was removed from the cache"
         )
         raise HubUnreadable(f"`{file}` of {quoted(name)} {why}; {INSTEAD.removeprefix('or ')}") from None
     return ModelFiles(config, texts, paths[CONFIG].parent.name, unknown, not was_asked, size)
 
 
 class _Now(threading.local):
-    """The deadline of the fetch that this thread is at; none in a thread that is at no fetch."""
+    """The deadline of this thread's fetch; None outside a fetch."""
 
     deadline: float | None = None
 
     def left(self) -> float:
         """The seconds that are left. Raises HubTimeout."""
-        assert self.deadline is not None  # INVARIANT: only a fetch asks
+        assert self.deadline is not None  # INVARIANT: only called in a fetch
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise _late()
@@ -239,26 +242,27 @@ def _until(deadline: float) -> Iterator[None]:
 
 
 def _late() -> HubTimeout:
-    return HubTimeout(f"the hub gave no answer within the time limit; ask again later, {INSTEAD}")
+    return HubTimeout(f"the hub did not answer within the time limit; try again later, {INSTEAD}")
 
 
 class _Client(httpx.Client):
-    """huggingface_hub's client, with an end to every request and to every body."""
+    """huggingface_hub's client, with a time limit for every request and a size limit for every body."""
 
     def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Raises HubTimeout, HubUnreachable, HubTooLarge."""
         if _now.deadline is None:
             return super().send(request, **options)
         request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), _now.left())
-        request.headers["accept-encoding"] = "identity"  # what is packed could be a thousand times as large
-        with _told():
+        request.headers["accept-encoding"] = "identity"  # a compressed body could be a thousand times as large
+        with _translated_errors():
             response = super().send(request, **options)
         try:
             _check(response)
         except HubFailed:
             response.close()
             raise
-        # A file in Xet storage would be fetched by another program's client, without these bounds; without the header it comes as any other.
+        # A file in Xet storage would be fetched by another client, without these bounds; without the header it is
+        # fetched like any other.
         response.headers.pop("x-xet-hash", None)
         if isinstance(response.stream, httpx.SyncByteStream) and not response.is_stream_consumed:
             response.stream = _Body(response.stream)
@@ -266,14 +270,14 @@ class _Client(httpx.Client):
 
 
 class _Body(httpx.SyncByteStream):
-    """A body that ends in HubTooLarge or HubTimeout rather than never."""
+    """A body that is read within the limits of size and time."""
 
     def __init__(self, stream: httpx.SyncByteStream) -> None:
         self.stream = stream
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
-        with _told():
+        with _translated_errors():
             for part in self.stream:
                 size += len(part)
                 if size > MAX_BYTES:
@@ -286,8 +290,8 @@ class _Body(httpx.SyncByteStream):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What goes wrong on the way, as an error that huggingface_hub does not try again for."""
+def _translated_errors() -> Iterator[None]:
+    """Convert transport errors to errors for which huggingface_hub does not retry."""
     try:
         yield
     except httpx.TimeoutException:
@@ -300,27 +304,26 @@ def _told() -> Iterator[None]:
 
 def _check(response: httpx.Response) -> None:
     if response.status_code in TRY_AGAIN:
-        raise HubUnreachable(f"the hub answers {response.status_code}; ask again later, {INSTEAD}")
+        raise HubUnreachable(f"the hub answers {response.status_code}; try again later, {INSTEAD}")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise HubUnreachable(f"the hub sends files packed though it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")
+        raise HubUnreachable(f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")
     length = response.headers.get("x-linked-size") or response.headers.get("content-length") or ""
     if length.isdecimal() and int(length[:20]) > MAX_BYTES:
         raise _too_large()
 
 
 def _too_large() -> HubTooLarge:
-    return HubTooLarge(
-        f"the hub's file has more than the {MAX_BYTES} bytes that are read; give the model's `config.json`"
-    )
+    return HubTooLarge(f"the hub's file has more than {MAX_BYTES} bytes, the limit; give the model's `config.json`")
 
 
 def _client() -> httpx.Client:
-    # As huggingface_hub makes its own; each request brings its time limit.
+    # As huggingface_hub makes its own; each request sets its time limit.
     return _Client(follow_redirects=True, timeout=None)
 
 
 set_client_factory(_client)
-# Otherwise the first fetch asks the address that huggingface_hub was imported with, whatever hub this is, for a list of programs to report.
+# Otherwise the first fetch requests a list of programs to report from huggingface_hub's default address, whatever hub
+# this is.
 constants.HF_HUB_DISABLE_TELEMETRY = True
-# It has a handler of its own for standard error, beside the one of the service, whose lines have another form.
+# It has a handler of its own for standard error, beside the service's, with another format.
 logging.getLogger("huggingface_hub").handlers.clear()

@@ -1,7 +1,7 @@
-"""How a model pools: what Sentence Transformers' files beside its configuration and ``--pooler-config`` say of it.
+"""How a model pools: from Sentence Transformers' files beside its configuration, and ``--pooler-config``.
 
-Owns the reading of ``modules.json`` and of the pooling module's own ``config.json``, as vLLM reads them
-(``get_pooling_config``). What an architecture's class says where these say nothing is in the model tables.
+Reads ``modules.json`` and the pooling module's own ``config.json`` as vLLM does (``get_pooling_config``). Not here: the
+defaults of an architecture's class, which are in the model tables.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 MODULES: Final = "modules.json"
 POOLING: Final = "sentence_transformers.models.Pooling"
 POOLINGS: Final = frozenset({POOLING, "sentence_transformers.sentence_transformer.modules.pooling.Pooling"})
-"""How Sentence Transformers call their pooling module, from 0.30 on; before there was one name."""
+"""Sentence Transformers' names of its pooling module from 0.30 on; before there was one name."""
 SEQUENCE: Final = frozenset({"CLS", "LAST", "MEAN"})
 TOKENS: Final = frozenset({"ALL", "STEP"})
 
 
 class PoolingUnreadable(PolicyError):
-    """A file beside a model's configuration is no JSON; ``path`` is its name among the files."""
+    """A file beside a model's configuration is not JSON; ``path`` is its name among the files."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class PoolingUnreadable(PolicyError):
 
 
 class Pooling(Struct, frozen=True):
-    """Whether a model's files have a module that pools, and how sequences and tokens are pooled where it is said."""
+    """Whether a model's files have a pooling module, and how sequences and tokens are pooled if that is stated."""
 
     pools: bool = False
     sequence: str | None = None
@@ -43,16 +43,16 @@ class Pooling(Struct, frozen=True):
 
 
 def read_pooling(name: str, files: Mapping[str, str], options: ParsedOptions, series: tuple[int, int]) -> Pooling:
-    """What is said of the model ``name``; the command line is heard before the files.
+    """How the model ``name`` pools; the command line wins over the files.
 
     Raises:
-        Unreadable: a file is no JSON.
+        PoolingUnreadable: a file is not JSON.
     """
     module = _pooling_module(_read(f"{name}/{MODULES}", files), series)
     found = {} if module is None else _types(_read(f"{name}/{module.get('path')}/config.json", files), series)
-    asked = options.values.get("pooler_config")
-    said = _of_command_line(asked) if isinstance(asked, dict) else {}
-    return Pooling(module is not None, **(found | said))
+    stated = options.values.get("pooler_config")
+    modes = _of_command_line(stated) if isinstance(stated, dict) else {}
+    return Pooling(module is not None, **(found | modes))
 
 
 def _read(path: str, files: Mapping[str, str]) -> Any:
@@ -67,13 +67,13 @@ def _read(path: str, files: Mapping[str, str]) -> Any:
 def _pooling_module(listed: Any, series: tuple[int, int]) -> Mapping[str, Any] | None:
     names = (
         tuple(POOLINGS) if series >= (0, 30) else (POOLING,)
-    )  # a tuple: what is looked for may be of a type that has no hash
+    )  # a tuple: the value that is searched for may be unhashable
     modules = listed if isinstance(listed, list) else []
     return next((module for module in modules if isinstance(module, dict) and module.get("type") in names), None)
 
 
 def _types(config: Any, series: tuple[int, int]) -> dict[str, str]:
-    """How the module pools: the last member that is true names it, or, from 0.30 on, the text of ``pooling_mode``."""
+    """The module's pooling mode: the last true field names it, or, from 0.30 on, the text of ``pooling_mode``."""
     found: dict[str, str] = {}
     for key, value in (config if isinstance(config, dict) else {}).items():
         if series >= (0, 30) and key == "pooling_mode" and isinstance(value, str):
@@ -88,9 +88,9 @@ def _type(name: str) -> str:
     return "LAST" if "lasttoken" in name else name.upper()
 
 
-def _of_command_line(asked: Mapping[str, Any]) -> dict[str, str]:
-    said = {"sequence": asked.get("seq_pooling_type"), "tokens": asked.get("tok_pooling_type")}
-    return {key: value for key, value in said.items() if isinstance(value, str)} | _kind(asked.get("pooling_type"))
+def _of_command_line(stated: Mapping[str, Any]) -> dict[str, str]:
+    modes = {"sequence": stated.get("seq_pooling_type"), "tokens": stated.get("tok_pooling_type")}
+    return {key: value for key, value in modes.items() if isinstance(value, str)} | _kind(stated.get("pooling_type"))
 
 
 def _kind(pooling_type: object) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Which class of its registry a vLLM release takes for a model, and the facts that follow from the class.
+"""The registry class that a vLLM release uses for a model, and the facts that follow from the class.
 
-Owns the order of `_ModelRegistry.inspect_model_cls` and `ModelConfig._get_runner_type`, the same in 0.20 to 0.33 but for what is marked here.
-Pure; raises Unsupported with vLLM's own reason.
+Follows `_ModelRegistry.inspect_model_cls` and `ModelConfig._get_runner_type` step by step; they are the same in 0.20 to
+0.33 except where noted. Pure; raises Unsupported with vLLM's own reason.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 FILE: Final = "file "
 MOST: Final = 64
-"""How many of a document's architectures are looked at; no model has more than a few."""
+"""The maximum number of a document's architectures that are tried; no model has more than a few."""
 SHOWN: Final = 8
-"""How many of them a message shows."""
+"""The maximum number of them in a message."""
 BACKEND: Final = "transformers"
 POOLED: Final = {"embed": "EmbeddingModel", "classify": "ForSequenceClassification"}
-"""Conversion → the ending of the Transformers backend's class for it; every other is for text generation."""
+"""Conversion → the suffix of the Transformers backend's class for it; every other one is for text generation."""
 
 
 class Unsupported(Exception):
@@ -35,7 +35,7 @@ class Unsupported(Exception):
 
 
 class ResolvedModel(Struct, frozen=True):
-    """What the class decides. `architecture` is the name that vLLM reports as the one it used."""
+    """The result of choosing the class. `architecture` is the name that vLLM reports as the one it used."""
 
     architecture: str
     model: Model
@@ -44,7 +44,7 @@ class ResolvedModel(Struct, frozen=True):
 
 
 class ModelQuery(Struct, frozen=True):
-    """What of the command line and the repository takes part in the choice of the class."""
+    """The options and repository properties that affect the choice of the class."""
 
     runner: str = "auto"
     convert: str = "auto"
@@ -57,43 +57,43 @@ BY_DEFAULT: Final = ModelQuery()
 
 
 def resolved(
-    tables: Tables, configuration: Configuration, architectures: Sequence[str], asked: ModelQuery = BY_DEFAULT
+    tables: Tables, configuration: Configuration, architectures: Sequence[str], query: ModelQuery = BY_DEFAULT
 ) -> ResolvedModel:
     """The class for a model, its runner type and conversion. Raises Unsupported.
 
-    A first architecture that is registered, with a runner of its own, decides alone: its answer is kept.
+    If the first architecture is registered and has a runner of its own, it alone decides, and its result is cached.
     """
     if not architectures:
         raise Unsupported("No model architectures are specified")
-    question = (architectures[0], asked)
-    known = tables.resolutions.get(question)
+    key = (architectures[0], query)
+    known = tables.resolutions.get(key)
     if known is None:
-        known = _ClassResolution(tables, configuration, tuple(architectures[:MOST]), asked).resolved()
-        if _alone(tables, architectures[0], asked):
-            tables.resolutions[question] = known
-    answer: ResolvedModel = known
-    return answer
+        known = _ClassResolution(tables, configuration, tuple(architectures[:MOST]), query).resolved()
+        if _alone(tables, architectures[0], query):
+            tables.resolutions[key] = known
+    result: ResolvedModel = known
+    return result
 
 
-def _alone(tables: Tables, architecture: str, asked: ModelQuery) -> bool:
-    """Whether the rest of the document takes no part: so for few enough questions that all answers can be kept."""
+def _alone(tables: Tables, architecture: str, query: ModelQuery) -> bool:
+    """Whether the first architecture alone decides; there are few enough such queries to cache all results."""
     model = tables.models.get(architecture)
-    words = (asked.runner, asked.convert, asked.model_impl)
+    options = (query.runner, query.convert, query.model_impl)
     return (
         model is not None
         and (model.is_pooling_model or model.is_text_generation_model)
-        and words == ("auto",) * 3
-        and asked.platform in PLATFORMS
+        and options == ("auto",) * 3
+        and query.platform in PLATFORMS
     )
 
 
 def is_moe(configuration: Configuration) -> bool:
-    """Whether `get_num_experts` finds any: the first expert count that the language model has, or the most of its blocks."""
+    """Whether `get_num_experts` returns any: the language model's first expert count, or the maximum of its blocks."""
     return experts(configuration)[0]
 
 
 def experts(configuration: Configuration) -> tuple[bool, str | None]:
-    """Whether the language model has experts, and the member that says so; no member where none counts them."""
+    """Whether the language model has experts, and the field that decides it; None if there is no such field."""
     text = configuration.text()
     found = None
     for name in configuration.tables.constants["num_experts_names"]:
@@ -125,12 +125,12 @@ def is_hybrid(model: Model, configuration: Configuration) -> bool:
 
 
 def is_encoder_decoder(configuration: Configuration) -> bool:
-    """Whether the configuration or its language model says so."""
+    """Whether the configuration or its language model is an encoder-decoder."""
     return bool(configuration.get("is_encoder_decoder")) or bool(configuration.text().get("is_encoder_decoder"))
 
 
 def use_mla(found: ResolvedModel, configuration: Configuration) -> bool:
-    """Whether the language model has multi-head latent attention; `VLLM_MLA_DISABLE` is the caller's to see."""
+    """Whether the language model has multi-head latent attention; the caller handles `VLLM_MLA_DISABLE`."""
     text = configuration.text()
     rank = text.get("kv_lora_rank") is not None
     asks = configuration.tables.constants.get("use_mla_asks", ())
@@ -147,9 +147,10 @@ def use_mla(found: ResolvedModel, configuration: Configuration) -> bool:
 
 
 def architectures_of(configuration: Configuration, files: frozenset[str] = frozenset()) -> list[str]:
-    """The architectures that vLLM sees: those that `config.json` names, else the base architecture of its model type, rewritten by the convertor.
+    """The architectures that vLLM sees, after its convertor has rewritten them.
 
-    `files` are the names of the model's other files that are known; some releases look for one (`joint_head_config.json`).
+    They are those that `config.json` names, or else the base architecture of its model type. `files` are the names of
+    the model's other known files; some releases look for one (`joint_head_config.json`).
     """
     named = architectures_stated(configuration)
     base = (
@@ -181,15 +182,15 @@ def _positive(count: Any) -> bool:
 
 
 class _ClassResolution:
-    __slots__ = ("architectures", "asked", "configuration", "tables")
+    __slots__ = ("architectures", "configuration", "query", "tables")
 
     def __init__(
-        self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], asked: ModelQuery
+        self, tables: Tables, configuration: Configuration, architectures: tuple[str, ...], query: ModelQuery
     ) -> None:
         self.tables = tables
         self.configuration = configuration
         self.architectures = architectures
-        self.asked = asked
+        self.query = query
 
     def resolved(self) -> ResolvedModel:
         early, _ = self._inspected(None, None)
@@ -199,9 +200,9 @@ class _ClassResolution:
         return ResolvedModel(architecture, model, runner, convert)
 
     def _runner_type(self, early: Model) -> str:
-        if self.asked.runner != "auto":
-            return self.asked.runner
-        if self.asked.convert not in {"auto", "none"} or self.asked.sentence_transformers:
+        if self.query.runner != "auto":
+            return self.query.runner
+        if self.query.convert not in {"auto", "none"} or self.query.sentence_transformers:
             return "pooling"
         for architecture in self.architectures:
             if architecture in self.tables.models:
@@ -215,8 +216,8 @@ class _ClassResolution:
         return "generate"
 
     def _convert_type(self, early: Model, runner: str) -> str:
-        if self.asked.convert != "auto":
-            return self.asked.convert
+        if self.query.convert != "auto":
+            return self.query.convert
         for architecture in self.architectures:
             if architecture in self.tables.models and (
                 (runner == "generate" and early.is_text_generation_model)
@@ -231,7 +232,7 @@ class _ClassResolution:
     def _suffix(
         self, architecture: str, runner: str | None = None, convert: str | None = None
     ) -> tuple[str, str, str] | None:
-        """The first suffix of a name with its runner and conversion, of those that agree with what is known already."""
+        """The first suffix of a name with its runner and conversion, among those that match what is already known."""
         for suffix, (default_runner, default_convert) in self.tables.constants["suffix_defaults"]:
             if (
                 runner in {None, default_runner}
@@ -242,23 +243,24 @@ class _ClassResolution:
         return None
 
     def _inspected(self, runner: str | None, convert: str | None) -> tuple[Model, str]:
-        """The registry's entry and the architecture that led to it, as far as runner and conversion are known."""
-        if self.asked.model_impl == "terratorch":
+        """The registry's entry and the architecture it was found by, given the runner and conversion if known."""
+        if self.query.model_impl == "terratorch":
             return self._known("Terratorch"), "Terratorch"
-        if self.asked.model_impl == BACKEND:
+        if self.query.model_impl == BACKEND:
             backend = self._backend()
             if backend is not None:
                 return self._known(backend), backend
             if "auto_map" not in self.configuration.stated:
                 raise Unsupported(
-                    f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} is not compatible with vLLM."
+                    f"The Transformers implementation of {self.architectures[0][:QUOTED]!r} "
+                    "is not compatible with vLLM."
                 )
         unknown = not any(architecture in self.tables.models for architecture in self.architectures)
-        fallback = self._backend() if unknown and self.asked.model_impl == "auto" else None
+        fallback = self._backend() if unknown and self.query.model_impl == "auto" else None
         if fallback is not None and convert in {None, "none"}:
             return self._known(fallback), fallback
         for architecture in self.architectures:
-            model = self.tables.model(self._normalized(architecture, runner, convert), self.asked.platform)
+            model = self.tables.model(self._normalized(architecture, runner, convert), self.query.platform)
             if model is not None:
                 return model, architecture
         if fallback is not None:
@@ -266,13 +268,13 @@ class _ClassResolution:
         raise Unsupported(self._refusal())
 
     def _known(self, architecture: str) -> Model:
-        model = self.tables.model(architecture, self.asked.platform)
+        model = self.tables.model(architecture, self.query.platform)
         if model is None:
             raise Unsupported(self._refusal())
         return model
 
     def _normalized(self, architecture: str, runner: str | None, convert: str | None) -> str:
-        """A registered name that a name stands for once its suffix is exchanged: `Qwen3Model` for `Qwen3ForCausalLM`."""
+        """The registered name after the suffix is exchanged: `Qwen3ForCausalLM` for `Qwen3Model`."""
         if architecture in self.tables.models:
             return architecture
         match = self._suffix(architecture, runner, convert)
@@ -283,7 +285,7 @@ class _ClassResolution:
         return architecture
 
     def _backend(self) -> str | None:
-        """The Transformers backend's class for the first architecture; None where it cannot run there."""
+        """The Transformers backend's class for the first architecture; None if it cannot run there."""
         first = self.architectures[0]
         entry = self.tables.models.get(first)
         if entry is not None and entry.group == "transformers_backend":
@@ -293,18 +295,24 @@ class _ClassResolution:
         nested = self.configuration.text() is not self.configuration
         name = "Transformers" + ("MultiModal" if nested else "") + ("MoE" if is_moe(self.configuration) else "")
         match = self._suffix(first)
-        runner = self.asked.runner if self.asked.runner != "auto" else match[1] if match is not None else None
+        runner = self.query.runner if self.query.runner != "auto" else match[1] if match is not None else None
         task = match[2] if match is not None else None
         return name + (POOLED.get(task or "", "ForCausalLM") if runner == "pooling" else "ForCausalLM")
 
     def _refusal(self) -> str:
-        """What vLLM says; of names that are longer than any class's, or too many, only the beginning."""
+        """The message of vLLM, with very long names and very many of them cut."""
         shown = [architecture[:QUOTED] for architecture in self.architectures[:SHOWN]]
         more = f" and {len(self.architectures) - SHOWN} more" if len(self.architectures) > SHOWN else ""
         for architecture in self.architectures:
             if architecture in self.tables.previously:
-                return f"Model architecture {architecture} was supported in vLLM until v{self.tables.previously[architecture]}, and is not supported anymore."
+                return (
+                    f"Model architecture {architecture} was supported in vLLM until "
+                    f"v{self.tables.previously[architecture]}, and is not supported anymore."
+                )
             if architecture in self.tables.out_of_tree:
                 plugin = self.tables.out_of_tree[architecture]
-                return f"Model architecture {architecture} is not supported in-tree anymore. Please install the plugin at {plugin}"
+                return (
+                    f"Model architecture {architecture} is not supported in-tree anymore. "
+                    f"Please install the plugin at {plugin}"
+                )
         return f"Model architectures {shown}{more} are not supported for now."

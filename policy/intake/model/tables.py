@@ -1,50 +1,63 @@
 """The model tables: what each vLLM release knows of an architecture, a model type and its configuration class.
 
-Owns the reading of `models/`, once and when first asked, and the shapes in which the tables are handed out. How they are made is for
-`maketables`; what follows from them for a deployment is for `configuration` and `resolution`.
+Reads `data/` once, on first use, and defines the types of the tables. Not here: how they are made
+(`policy.vllm.tablegen`), and what follows from them for a deployment (`configuration`, `registry`).
 
-`Tables.constants` holds what a release writes out or decides, under these names; a release that has not got it has no such name. A *formula* is
-computed by `policy.intake.model.formula.compute(formula, key)`, where `key` gives the value of each name that the formula asks for.
+`Tables.constants` holds the constants and decisions of a release under the names below. A name that the release does
+not have is missing. A *formula* is computed by `policy.intake.model.formula.compute(formula, key)`, where `key` returns
+the value of each name in the formula.
 
 Lists and names:
 
 - `architecture_to_model_type`: architecture → the model type of a `config.json` that states none (0.32).
-- `attention_only_layer_types`: the layer types that do not make a hybrid class hybrid, where all layers are of them.
-- `backend_asks`, `use_mla_asks`, `compress_ratios_asks`, `hooks_ask`: what else a method of the release looks at, by the words of its source.
-- `breakable_cudagraph_architectures`: platform → the architectures that get breakable CUDA graphs, and with them compilation mode NONE, where
-  `VLLM_USE_BREAKABLE_CUDAGRAPH` is not set. A platform that is not named is as `cuda`. From `default_breakable_cudagraph_architectures`
-  (0.29), before from a test in `VllmConfig.__post_init__` (0.23).
-- `config_attribute_renames`: member of `config.json` → the name under which vLLM reads it.
-- `mla_model_types`, `mla_eagle_model_types`: model types with multi-head latent attention, of a model and below an EAGLE draft.
-- `mtp_model_types`, `eagle_model_types`, `speculative_methods`: the literals of `SpeculativeConfig`; `xpress_architectures` its set (0.33).
-- `num_experts_names`: the members that count experts, in the order in which they are looked for.
-- `runner_converts`, `suffix_defaults`: conversions of each runner; ending of an architecture's name → runner and conversion, first match first.
-- `draft_architecture_methods`: draft architecture → the method that it alone decides. `dspark_architectures`: the DSpark drafts that keep their names.
+- `attention_only_layer_types`: a hybrid class is not hybrid if all its layers are of these types.
+- `backend_asks`, `use_mla_asks`, `compress_ratios_asks`, `hooks_ask`: further conditions in a method of the release, as
+  identifiers of its source.
+- `breakable_cudagraph_architectures`: platform → the architectures that get breakable CUDA graphs, and with them
+  compilation mode NONE, unless `VLLM_USE_BREAKABLE_CUDAGRAPH` is set. Other platforms are as `cuda`. From
+  `default_breakable_cudagraph_architectures` (0.29), before from a test in `VllmConfig.__post_init__` (0.23).
+- `config_attribute_renames`: field of `config.json` → the name under which vLLM reads it.
+- `mla_model_types`, `mla_eagle_model_types`: model types with multi-head latent attention, of a model and below an
+  EAGLE draft.
+- `mtp_model_types`, `eagle_model_types`, `speculative_methods`: the literals of `SpeculativeConfig`.
+  `xpress_architectures`: its set (0.33).
+- `num_experts_names`: the fields that count experts, in the order in which they are read.
+- `runner_converts`: the conversions of each runner. `suffix_defaults`: suffix of an architecture's name → runner and
+  conversion; the first match wins.
+- `draft_architecture_methods`: draft architecture → the method that it alone decides. `dspark_architectures`: the
+  DSpark drafts that keep their names.
 
 Decisions, as formulas:
 
-- `mtp_overrides`: rows in order, `SpeculativeConfig.hf_config_override` statement by statement. A row with `when` holds where that is true. Its other
-  members are `model_type`, `architectures`, `layer_types`: the new value of each; `part`: the part of the configuration that goes on in its place;
-  `return`: nothing follows; any other name is a value for rows below. Keys are members of the configuration before the row, dotted for parts, and
-  `initial_architecture`. `configuration.as_draft` runs them.
-- `draft_method`: the method that `SpeculativeConfig.__post_init__` comes to for a model-based draft. Keys: `method` so far, `draft_model_config.model`
-  (the name as written), `draft_model_config.architectures` and `draft_model_config.hf_config.model_type` after `mtp_overrides`,
-  `using_transformers_mtp`.
-- `draft_overrides`: rows as above for what follows there: `draft_model_config.architectures` (the names that EAGLE, DFlash and DSpark drafts get),
-  `draft_model_config.hf_config.model_type`, `parallel_drafting`. Keys: the same, and `draft_model_config.hf_config.class` (the name of the
-  configuration class) and `target_model_config.hf_config.model_type`. `configuration.overridden` runs rows.
-- `speculators`: `formats`: `speculators_model_type` → what that format makes of `transformer_layer_config` (keys: its members, and `config_dict.X` for
-  those of the whole document); `speculative_config`: the `method` and `parallel_drafting` that a repository brings as the target.
-- `async_scheduling`: `scheduler_config.async_scheduling` after `VllmConfig.__post_init__`. Keys are names of vLLM's configuration, which facts have too,
-  and `executor_class.supports_async_scheduling`, `use_v2_model_runner`, `platform.is_rocm`.
-- `prefix_caching`: whether prefix caching is on where nobody says so, from `ModelConfig.is_prefix_caching_supported` and `EngineArgs`. Keys: `attn_type`
-  (`ModelConfig.attn_type`), `pooler_config` and its `seq_pooling_type` and `tok_pooling_type`, `model_config.is_hybrid`.
-- `hook_changes`: hook class → member that its `verify_and_update_config` changes → formula: `cache_config.mamba_cache_mode`, `compilation_config.mode`,
-  `compilation_config.cudagraph_mode`. `Tables.hooks` names the hook of an architecture; a hybrid model has `HybridAttentionMambaModelConfig` after it.
-  Keys: names of vLLM's configuration, `cache_config.enable_prefix_caching`, `model_config.supports_mamba_prefix_caching`, `speculative_config`.
+- `mtp_overrides`: rows in order, one for each statement of `SpeculativeConfig.hf_config_override`. A row with `when`
+  applies if that is true. Its other fields are `model_type`, `architectures`, `layer_types`: the new value of each;
+  `part`: the part of the configuration that replaces it; `return`: nothing follows; any other name is a value for rows
+  below. Keys are fields of the configuration before the row, dotted for parts, and `initial_architecture`.
+  `configuration.as_draft` applies the rows.
+- `draft_method`: the method that `SpeculativeConfig.__post_init__` chooses for a model-based draft. Keys: `method` so
+  far, `draft_model_config.model` (the name as written), `draft_model_config.architectures` and
+  `draft_model_config.hf_config.model_type` after `mtp_overrides`, `using_transformers_mtp`.
+- `draft_overrides`: rows as above for what follows there: `draft_model_config.architectures` (the names of EAGLE,
+  DFlash and DSpark drafts), `draft_model_config.hf_config.model_type`, `parallel_drafting`. Keys: the same, and
+  `draft_model_config.hf_config.class` (the name of the configuration class) and
+  `target_model_config.hf_config.model_type`. `configuration.overridden` applies the rows.
+- `speculators`: `formats`: `speculators_model_type` → the changes of that format to `transformer_layer_config` (keys:
+  its fields, and `config_dict.X` for those of the whole document); `speculative_config`: the `method` and
+  `parallel_drafting` of a repository that is given as the target.
+- `async_scheduling`: `scheduler_config.async_scheduling` after `VllmConfig.__post_init__`. Keys are names of vLLM's
+  configuration, which facts have too, and `executor_class.supports_async_scheduling`, `use_v2_model_runner`,
+  `platform.is_rocm`.
+- `prefix_caching`: whether prefix caching is on by default, from `ModelConfig.is_prefix_caching_supported` and
+  `EngineArgs`. Keys: `attn_type` (`ModelConfig.attn_type`), `pooler_config` and its `seq_pooling_type` and
+  `tok_pooling_type`, `model_config.is_hybrid`.
+- `hook_changes`: hook class → field that its `verify_and_update_config` changes → formula:
+  `cache_config.mamba_cache_mode`, `compilation_config.mode`, `compilation_config.cudagraph_mode`. `Tables.hooks` names
+  the hook of an architecture; a hybrid model has `HybridAttentionMambaModelConfig` after it. Keys: names of vLLM's
+  configuration, `cache_config.enable_prefix_caching`, `model_config.supports_mamba_prefix_caching`,
+  `speculative_config`.
 
-`Tables.convertors` has, of each model type's convertor, its class, what it changes, and as a formula the `architectures` that it writes (keys: members
-of the configuration, `name_or_path`, and `file NAME` for whether the model has that file).
+`Tables.convertors` has the class of each model type's convertor, its changes, and as a formula the `architectures` that
+it writes (keys: fields of the configuration, `name_or_path`, and `file NAME` for whether the model has that file).
 """
 
 from __future__ import annotations
@@ -58,7 +71,7 @@ import msgspec
 from msgspec import Struct
 from packaging.version import Version
 
-from policy.intake.model.formula import asked
+from policy.intake.model.formula import formula_keys
 from policy.rules.releases import series
 
 if TYPE_CHECKING:
@@ -83,7 +96,7 @@ BY_PLATFORM: Final = "breakable_cudagraph_architectures"
 
 
 class Model(Struct, frozen=True):
-    """One entry of a release's model registry. The flags are those of vLLM's `_ModelInfo`, under its names."""
+    """One entry of a release's model registry. The flags are those of vLLM's `_ModelInfo`, by its names."""
 
     architecture: str
     module: str
@@ -113,12 +126,12 @@ class Model(Struct, frozen=True):
 class ConfigClass(Struct, frozen=True):
     """What a configuration class adds to a `config.json`.
 
-    `defaults` holds where a key is not stated; `formulas` what the class computes, None for what could not be read;
-    `aliases` names that it stores under another, and `spellings` all names of one that has several, its own first;
-    `parts` the members that can hold the language model, with the model type of each where the member does not say it;
-    `text` the member that is the language model where the class says so itself; `flattens` the member whose members it makes its own.
-    `special` are the attributes of which more is to be asked than whether they are stated, and `inputs` has of each formula the members of the
-    document that it depends on.
+    `defaults` are the values of keys that are not stated. `formulas` are the attributes that the class computes, None
+    if a formula could not be read. `aliases` are names that it stores under another; `spellings` are all names of such
+    an attribute, its own first. `parts` are the fields that can hold the language model, with the model type of each
+    that does not state it. `text` is the field of the language model if the class defines it. `flattens` is the field
+    whose fields the class makes its own. `special` are the attributes with aliases or formulas, and `layer_types`.
+    `inputs` are the fields of the document that each formula depends on.
     """
 
     class_name: str
@@ -136,8 +149,8 @@ class ConfigClass(Struct, frozen=True):
 class Tables(Struct, frozen=True, eq=False):
     """All tables of one vLLM release, with those of the Transformers release that goes with it.
 
-    `resolutions` is the memory of `resolution`: architecture and what was asked → the class; `computed` that of `configuration`: a formula and what
-    it depends on → its value.
+    `resolutions` is the cache of `registry`: architecture and query → the class. `computed` is the cache of
+    `configuration`: a formula and its inputs → its value.
     """
 
     release: str
@@ -158,7 +171,7 @@ class Tables(Struct, frozen=True, eq=False):
     computed: dict[Any, Any] = {}
 
     def model(self, architecture: str, platform: str = "cuda") -> Model | None:
-        """The registry's entry of an architecture, with the flags that it has on a platform; None where the release has none."""
+        """The registry's entry of an architecture with its flags on a platform; None if the release has none."""
         return self.other_platforms.get(platform, EMPTY).get(architecture) or self.models.get(architecture)
 
 
@@ -175,13 +188,13 @@ def provenance(folder: Path = MODELS) -> Mapping[str, Mapping[str, Mapping[str, 
 
 @cache
 def releases(folder: Path = MODELS) -> tuple[str, ...]:
-    """The vLLM releases that there are tables of, oldest first."""
+    """The vLLM releases with tables, oldest first."""
     return tuple(sorted(provenance(folder)["vllm"], key=Version))
 
 
 @cache
 def tables(release: str, folder: Path = MODELS) -> Tables:
-    """The tables of a release, read when it is first asked for. Raises KeyError for a release that there are none of."""
+    """The tables of a release, read on first use. Raises KeyError if there are none."""
     transformers = str(provenance(folder)["vllm"][release]["transformers"])
     vllm = {name: _at(folder, name, "vllm", release) for name in VLLM_TABLES}
     other = {name: _at(folder, name, "transformers", transformers) for name in TRANSFORMERS_TABLES}
@@ -210,7 +223,7 @@ def tables(release: str, folder: Path = MODELS) -> Tables:
 
 @cache
 def _places(folder: Path, package: str) -> Mapping[str, int]:
-    """Release of a package → its place in their order."""
+    """Release of a package → its position in their order."""
     return {version: index for index, version in enumerate(sorted(provenance(folder)[package], key=Version))}
 
 
@@ -221,7 +234,7 @@ def _lines(folder: Path, name: str) -> tuple[tuple[str, Mapping[str, Any]], ...]
 
 
 def _at(folder: Path, name: str, package: str, release: str) -> dict[str, Any]:
-    """A table as it is in one release: the last value that began at or before it."""
+    """A table as of one release: the last value that began at or before it."""
     places = _places(folder, package)
     here = places[release]
     table = {}
@@ -267,5 +280,7 @@ def _config(row: Mapping[str, Any]) -> ConfigClass:
 
 
 def _inputs(name: str, formula: Any, spellings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """What a formula depends on, under all the names that a document may state it by."""
-    return tuple(sorted({spelling for each in {name, *asked(formula)} for spelling in spellings.get(each, (each,))}))
+    """The inputs of a formula, under all names that a document may state them by."""
+    return tuple(
+        sorted({spelling for each in {name, *formula_keys(formula)} for spelling in spellings.get(each, (each,))})
+    )

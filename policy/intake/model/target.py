@@ -1,6 +1,6 @@
-"""The model that is served: its configuration with the overrides of the command line, its class, and the facts ``model_config.*``.
+"""The served model: its configuration with the command line's overrides, its class, the facts ``model_config.*``.
 
-Owns the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.33 but for what is marked here.
+Follows the order of ``ModelConfig.__post_init__``, the same in vLLM 0.20 to 0.33 except where noted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Target(Struct, frozen=True):
-    """The model as vLLM sees it. ``origin`` is the place of its configuration: ``model_configs/NAME``."""
+    """The model as vLLM sees it. ``origin`` is the source of its configuration: ``model_configs/NAME``."""
 
     name: str
     origin: str
@@ -51,7 +51,7 @@ class Target(Struct, frozen=True):
 
 
 def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any]:
-    """A ``config.json`` with ``--hf-overrides`` laid over it: objects member by member, the rest replaced."""
+    """A ``config.json`` with ``--hf-overrides`` overlaid on it: objects field by field, the rest replaced."""
     if not isinstance(overrides, dict) or not overrides:
         return config
     laid = dict(config)
@@ -70,10 +70,12 @@ def read_target(
     tables: Tables,
     platform: str,
 ) -> Target:
-    """The model that is served; ``described`` is the name under which its configuration stands, another one with ``--hf-config-path``.
+    """The model that is served.
+
+    ``described`` is the name of its configuration; it differs from the model's with ``--hf-config-path``.
 
     Raises:
-        Unreadable: a file that says how it pools is no JSON.
+        PoolingUnreadable: a file that says how the model pools is not JSON.
         Unsupported: the release has no class for it.
     """
     pooling = read_pooling(name, files, options, tables.series)
@@ -82,14 +84,14 @@ def read_target(
     architectures = architectures_of(
         configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))
     )
-    asked = ModelQuery(
+    query = ModelQuery(
         options.values.get("runner", "auto"),
         options.values.get("convert", "auto"),
         options.values.get("model_impl", "auto"),
         pooling.pools,
         platform,
     )
-    found = resolved(tables, configuration, architectures, asked)
+    found = resolved(tables, configuration, architectures, query)
     return Target(
         name,
         f"model_configs/{described}",
@@ -106,7 +108,7 @@ def read_target(
 def derive_model(
     derived: Provenance, target: Target, options: ParsedOptions, env: Mapping[str, str], series: tuple[int, int]
 ) -> None:
-    """The facts ``model_config.*``, but for what only other options decide."""
+    """The facts ``model_config.*``, except those that only other options decide."""
     facts, configuration, model = derived.facts, target.configuration, target.found.model
     by_class = origin_of(target, options, "architectures")
     facts["model_config"] = True, options.places.get("model", DEFAULT)
@@ -135,7 +137,7 @@ def derive_model(
 
 
 def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
-    """Where an attribute of the configuration stands: an override, the ``config.json``, the part of it that is the language model, or nowhere."""
+    """The source of an attribute: an override, the ``config.json``, its language model's part, or none."""
     if "hf_overrides" in options.values:
         overrides = options.values["hf_overrides"]
         if isinstance(overrides, dict) and name in overrides:
@@ -150,7 +152,10 @@ def origin_of(target: Target, options: ParsedOptions, name: str) -> str:
 
 
 def _quantized(target: Target, options: ParsedOptions, series: tuple[int, int]) -> tuple[bool, str]:
-    """Whether the configuration says that the weights are quantised; from 0.33 on, its older member and its language model's part may say so."""
+    """Whether the configuration says that the weights are quantised.
+
+    From 0.33 on, its older field and its language model's part count too.
+    """
     configuration = target.configuration
     for name in ("quantization_config", "compression_config") if series >= (0, 33) else ("quantization_config",):
         if configuration.get(name) is not None:
@@ -167,7 +172,7 @@ def _runner_origin(options: ParsedOptions, by_class: str) -> str:
 
 
 def _is_true(text: str | None) -> bool:
-    """A variable that vLLM reads as a whole number; one that is none is not true."""
+    """A variable that vLLM reads as a whole number; false if it is not one."""
     try:
         return text is not None and int(text) != 0
     except ValueError:

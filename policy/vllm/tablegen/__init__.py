@@ -1,4 +1,4 @@
-"""Makes the model tables: reads vLLM's and Transformers' sources as text and never runs them.
+"""Make the model tables from vLLM's and Transformers' sources, which are read as text and never run.
 
-Nothing here is needed to decide; `policy.intake.model.tables` reads what was made.
+No decision needs this package; `policy.intake.model.tables` reads the tables it made.
 """

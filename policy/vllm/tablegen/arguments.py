@@ -1,8 +1,8 @@
-"""The flags of `vllm serve`: their spellings, what each takes and what is legal, read from the release's own sources.
+"""The flags of `vllm serve`: their spellings and legal values, read from the release's own sources.
 
-Owns the way from `make_arg_parser` and the dataclasses behind it to one row a flag. It follows `_compute_kwargs` of
-`vllm/engine/arg_utils.py`, which turns a field's type into what its flag takes; releases 0.20 to 0.33 were read. What a row means is said in
-`policy.intake.command.arguments`.
+Makes one row per flag from `make_arg_parser` and the dataclasses behind it. It follows `_compute_kwargs` of
+`vllm/engine/arg_utils.py`, which derives a flag's values from a field's type; releases 0.20 to 0.33 were read.
+`policy.intake.command.flags` describes the rows.
 """
 
 import ast
@@ -18,7 +18,7 @@ PARSERS = (
     "vllm.entrypoints.launchers.cli_args",
     "vllm.entrypoints.openai.cli_args",
 )
-"""Where `make_arg_parser` is: the newest place first."""
+"""Where `make_arg_parser` is defined, the newest place first."""
 
 ENGINE = "vllm.engine.arg_utils"
 PARSER_CLASS = "vllm.utils.argparse_utils"
@@ -31,7 +31,7 @@ PLAIN = {
 }
 WRAPPERS = ("Annotated", "SkipValidation", "Optional", "Union")
 DEPTH = 2
-"""How deep the members of an object are told: `compilation_config.pass_config.enable_sp` is two deep."""
+"""The maximum depth of an object's fields: `compilation_config.pass_config.enable_sp` is two deep."""
 
 Kwargs = dict[str, Any]
 INVERSES = {"--enable-": "--disable-", "--disable-": "--enable-"}
@@ -47,7 +47,7 @@ class Hint:
 
 
 def arguments(world: World) -> dict[str, object]:
-    """The flags of a release by the name under which it keeps them."""
+    """The flags of a release by the names under which it stores them."""
     reader = _OptionReader(world)
     parser = next((module for name in PARSERS if (module := world.module(name)) is not None), None)
     if parser is None:
@@ -64,7 +64,7 @@ def arguments(world: World) -> dict[str, object]:
 
 
 class _OptionReader:
-    """One pass over the functions that add flags; `rows` is what they added."""
+    """Interprets the functions that add flags; `rows` has what they added."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -95,7 +95,7 @@ class _OptionReader:
     # functions
 
     def function(self, module: Module, name: str, owner: str | None) -> None:
-        """Add what a module's function, or a class's method, adds."""
+        """Run a module's function, or a class's method, that adds flags."""
         body = module.tree.body
         if owner is not None:
             body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner), [])
@@ -116,17 +116,17 @@ class _OptionReader:
             self.add([f"--{name.replace('_', '-')}"], given)
 
     def run(self, module: Module, body: list[ast.stmt], local: dict[str, Any]) -> None:
-        """Follow the few kinds of statements in which flags are added and changed."""
+        """Interpret the few kinds of statements that add and change flags."""
         for statement in body:
             match statement:
                 case ast.If(body=inner):
                     self.run(module, inner, local)
                 case ast.Assign(
                     targets=[ast.Name(id=name)],
-                    value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]),
+                    value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 ):
-                    if asked != "cls":
-                        local[name] = self.of_class(module, asked)
+                    if class_name != "cls":
+                        local[name] = self.of_class(module, class_name)
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as source):
                     local[name] = self.pick(module, source, local)
                 case ast.Assign(targets=[ast.Subscript(value=target, slice=ast.Constant(value=str(key)))], value=given):
@@ -151,7 +151,7 @@ class _OptionReader:
                         self.add(flags, self.called(module, keywords, local))
 
     def called(self, module: Module, keywords: list[ast.keyword], local: Mapping[str, Any]) -> Kwargs:
-        """The keywords of one call, those spread into it first."""
+        """The keywords of a call, those spread into it first."""
         found: Kwargs = {}
         for keyword in keywords:
             if keyword.arg is not None:
@@ -164,21 +164,21 @@ class _OptionReader:
         return found
 
     def pick(self, module: Module, node: ast.expr, local: Mapping[str, Any]) -> Kwargs:
-        """What `name`, `name["field"]` or `get_kwargs(Class)["field"]` stands for."""
+        """The value of `name`, `name["field"]` or `get_kwargs(Class)["field"]`."""
         match node:
             case ast.Name(id=name):
                 return dict_of(local.get(name))
             case ast.Subscript(
-                value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=asked)]),
+                value=ast.Call(func=ast.Name(id="get_kwargs"), args=[ast.Name(id=class_name)]),
                 slice=ast.Constant(value=str(key)),
             ):
-                return dict_of(self.of_class(module, asked).get(key))
+                return dict_of(self.of_class(module, class_name).get(key))
             case ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
                 return dict_of(self.pick(module, inner, local).get(key))
         return {}
 
     def keyword(self, module: Module, key: str, node: ast.expr) -> Kwargs:
-        """One keyword in the words of the rows; those that change nothing in what a flag takes are left out."""
+        """One keyword as the rows store it; keywords that do not change a flag's values are left out."""
         match key, node:
             case "type", ast.Call(func=ast.Name(id="optional_type"), args=[inner]):
                 return {"type": PLAIN[ast.unparse(inner)], "optional": True}
@@ -203,7 +203,7 @@ class _OptionReader:
         return {}
 
     def add(self, flags: list[str], kwargs: Kwargs) -> None:
-        """Put one flag into the rows."""
+        """Add one flag to the rows."""
         dest = kwargs.get("dest") or next((flag for flag in flags if flag.startswith("--")), flags[0]).lstrip(
             "-"
         ).replace("-", "_")
@@ -227,7 +227,7 @@ class _OptionReader:
                     row["dashes"] = True
                 if action == "append":
                     row["repeats"] = True
-        assert dest not in self.rows, dest  # INVARIANT: two flags of one name would hide each other
+        assert dest not in self.rows, dest  # INVARIANT: of two flags with one name, one would hide the other
         self.rows[dest] = row
 
     # types
@@ -246,7 +246,7 @@ class _OptionReader:
         return {field: dict(given) for field, given in self.fields[key].items()}
 
     def lineage(self, found: SourceDefinition) -> Iterator[SourceDefinition]:
-        """A class and those that it inherits fields from, itself first."""
+        """A class and those it inherits fields from, itself first."""
         yield found
         assert isinstance(found.node, ast.ClassDef)
         for base in found.node.bases:
@@ -255,7 +255,7 @@ class _OptionReader:
                 yield from self.lineage(above)
 
     def annotated(self, klass: SourceDefinition) -> Iterator[tuple[str, ast.AnnAssign]]:
-        """The fields that a dataclass's own body has."""
+        """The fields in a dataclass's own body."""
         assert isinstance(klass.node, ast.ClassDef)
         for node in klass.node.body:
             match node:
@@ -264,13 +264,13 @@ class _OptionReader:
                         yield name, node
 
     def kwargs(self, klass: SourceDefinition) -> dict[str, Kwargs]:
-        """What the flag of each field takes."""
+        """The row properties of each field's flag."""
         return {
             name: self.field(name, self.hints(klass.module, node.annotation)) for name, node in self.annotated(klass)
         }
 
     def field(self, name: str, hints: list[Hint]) -> Kwargs:
-        """What the flag of a field of this name and type takes, by the order of `_compute_kwargs`."""
+        """The row properties of the flag of a field with this name and type, in the order of `_compute_kwargs`."""
         names = {hint.name for hint in hints}
         by_name = {hint.name: hint for hint in hints}
         foreign = "other" in names
@@ -304,7 +304,7 @@ class _OptionReader:
         return kwargs
 
     def collection(self, kind: str, arguments: tuple[object, ...]) -> Kwargs:
-        """A list takes one word or more, a tuple of known length as many as it has."""
+        """A list takes one word or more, a tuple of known length that many."""
         elements = [item for item in arguments if isinstance(item, list)]
         open_end = len(elements) < len(arguments)
         nargs: object = "+" if kind != "tuple" or open_end else len(elements)
@@ -315,7 +315,10 @@ class _OptionReader:
         return {"type": PLAIN.get(element, "text"), "nargs": nargs}
 
     def members(self, klass: SourceDefinition, depth: int) -> dict[str, object] | None:
-        """What an object's members may be: a kind, the legal words, members in their turn, or None for what is not told. None for an open object."""
+        """An object's legal fields; None if any field is legal.
+
+        Each field has its kind, its choices, its own fields in turn, or None if that is not known.
+        """
         found: dict[str, object] = {}
         for part in reversed(list(self.lineage(klass))):
             assert isinstance(part.node, ast.ClassDef)
@@ -352,7 +355,7 @@ class _OptionReader:
         return None
 
     def hints(self, module: Module, node: ast.expr) -> list[Hint]:
-        """The alternatives of a type, unions and aliases laid open."""
+        """The alternatives of a type, with unions and aliases expanded."""
         match node:
             case ast.BinOp(left=left, op=ast.BitOr(), right=right):
                 return _distinct([*self.hints(module, left), *self.hints(module, right)])
@@ -406,12 +409,12 @@ class _OptionReader:
 
 
 def dict_of(found: object) -> Kwargs:
-    """A dict that is changed in place; an empty one for what the sources do not show."""
+    """A dict that is changed in place; an empty one if the sources do not show it."""
     return found if isinstance(found, dict) else {}
 
 
 def _mark(decorator: ast.expr) -> str:
-    """A decorator's name. `config` makes an object that refuses unknown members, `dataclass` one that does not."""
+    """A decorator's name. With `config` an object refuses unknown fields, with `dataclass` it does not."""
     return ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
 
 
@@ -429,7 +432,7 @@ def _rank(word: object) -> tuple[int, str]:
 
 
 def _human(compute: object) -> frozenset[str]:
-    """The names of the fields whose flags take `1k` and `2M`."""
+    """The names of the fields whose flags accept `1k` and `2M`."""
     for node in ast.walk(compute) if isinstance(compute, ast.AST) else ():
         if isinstance(node, ast.Tuple | ast.Set):
             words = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
@@ -439,9 +442,10 @@ def _human(compute: object) -> frozenset[str]:
 
 
 def _validators(klass: ast.ClassDef) -> dict[str | None, str]:
-    """The mode of the validator that comes before a field's own type, by field; under None one that sees the whole object first.
+    """The mode of the validator that runs before a field's own type, by field.
 
-    A field validator of the mode `wrap` stands for one that lets null through and asks the type otherwise: there is no other in these releases.
+    The key None is for a validator of the whole object. A field validator of the mode `wrap` is assumed to accept null
+    and to check the type otherwise: these releases have no other.
     """
     found: dict[str | None, str] = {}
     for node in klass.body:

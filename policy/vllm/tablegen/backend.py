@@ -1,6 +1,6 @@
-"""What Transformers says of its own classes: which can run under vLLM's backend, and what a model type is without `architectures`.
+"""Transformers' own classes: which can run under vLLM's backend, and the base architecture of each model type.
 
-Owns the reading of `modeling_*.py` and `modeling_auto.py`.
+Reads `modeling_*.py` and `modeling_auto.py`.
 """
 
 import ast
@@ -14,7 +14,7 @@ Table = dict[str, object]
 
 
 def auto_models(world: World) -> Table:
-    """Model type → the base architecture, which vLLM takes where `config.json` names none."""
+    """Model type → the base architecture, which vLLM uses if `config.json` names none."""
     found = named_value(world, "transformers.models.auto.modeling_auto", "MODEL_MAPPING_NAMES")
     return (
         {str(key): list(name) if isinstance(name, tuple) else name for key, name in found.items()}
@@ -24,7 +24,7 @@ def auto_models(world: World) -> Table:
 
 
 def backend_models(world: World) -> Table:
-    """Architecture → `is_backend_compatible`, `can_set_attn_implementation`, as far as they hold; no row where neither does."""
+    """Architecture → which of `is_backend_compatible` and `can_set_attn_implementation` are true; no row if neither."""
     can_set = _source_test(world)
     table: Table = {}
     for path in world.reading.under("transformers/models/"):
@@ -47,7 +47,7 @@ def backend_models(world: World) -> Table:
 
 
 def legacy_layer_types(world: World) -> Table:
-    """Old layer type → new one, where every configuration renames them when it is made; empty for releases that do not."""
+    """Old layer type → new one, for releases in which every configuration renames them; empty for other releases."""
     module = world.module("transformers.configuration_utils")
     klass = klass_of(world, module, ast.Name("PreTrainedConfig")) if module is not None else None
     made = klass.namespace().get("__post_init__") if isinstance(klass, Klass) else None
@@ -76,7 +76,7 @@ def _public(world: World, module: str) -> list[str]:
 
 
 class _source_test:  # noqa: N801 called like a function
-    """The test that `_can_set_attn_implementation` makes on a model's source, with that release's own patterns."""
+    """The test of `_can_set_attn_implementation` on a model's source, with that release's own patterns."""
 
     def __init__(self, world: World) -> None:
         module = world.module("transformers.modeling_utils")

@@ -1,7 +1,8 @@
-"""What a method's branches decide, as formulas: under which tests each place that it writes to gets which value.
+"""Convert a method's branches to formulas: the value of each path that it assigns to, and under which tests.
 
-Owns a symbolic run of statements over places named by their dotted path (`cache_config.mamba_cache_mode`). A place that nobody wrote to is a key
-of the formula, so that whoever computes it gives the values. `configs` reads constructors with `formulas`; this is for all other methods.
+Runs statements symbolically over dotted paths (`cache_config.mamba_cache_mode`). A path that is never assigned is a key
+of the formula, whose value comes from whoever computes it. `configs` reads constructors with `formulas`; this module is
+for all other methods.
 """
 
 from __future__ import annotations
@@ -22,28 +23,29 @@ if TYPE_CHECKING:
     from policy.vllm.tablegen.modules import Module, World
 
 RETURNED = "return"
-"""The place of a method's own result; True where it returns nothing."""
+"""The path of a method's own result; True if it returns nothing."""
 
 FILE = "file "
-"""What stands before the name of a file in the key that says whether the model has it."""
+"""The prefix of a key that says whether the model has a file, before the file's name."""
 
 TEXT_TESTS = {"startswith": "starts", "endswith": "ends"}
 ROOTS = {"current_platform": "platform", "self": "", "vllm_config": ""}
-"""Names that places are not told by, or told by another word."""
+"""Names that are left out of paths, or replaced by another one."""
 
 
 class Place(str):
-    """The dotted path of an object that is no value by itself."""
+    """The dotted path of an object that is not itself a value."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class Branches:
-    """One run: `written` has the formula of each place written to, `local` the places and formulas that local names stand for.
+    """One run of a method.
 
-    `roots` names the arguments whose members are told without their name. `opaque` are local names that stay keys, whatever the method assigns.
-    `calls` runs instead of what a call of that name would do.
+    `written` has the formula of each assigned path, `local` the paths and formulas of local names. `roots` are the
+    arguments whose fields have paths without the argument's name. `opaque` are local names that stay keys, whatever the
+    method assigns. `calls` has replacements for calls, by name.
     """
 
     world: World
@@ -57,7 +59,7 @@ class Branches:
     owner: Klass | None = None
 
     def run(self, statements: list[ast.stmt]) -> None:
-        """Follow statements until one returns or raises."""
+        """Run statements until one returns or raises."""
         for index, statement in enumerate(statements):
             match statement:
                 case ast.If(test=test, body=then, orelse=otherwise):
@@ -87,7 +89,7 @@ class Branches:
         self._method_of([part for part in klass.order() if isinstance(part, Klass)], name)
 
     def formula(self, node: ast.expr) -> Any:
-        """The formula of an expression, `UNREADABLE` where it cannot be followed."""
+        """The formula of an expression, or `UNREADABLE`."""
         try:
             return self._formula(node)
         except SourceUnreadable:
@@ -110,16 +112,18 @@ class Branches:
         if raises(then) or raises(otherwise):
             self.run([*(otherwise if raises(then) else then), *rest])
             return
-        taken, other = self._copy(), self._copy()
-        taken.run([*then, *rest])
+        branch, other = self._copy(), self._copy()
+        branch.run([*then, *rest])
         other.run([*otherwise, *rest])
         self.written = {
-            name: _chosen(condition, taken.written.get(name, unwritten(name)), other.written.get(name, unwritten(name)))
-            for name in sorted(taken.written.keys() | other.written.keys())
+            name: _chosen(
+                condition, branch.written.get(name, unwritten(name)), other.written.get(name, unwritten(name))
+            )
+            for name in sorted(branch.written.keys() | other.written.keys())
         }
         self.local = {
-            name: _chosen(condition, taken.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
-            for name in sorted(taken.local.keys() | other.local.keys())
+            name: _chosen(condition, branch.local.get(name, UNREADABLE), other.local.get(name, UNREADABLE))
+            for name in sorted(branch.local.keys() | other.local.keys())
         }
 
     def _copy(self) -> Branches:
@@ -183,7 +187,7 @@ class Branches:
         return self.roots.get(name, str(self.local.get(name, name)))
 
     def _target(self, target: ast.expr) -> str | None:
-        """The place that an assignment writes to; members of a root are its own, whatever it has been exchanged for."""
+        """The path that an assignment writes to; fields of a root are its own, even if the root was replaced."""
         match target:
             case ast.Attribute(value=ast.Name(id=root), attr=attr) if root in self.roots:
                 return self._known(_below(self.roots[root], attr))
@@ -193,7 +197,7 @@ class Branches:
         return None
 
     def _place(self, node: ast.expr | None) -> Place | None:
-        """The path of an object: of attributes, constant keys, and `getattr` with a default that is no object either."""
+        """The path of an object: attributes, constant keys, and `getattr` with a default that is not an object."""
         match node:
             case ast.Name(id=name) if name in self.roots:
                 return Place(_below(self.roots[name], self.written.get("part", "")))
@@ -309,7 +313,7 @@ class Branches:
         return literal(value(self.world, self.module, node))
 
     def _given(self, node: ast.Call, owner: ast.expr, name: str, default: list[ast.expr]) -> Any:
-        """A member, and its default where nobody gives one: null counts as not given."""
+        """A field, or its default if it is null or missing."""
         place = self._member(owner, name)
         if place is None:
             raise SourceUnreadable(ast.unparse(node))
@@ -321,7 +325,7 @@ class Branches:
         )
 
     def _items(self, elements: list[ast.expr]) -> Any:
-        """A list; with other lists spread into it, the sum of its runs."""
+        """A list; with other lists spread into it, the sum of its parts."""
         runs: list[Any] = []
         for element in elements:
             if isinstance(element, ast.Starred):
@@ -353,7 +357,7 @@ class Branches:
 
 
 def method_of(world: World, module_name: str, klass_name: str, method: str) -> tuple[Klass, ast.FunctionDef] | None:
-    """A method and the class that has it; None where the release has none."""
+    """A method and the class that defines it; None if the release has none."""
     module = world.module(module_name)
     klass = klass_of(world, module, ast.Name(klass_name)) if module is not None else None
     found = klass.attribute(method) if isinstance(klass, Klass) else None
@@ -365,7 +369,7 @@ def _below(prefix: str, name: str) -> str:
 
 
 def unwritten(name: str) -> Any:
-    """What a place holds that nobody wrote to."""
+    """The value of a path that was never assigned."""
     return False if name == RETURNED else "" if name == "part" else ["key", name]
 
 
@@ -382,7 +386,7 @@ def _as_formula(found: Any) -> Any:
 
 
 def substituted(formula: Any, old: Any, new: Any) -> Any:
-    """A formula with another in the place of each occurrence of one."""
+    """A formula with every occurrence of one formula replaced by another."""
     if formula == old:
         return new
     return [substituted(part, old, new) for part in formula] if isinstance(formula, list) else formula

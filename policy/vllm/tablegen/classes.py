@@ -1,6 +1,6 @@
-"""Classes as Python would build them: bases across modules, resolution order, what an attribute is at last.
+"""Classes as Python would build them: bases across modules, resolution order, resolved attributes.
 
-Owns inheritance by text. What an attribute means to vLLM is for `flags`.
+Handles inheritance by text. Not here: what an attribute means to vLLM (`flags`).
 """
 
 import ast
@@ -13,14 +13,14 @@ from policy.vllm.tablegen.values import SourceUnreadable, value
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A base that the sources do not hold: `torch.nn.Module`, `Protocol`."""
+    """A base that is not in the sources: `torch.nn.Module`, `Protocol`."""
 
     name: str
 
 
 @dataclass(slots=True, eq=False)
 class Klass:
-    """A class of the sources; inside a factory function, `local` has the classes given to it."""
+    """A class of the sources; inside a factory function, `local` has the classes passed to it."""
 
     world: World
     module: Module
@@ -83,7 +83,7 @@ class Klass:
 def klass_of(
     world: World, module: Module, node: ast.expr, local: Mapping[str, Klass | Outside] | None = None
 ) -> Klass | Outside | None:
-    """The class that a base expression stands for; None for what cannot be a class."""
+    """The class that a base expression refers to; None if it cannot be a class."""
     local = local or {}
     match node:
         case ast.Name(id=name) if name in local:
@@ -118,7 +118,7 @@ def _found(world: World, found: SourceDefinition | Imported | None, name: str) -
 
 
 def world_klass(world: World, module: Module, node: ast.ClassDef) -> Klass:
-    """The one `Klass` of a class statement, so that an order of bases can compare them."""
+    """The only `Klass` of a class statement, so that orders of bases can be compared."""
     known: dict[int, Klass] = world.__dict__.setdefault("_klasses", {})
     return known.setdefault(id(node), Klass(world, module, node))
 
@@ -138,13 +138,13 @@ def _made(world: World, module: Module, factory: str, arguments: list[Klass | Ou
 
 
 def _merged(bases: list[Klass | Outside]) -> tuple[Klass | Outside, ...]:
-    """Python's C3 order; classes outside the sources have none of their own and go last when they are in the way."""
+    """Python's C3 order; classes outside the sources have no order of their own and go last if they conflict."""
     lists = [list(base.order()) if isinstance(base, Klass) else [base] for base in bases] + [list(bases)]
     merged: list[Klass | Outside] = []
     while lists := [items for items in lists if items]:
         head = next((items[0] for items in lists if not any(items[0] in other[1:] for other in lists)), None)
         if head is None:
-            head = lists[0][0]  # Python refuses such a class; it is only met where a base outside stands for two
+            head = lists[0][0]  # Python refuses such a class; it only occurs if one outside base replaces two
             lists = [[item for item in items if item is not head] for items in lists]
         else:
             lists = [[item for item in items if item != head] for items in lists]
@@ -153,7 +153,7 @@ def _merged(bases: list[Klass | Outside]) -> tuple[Klass | Outside, ...]:
 
 
 def _decorated(decorator: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """What the two decorators of vLLM that set class attributes set."""
+    """The class attributes that vLLM's two decorators set."""
     match decorator:
         case ast.Call(func=ast.Name(id="attn_type"), args=[kind]):
             yield "attn_type", kind
@@ -164,7 +164,7 @@ def _decorated(decorator: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def constant(klass: Klass, name: str) -> object:
-    """The value of a class attribute; None where there is none, True for a method or property. Raises Unreadable."""
+    """The value of a class attribute; None if it is missing, True for a method or property. Raises Unreadable."""
     found = klass.attribute(name)
     if found is None:
         return None

@@ -1,6 +1,6 @@
-"""Configuration classes: model type → the defaults and formulas that decide what `config.json` leaves out.
+"""Configuration classes: model type → the defaults and formulas for what `config.json` leaves out.
 
-Owns what is kept of such a class: only what facts are derived from. Classes are Transformers', or vLLM's own that replace them.
+Keeps only what facts are derived from. Classes are Transformers', or vLLM's own that replace them.
 """
 
 import ast
@@ -11,8 +11,9 @@ from policy.vllm.tablegen.modules import Module, World
 from policy.vllm.tablegen.values import Name, SourceUnreadable, named_value, value
 
 WANTED = (
-    "block_configs", "canvas_length", "compress_rates", "compress_ratios", "hidden_size", "is_causal", "is_encoder_decoder", "kv_lora_rank", "layer_types",
-    "layers_block_type", "moe_num_experts", "n_routed_experts", "num_experts", "num_hidden_layers", "num_local_experts",
+    "block_configs", "canvas_length", "compress_rates", "compress_ratios", "hidden_size", "is_causal",
+    "is_encoder_decoder", "kv_lora_rank", "layer_types", "layers_block_type", "moe_num_experts", "n_routed_experts",
+    "num_experts", "num_hidden_layers", "num_local_experts",
 )  # fmt: skip
 DEFAULT_ONLY = ("head_dim",)
 TEXT_PARTS = (
@@ -42,7 +43,7 @@ def transformers_configs(world: World) -> dict[str, Row]:
 
 
 def vllm_configs(world: World) -> dict[str, Row]:
-    """Model type → row, for the model types whose configuration class vLLM brings along."""
+    """Model type → row, for the model types whose configuration class is in vLLM."""
     names = named_value(world, "vllm.transformers_utils.config", "_CONFIG_REGISTRY")
     places = _places(world, "vllm/transformers_utils/configs/")
     return _rows(
@@ -108,7 +109,7 @@ def _row(klass: Klass) -> Row:
 
 
 def _maker(klass: Klass) -> ast.FunctionDef | None:
-    """The method that fills the attributes: the nearest `__post_init__` or `__init__` before the base of all configurations."""
+    """The method that sets the attributes: the nearest `__post_init__` or `__init__` below the common base."""
     for part in klass.order():
         if not isinstance(part, Klass) or part.name in BASES:
             break
@@ -120,7 +121,7 @@ def _maker(klass: Klass) -> ast.FunctionDef | None:
 
 
 def _flattened(maker: ast.FunctionDef | None) -> str | None:
-    """The part whose members a constructor makes its own, one by one."""
+    """The part whose fields a constructor copies to itself one by one."""
     for node in ast.walk(maker) if maker is not None else ():
         match node:
             case ast.For(
@@ -135,7 +136,7 @@ def _flattened(maker: ast.FunctionDef | None) -> str | None:
 
 
 def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Parameter → default, of an `__init__` that lists what it takes."""
+    """Parameter → default, of an `__init__` that lists its parameters."""
     positional = method.args.args[len(method.args.args) - len(method.args.defaults) :]
     pairs = [
         *zip(positional, method.args.defaults, strict=True),
@@ -145,7 +146,7 @@ def _defaults(method: ast.FunctionDef) -> dict[str, ast.expr]:
 
 
 def _default(klass: Klass, parameters: dict[str, ast.expr], name: str) -> object:
-    """What an attribute is where nothing is stated; None for absent, null and unreadable alike."""
+    """The value of an attribute that is not stated; None for absent, null and unreadable."""
     found = klass.attribute(name)
     node: ast.AST | None = parameters.get(name, found[1] if found is not None else None)
     owner = found[0] if found is not None and name not in parameters else klass
@@ -193,7 +194,7 @@ def _aliases(klass: Klass) -> dict[str, str]:
 
 
 def _parts(klass: Klass) -> dict[str, str | None]:
-    """The parts that can hold the language model → the model type of the class that is made of them; None where the part says it."""
+    """The parts that can hold the language model → the model type of their class; None if the part states it."""
     parts: dict[str, str | None] = {}
     found = klass.attribute("sub_configs")
     if found is not None and isinstance(found[1], ast.Dict):
@@ -232,7 +233,7 @@ def _model_type(world: World, module: Module, node: ast.expr) -> str | None:
 
 
 def _text_part(klass: Klass) -> str | None:
-    """The part that a class's own `get_text_config` hands out."""
+    """The part that a class's own `get_text_config` returns."""
     found = klass.attribute("get_text_config")
     if found is None or found[0].name in BASES:
         return None

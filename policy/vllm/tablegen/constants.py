@@ -1,6 +1,6 @@
 """Named constants of one vLLM release that the derivation of facts reads: lists, literals, small dicts.
 
-Owns where each stands. The registry itself is for `registry`, configuration classes for `configs`.
+Knows where each is defined. Not here: the registry (`registry`) and configuration classes (`configs`).
 """
 
 import ast
@@ -30,7 +30,7 @@ WRITTEN_SETS = {
     "speculative_methods": (SPECULATIVE, "SpeculativeMethod"),
     "xpress_architectures": (SPECULATIVE, "XPRESS_ARCHITECTURES"),
 }
-"""The same for literals and sets of texts, whose order means nothing."""
+"""The same for literals and sets of texts, whose order has no meaning."""
 
 ASKED = {
     "backend_asks": (
@@ -41,11 +41,11 @@ ASKED = {
     "hooks_ask": (("vllm.config.vllm", "VllmConfig", "try_verify_and_update_config"), ("_normalize_arch",)),
     "use_mla_asks": ((MODEL, "ModelConfig", "use_mla"), ("using_transformers_backend", "is_causal")),
 }
-"""Name in the table → a method, and the words of it that say what else it looks at."""
+"""Name in the table → a method, and the identifiers in it that show which further conditions it has."""
 
 
 def constants(world: World) -> Table:
-    """Name → value, for what the release has."""
+    """Name → value, for those that the release has."""
     table: Table = {
         name: found
         for name, (module, constant) in WRITTEN_OUT.items()
@@ -59,7 +59,9 @@ def constants(world: World) -> Table:
     table |= _expert_names(world)
     table |= _mla(world)
     table |= _hybrid_attention_layers(world)
-    table |= {name: asked for name, (place, words) in ASKED.items() if (asked := _asked(world, place, words))}
+    table |= {
+        name: identifiers for name, (place, words) in ASKED.items() if (identifiers := _asked(world, place, words))
+    }
     return table
 
 
@@ -70,7 +72,7 @@ def architecture_hooks(world: World) -> Table:
 
 
 def convertors(world: World) -> Table:
-    """Model type → the convertor class, which of the base convertor's answers it changes, and what it makes of the architectures where it does."""
+    """Model type → the convertor class, the methods of the base convertor that it overrides, and its architectures."""
     found = named_value(world, CONVERTORS, "MODEL_ARCH_CONFIG_CONVERTORS")
     module = world.module(CONVERTORS)
     table: Table = {}
@@ -88,7 +90,7 @@ def convertors(world: World) -> Table:
 
 
 def _rewritten(world: World, klass: Klass) -> object:
-    """What the constructor writes into `architectures`, over the keys of the configuration."""
+    """The constructor's value of `architectures`, as a formula over the keys of the configuration."""
     run = Branches(world, klass.module, {"hf_config": ""})
     run.method(klass, "__init__")
     return run.written.get("architectures")
@@ -113,7 +115,7 @@ def _method(world: World, module_name: str, klass_name: str, method: str) -> ast
 
 
 def _expert_names(world: World) -> Table:
-    """The attributes that `get_num_experts` looks at, in its order."""
+    """The attributes that `get_num_experts` reads, in its order."""
     aliases = _readable(world, CONFIG, "CONFIG_FIELD_ALIASES")
     if isinstance(aliases, dict):
         return {"num_experts_names": aliases["num_experts"]}
@@ -127,7 +129,7 @@ def _expert_names(world: World) -> Table:
 
 
 def _mla(world: World) -> Table:
-    """The model types of `is_deepseek_mla`: first those of a model, then those below an EAGLE draft."""
+    """The model types of `is_deepseek_mla`: those of a model, then those below an EAGLE draft."""
     method = _method(world, CONVERTORS, "ModelArchConfigConvertorBase", "is_deepseek_mla")
     lists = (
         [names for node in ast.walk(method) if (names := _compared(node, "model_type")) and len(names) > 1]
@@ -138,7 +140,7 @@ def _mla(world: World) -> Table:
 
 
 def _hybrid_attention_layers(world: World) -> Table:
-    """The layer types that do not make a model hybrid, where all its layers are of them."""
+    """The layer types that do not make a model hybrid, if all its layers are of them."""
     method = _method(world, MODEL, "ModelConfig", "is_hybrid")
     names = [name for node in ast.walk(method) for name in _compared(node, "layer")] if method is not None else []
     return {"attention_only_layer_types": sorted(names)} if names else {}

