@@ -697,7 +697,7 @@ def test_the_compose_file_is_for_this_machine_only() -> None:
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert all(re.search(r":\d", each["image"]) for each in services.values())
-    assert service["environment"][f"{PREFIX}OPEN"] == "true"
+    assert service["environment"][f"{PREFIX}ALLOW_ANONYMOUS"] == "true"
     assert (DEPLOY / service["build"]["context"] / "Dockerfile").is_file()
 
 
