@@ -1,9 +1,11 @@
-"""One turn of a deployment controller's loop: ask, then roll out, hold, or keep what runs. Standard library only.
+"""One iteration of a deployment controller's loop: get a decision, then roll out, hold, or keep the running revision.
+
+It needs only the standard library.
 
 ``python docs/reconcile.py deployment.json`` prints what a controller would do; the file is a body of
-``POST /v1/decisions``. README.md shows ``ask`` and ``reconcile`` as they stand here.
+``POST /v1/decisions``. README.md shows ``decide`` and ``reconcile``.
 """
-# ruff: noqa: INP001  # an example to read and run, no part of a package
+# ruff: noqa: INP001  # an example to read and run, not part of a package
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ ATTEMPTS: Final = 4
 SECONDS: Final = 2.0
 
 
-class Refused(Exception):
-    """The service does not take the request; asking again would not help."""
+class RequestRefused(Exception):
+    """The service refused the request; a retry would not help."""
 
 
-class Away(Exception):
-    """The service gave no answer."""
+class NoAnswer(Exception):
+    """The service did not answer."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,12 @@ class Plan:
     """
 
     action: str
-    says: list[str]
+    messages: list[str]
     env: dict[str, str] = field(default_factory=dict)
 
 
-def ask(service: str, document: dict[str, Any]) -> dict[str, Any]:
-    """The decision. Asks again, later each time, only where that can help: no answer, 429, 5xx."""
+def decide(service: str, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the decision; retry with a growing delay, but only after no answer, 429 or 5xx."""
     body = json.dumps(document).encode()
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -57,39 +59,39 @@ def ask(service: str, document: dict[str, Any]) -> dict[str, Any]:
                 return decision
         except HTTPError as error:
             if error.code != HTTPStatus.TOO_MANY_REQUESTS and error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise Refused(error.read().decode(errors="replace")) from error
+                raise RequestRefused(error.read().decode(errors="replace")) from error
         except (OSError, HTTPException, ValueError):
-            continue  # no connection, no answer in time, or half of one
-    raise Away
+            continue  # no connection, a timeout, or an incomplete answer
+    raise NoAnswer
 
 
 def reconcile(service: str, document: dict[str, Any], *, fail_open: bool) -> Plan:
-    """What to do with a deployment; ``document`` is made from what its owner wrote, never from what runs."""
+    """Return what to do; ``document`` is made from what the deployment's owner wrote, never from the running pod."""
     written = (document.get("deployment") or document["facts"]).get("env") or {}
     try:
-        decision = ask(service, document)
-    except Refused as refused:
-        return Plan("hold", [f"the request is wrong: {refused}"])
-    except Away:
+        decision = decide(service, document)
+    except RequestRefused as refused:
+        return Plan("hold", [f"invalid request: {refused}"])
+    except NoAnswer:
         if fail_open:
-            return Plan("roll-out", ["nobody decided: rolled out as written"], written)
-        return Plan("keep", ["nobody decided: asked again at the next turn"])
-    says = [decision["summary"], *decision["warnings"]]
+            return Plan("roll-out", ["no decision: rolled out as written"], written)
+        return Plan("keep", ["no decision: will retry in the next iteration"])
+    messages = [decision["summary"], *decision["warnings"]]
     if decision["release"]["defaulted"]:
-        says.append(f"no vllm_version was sent; decided as {decision['release']['decided_as']}")
+        messages.append(f"no vllm_version was sent; decided as {decision['release']['decided_as']}")
     if decision["runner"] is None:
-        return Plan("hold", [*says, "correct VLLM_USE_V2_MODEL_RUNNER in the manifest"])
+        return Plan("hold", [*messages, "correct VLLM_USE_V2_MODEL_RUNNER in the manifest"])
     if not decision["starts"]:
-        return Plan("hold", [*says, *decision["startup_errors"]])
-    return Plan("roll-out", says, {**written, **decision["set_env"]})
+        return Plan("hold", [*messages, *decision["startup_errors"]])
+    return Plan("roll-out", messages, {**written, **decision["set_env"]})
 
 
 def main() -> None:
     """Plan for the deployment in a file, ``-`` for standard input."""
-    parser = argparse.ArgumentParser(description="One turn of a reconcile loop.")
+    parser = argparse.ArgumentParser(description="One iteration of a reconcile loop.")
     parser.add_argument("file", help="the request; - reads standard input")
-    parser.add_argument("--service", default="http://localhost:8080", help="where the runner policy answers")
-    parser.add_argument("--fail-open", action="store_true", help="roll out as written while the service is away")
+    parser.add_argument("--service", default="http://localhost:8080", help="the address of Runner Policy")
+    parser.add_argument("--fail-open", action="store_true", help="roll out as written if the service does not answer")
     chosen = parser.parse_args()
     text = sys.stdin.read() if chosen.file == "-" else Path(chosen.file).read_text("utf-8")
     plan = reconcile(chosen.service, json.loads(text), fail_open=chosen.fail_open)
