@@ -27,7 +27,8 @@ from policy.checks.comparison import (
 )
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
-from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid
+from policy.messages import nearest, quoted
 from policy.parser.fields import NAME
 from policy.parser.yamltree import read_yaml
 from policy.policy import Policy

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 from packaging.version import Version
 
-from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid, listed, quoted
+from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.facts import read_facts
+from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, note
 from policy.parser.yamltree import read_yaml
 from policy.request.request import Request

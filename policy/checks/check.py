@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from policy.checks.cases import read_cases, run_cases
-from policy.errors import Fault, PolicyError, RulesInvalid, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.messages import quoted
 from policy.policy import Policy
 from policy.rules.catalogue import load, unused_conditions
 from policy.rules.loader import Sources

@@ -35,10 +35,11 @@ from policy.cli.console import (
 from policy.cli.rules import rules_app
 from policy.cli.verify import verify_releases
 from policy.decision.decision import Decision, encode
-from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid, quoted
+from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid
 from policy.intake.deployment import Platform
 from policy.intake.manifests import is_manifest
 from policy.intake.model_finder import ModelFinder
+from policy.messages import quoted
 from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
 from policy.request.manifest import name_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation

@@ -33,7 +33,8 @@ from policy.cli.console import (
     show_answer,
 )
 from policy.cli.proof import diff, prove
-from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.messages import nearest, quoted
 from policy.rules.documents import rule_document
 from policy.rules.loader import default_folder, read_folder
 

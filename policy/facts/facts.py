@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.errors import MAX_FAULTS, RequestFault, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault
 from policy.facts.vocabulary import (
     MAX_INTEGER,
     VARIABLE_INDEX,
@@ -28,6 +28,8 @@ from policy.facts.vocabulary import (
     ancestors,
     parse_variable,
 )
+from policy.messages import listed, nearest, quoted
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

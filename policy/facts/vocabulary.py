@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.errors import listed
+from policy.messages import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from policy.errors import MAX_FAULTS, Fault, RulesInvalid, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Fault, RulesInvalid
+from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

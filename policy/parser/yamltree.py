@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import yaml
 
-from policy.errors import Fault, RulesInvalid, quoted
+from policy.errors import Fault, RulesInvalid
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from policy.errors import RequestFault, RequestInvalid, at, quoted, walk_path
+from policy.errors import RequestFault, RequestInvalid
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
+from policy.messages import quoted
+from policy.pointer import at, walk_path
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, UnknownRelease
 

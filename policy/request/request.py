@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
 from policy.intake.manifests import is_manifest
+from policy.messages import listed, nearest, quoted
+from policy.pointer import at
 from policy.rules.effects import Layer
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
 

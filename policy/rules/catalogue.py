@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
+from policy.errors import Fault, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
+from policy.messages import listed, nearest, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, note
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import listed, nearest, quoted
 from policy.facts.vocabulary import FACTS, Fact, FactKind
+from policy.messages import listed, nearest, quoted
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, leaves, uses
 from policy.rules.operators import OPERATORS, VALUES, WORDS, Operator, operators_for
 

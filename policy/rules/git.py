@@ -15,7 +15,8 @@ from dulwich.objects import S_ISGITLINK, Blob, Commit, ObjectID, ShaFile, Tag, T
 from dulwich.objectspec import parse_commit, parse_object
 from dulwich.repo import Repo
 
-from policy.errors import Fault, PolicyError, RulesInvalid, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.messages import quoted
 from policy.parser.files import kind_of
 from policy.parser.yamltree import MAX_BYTES
 from policy.rules.loader import (

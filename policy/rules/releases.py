@@ -11,7 +11,8 @@ from msgspec import Struct
 from packaging.version import InvalidVersion as Unparsable
 from packaging.version import Version
 
-from policy.errors import PolicyError, listed, quoted
+from policy.errors import PolicyError
+from policy.messages import listed, quoted
 
 MAX_VERSION = 64
 

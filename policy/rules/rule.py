@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.errors import listed, nearest, quoted
+from policy.messages import listed, nearest, quoted
 from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses

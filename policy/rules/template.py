@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import nearest, quoted
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, INDEX, Malformed
+from policy.messages import nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.errors import RequestInvalid, quoted
+from policy.errors import RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED
+from policy.messages import quoted
 from policy.request.request import UNKNOWN_RELEASE
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, said_on
 

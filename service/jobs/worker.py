@@ -22,8 +22,10 @@ from policy.checks import candidate
 from policy.checks.candidate import with_models
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
-from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid, at, quoted
+from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded
+from policy.messages import quoted
+from policy.pointer import at
 from policy.policy import Policy
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation

@@ -16,9 +16,10 @@ from uuid_utils import uuid7
 from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.engine.cache import SecondHitCache
-from policy.errors import PolicyError, nearest, quoted
+from policy.errors import PolicyError
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.intake import ModelConfigNeeded
+from policy.messages import nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
 from policy.rules.documents import facts_document, policy_document, releases_document, rule_document, rules_document
 from service.documents.body import decode

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ports import port_of_nobody
 
-from policy.errors import listed
+from policy.messages import listed
 from policy.rules.effects import Layer, effects_of
 
 from .conftest import PATIENCE

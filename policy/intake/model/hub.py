@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 from cachetools import TLRUCache
 from msgspec import Struct
 
-from policy.errors import PolicyError, listed, quoted
+from policy.errors import PolicyError
 from policy.intake.model.files import COMPANIONS
+from policy.messages import listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

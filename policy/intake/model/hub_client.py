@@ -27,7 +27,6 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import get_token_to_send  # type: ignore[attr-defined]  # public, but loaded in a way that hides it
 from huggingface_hub.utils.tqdm import silent_tqdm
 
-from policy.errors import quoted
 from policy.intake.model.files import CONFIG, MAX_BYTES, FileInvalid, TooLarge, read_config, read_file
 from policy.intake.model.hub import (
     HubDenied,
@@ -40,6 +39,7 @@ from policy.intake.model.hub import (
     HubUnreadable,
     ModelFiles,
 )
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
