@@ -195,7 +195,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
             *spelled(body.get("when", rule.document.get("when"))),
             *(f"{name}: {compact(value)}" for name, value in scope.items() if value),
         ]
-        table.add_row(part.span.text, ", ".join(known), Text(part.words.text), Text("\n".join(asked)))
+        table.add_row(part.span.text, ", ".join(known), Text(part.template.text), Text("\n".join(asked)))
     for gap, why in rule.gaps:
         table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
     return Group(*lines, Text(), table, *(Text(link, QUIET) for link in rule.references))

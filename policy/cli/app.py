@@ -169,7 +169,7 @@ def dry_run(
         show_answer(current, render.decision(current), as_json=as_json)
         return
     if asked.deployment is not None:
-        document = candidate.with_models(document, policy.taken_in(asked).found)
+        document = candidate.with_models(document, policy.intake(asked).found)
     texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
     today = datetime.now(UTC).date()
     job = candidate.CandidateJob(

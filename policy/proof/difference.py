@@ -85,7 +85,7 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     return (
         item.rule.layer,
         item.rule.effect,
-        part.words.text,
+        part.template.text,
         part.requires_any,
         part.unless,
         part.runner,

@@ -155,7 +155,7 @@ class Symbolic:
             when = self.both.stands[n] if effect.decides or effect.alone or effect.lists else self.both.advises[n]
             if effect.name.startswith("refuse"):
                 when = self.final[n]
-            found[item.rule.id, effect.layer, effect.name, item.range.words.text] = when
+            found[item.rule.id, effect.layer, effect.name, item.range.template.text] = when
         return found
 
     def outcomes(self) -> dict[str | None, Any]:

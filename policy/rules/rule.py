@@ -52,7 +52,7 @@ class Range:
     """
 
     span: ReleaseRange
-    words: Template
+    template: Template
     when: Condition | None
     requires_any: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
@@ -281,7 +281,7 @@ def _read_range(
         return None
     if effect.name.startswith("refuse"):
         runner = effect.runner
-    return Range(span=span, words=words[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
+    return Range(span=span, template=words[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:

@@ -103,7 +103,7 @@ class Answers:
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
         if not self.recorder.silent:
-            self.recorder.log_it(EncodedDecision(json, answer.weighed, answer.decision), asked, asking, body)
+            self.recorder.log_it(EncodedDecision(json, answer.evaluation, answer.decision), asked, asking, body)
         return json
 
     def decision(self, body: bytes, asking: RequestContext) -> bytes | None:

@@ -147,7 +147,7 @@ class _ReleaseComparison:
 
     def _is_said(self, item: ReleaseRule) -> bool:
         """Whether a refusal's words stand in the code that was taken."""
-        parts = [text for text, _ in item.range.words.parts if text.strip()]
+        parts = [text for text, _ in item.range.template.parts if text.strip()]
         return all(any(part.strip() in text for text in self._vllm.found["said"]) for part in parts)
 
     def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> VerificationResult:
