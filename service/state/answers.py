@@ -87,7 +87,7 @@ class Answers:
         if found is None:
             raise Refused(
                 "not-found",
-                f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
+                f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
             )
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
@@ -124,8 +124,8 @@ class Answers:
         counted = self.recorder.note(answer, asked, self.policy, asking, body)
         json = answer.json
         passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
-        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.comes_again(body):
-            self._kept.keep(body, (json[ID_END:], answer, asked, counted))
+        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.seen_before(body):
+            self._kept.put(body, (json[ID_END:], answer, asked, counted))
         return json
 
     def _today(self) -> date:
