@@ -183,7 +183,7 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
             )
             document = {
                 "mutants": trial.mutants,
-                "accepted_mutants": survivors,
+                "survivors": survivors,
                 "explained": explained,
                 "outdated": outdated,
             }

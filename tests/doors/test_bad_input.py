@@ -478,7 +478,7 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
             "expected a text, got `0.23`; write the version in quotes",
             '`"0.23.0"`',
         ),
-        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "`[0, 23]` is no text", '`"0.23.0"`'),
+        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "expected a text, got `[0, 23]`", '`"0.23.0"`'),
         ({"facts": {}, "vllm_version": ""}, "/vllm_version", "invalid version ``; write it as", "`v0.23.0`"),
         (
             {"facts": {}, "vllm_version": "latest"},

@@ -250,7 +250,7 @@ def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Calla
     commit(folder.parent.parent)
     (folder / RULE).write_text(good.replace("effect: fallback-v1", "effect: none"))
     commit(folder.parent.parent)
-    for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "`none` is no effect of the house layer")):
+    for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "unknown effect `none` of the house layer")):
         done = call("rules", "diff", revision, "--rules", str(folder))
         assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (
             3,

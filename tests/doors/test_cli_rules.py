@@ -163,7 +163,10 @@ def test_faults_for_github_are_annotations(
 def test_annotations_name_files_as_the_caller_sees_them(run: Callable[..., Done], folder: Path) -> None:
     place = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
     done = run("rules", "check", "--format", "github", "--rules", folder.name, cwd=folder.parent)
-    assert (done.code, done.out.partition("::`")[0]) == (3, f"::error file=policy/{RULE},line={place},col=9")
+    assert (done.code, done.out.partition("::unknown effect")[0]) == (
+        3,
+        f"::error file=policy/{RULE},line={place},col=9",
+    )
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -262,7 +265,7 @@ def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(
     assert (
         done.code,
         done.out,
-        done.err.endswith(" different questions are more than the 200 that the rules of one release can ask\n"),
+        done.err.endswith(" different comparisons are more than the 200 of the rules of one release\n"),
     ) == (3, "", True), done.err
 
 
@@ -664,7 +667,7 @@ def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
 ) -> None:
     rule, cases = two_rules / "upstream/moe.yaml", two_rules / "upstream/moe_test.yaml"
     edit(rule, "is_moe: true", "is_moe: true, ec_transfer_config: absent")
-    cases.write_text(OF_MOE + "survivors:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
+    cases.write_text(OF_MOE + "accepted_mutants:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
     change = "when: without `ec_transfer_config: absent`"
     said = [
         (

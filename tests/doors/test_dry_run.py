@@ -492,7 +492,7 @@ def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.C
     rules = [rule(f"asking-{number}", "all:", *(f"  - {part}" for part in parts)) for number, parts in enumerate(asked)]
     status, kind, ((fault),) = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
     assert (status, kind, fault["file"]) == (422, "rules-invalid", "rules")
-    assert fault["message"].endswith(" different questions are more than the 200 that the rules of one release can ask")
+    assert fault["message"].endswith(" different comparisons are more than the 200 of the rules of one release")
 
 
 # candidates that would do harm
