@@ -137,8 +137,8 @@ def derived(seed: int, count: int, rounds: int) -> Derived:
     def request(body: bytes) -> Request:
         return read_request(read_json(body), policy.releases)
 
-    def take_in(asked: Request) -> object:
-        return policy.taken_in(asked)
+    def derive(asked: Request) -> object:
+        return policy.intake(asked)
 
     def answer(body: bytes) -> object:
         return policy.answer(request(body), TODAY).json
@@ -150,8 +150,8 @@ def derived(seed: int, count: int, rounds: int) -> Derived:
         answer(body)
     figures: list[list[float]] = [[], [], [], []]
     ways: tuple[tuple[Callable[[Any], object], Callable[[bytes], object], Sequence[bytes]], ...] = (
-        (take_in, request, found[WARM_UP:]),
-        (take_in, request, again),
+        (derive, request, found[WARM_UP:]),
+        (derive, request, again),
         (answer, as_it_is, found[WARM_UP:]),
         (answer, as_it_is, again),
     )

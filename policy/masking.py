@@ -1,6 +1,6 @@
-"""What may be secret in the texts of users: by the name that stands before it, or by its own shape.
+"""Mask secrets in users' texts, found by the name before them or by their shape.
 
-Answers, problems, warnings and logs repeat what users write. What is secret in it is left out there, by one rule for all of them.
+Answers, problems, warnings and logs repeat what users write; the same rule masks secrets in all of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FLAGS: Final = (
     ("model-loader-extra-config", 7),
     ("otlp-traces-endpoint", 2),
 )
-"""vLLM's flags that hold secrets, and from how many characters on an abbreviation may be one of them."""
+"""vLLM's flags that hold secrets, and the least number of characters of an abbreviation that may be one of them."""
 HIDDEN: Final = "…"
 MAX_NAME: Final = 256
 HINTS: Final = (
@@ -60,12 +60,12 @@ HINTS: Final = (
     "--model",
     "--ot",
 )
-"""Every text in which something is masked has one of these."""
+"""Every text with a secret that is masked contains one of these."""
 NAME: Final = re.compile(r"[\w.-]++")
 PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 ASSIGNED: Final = re.compile(r"""["'\\]*\s*[:=]""")
 FOLLOWED: Final = re.compile(r"""["'\\]*[\s:=,\u200b\u2060\ufeff]""")
-"""What ends a secret's name; the last three characters have no width and are not matched by the class of blanks."""
+"""What may follow a secret's name; the last three characters have no width and are not matched by ``\\s``."""
 USER: Final = re.compile(r"""://[^\s/"']+@""")
 SHAPED: Final = re.compile(r"\b(hf_|sk-|gh[a-z]_|glpat-|xox[a-z]-)[\w-]{6,}")
 
@@ -82,7 +82,7 @@ def _is_flag(name: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a flag, a variable or a member of this name holds a secret."""
+    """Whether a flag, a variable or a field of this name holds a secret."""
     return len(name) <= MAX_NAME and _is_secret(name)
 
 
@@ -92,7 +92,10 @@ def _is_hinted(text: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """A text without what is secret in it: user and password of an address, tokens of known shapes, and all that follows a secret's name."""
+    """The text with its secrets replaced by ``…``.
+
+    Secrets are the user and password of an address, tokens of known shapes, and everything after a secret's name.
+    """
     if not _is_hinted(text):
         return text
     text = USER.sub(f"://{HIDDEN}@", text)

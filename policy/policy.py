@@ -1,14 +1,15 @@
 """The loaded policy: a request → a decision.
 
-Owns the order of one decision: ask the release's rules once, rule by both layers and by upstream's
-alone, and where the house decides otherwise, find the variable that makes vLLM do it and see by
-asking again what vLLM then does.
+Owns the order of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
+house decides otherwise than upstream, the variable that makes vLLM follow it is found, and the rules are evaluated again
+with it to see what vLLM then does.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from msgspec.json import Encoder
 from msgspec.structs import replace
 from uuid_utils import uuid7
@@ -36,17 +37,26 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue, ReleaseRule
     from policy.rules.effects import Runner
 
-# A word that a script leaves open is another than the same text.
+# An argument whose value a script leaves unknown is not equal to a known one of the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
-KEPT_DEPLOYMENTS: Final = 128
-LARGEST_KEPT: Final = 16_384  # bytes
+CACHED_DEPLOYMENTS: Final = 128
+MAX_CACHED_KEY: Final = 16_384  # bytes
 EXCLUDE_V2: Final = "exclude-v2"
 EXCLUDE_V1: Final = "exclude-v1"
 VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
+class RequestEvaluation(Struct, frozen=True, gc=False):
+    """A request with the release's ruleset and what its rules make of the facts; ``intake`` is set for a deployment."""
+
+    request: Request
+    ruleset: Ruleset
+    evaluation: Evaluation
+    intake: IntakeResult | None
+
+
 class Policy:
-    """A catalogue with its releases compiled into the engine. One thread at a time asks an engine; any thread may call."""
+    """A catalogue with the rules of each release compiled. Any thread may call; an engine runs one decision at a time."""
 
     def __init__(
         self,
@@ -55,22 +65,23 @@ class Policy:
         find: Find = no_models,
         before: Policy | None = None,
     ) -> None:
-        """Compile every known release; releases with the same rules share a ruleset, and so do policies that follow each other.
+        """Compile the rules of every known release; releases with the same rules share a ruleset.
 
-        ``default_release`` decides where a request names none; by itself the catalogue's own does. ``find`` looks for a model whose
-        ``config.json`` a deployment does not bring. ``before`` is a policy of the same thread, whose rulesets are taken over where they are alike.
+        ``default_release`` decides if a request names no release; it defaults to the catalogue's own. ``find`` looks up
+        a model whose ``config.json`` a deployment does not include. ``before`` is an earlier policy of the same thread;
+        its rulesets are reused for releases whose rules are the same.
 
         Raises:
             EngineFailed: the engine refuses the rules.
-            UnknownRelease, NoVersion: ``default_release`` is no known release.
+            UnknownRelease, InvalidVersion: ``default_release`` is not a known release.
         """
         self.catalogue = catalogue
         self.find = find
         self.releases = catalogue.releases.with_default(default_release) if default_release else catalogue.releases
         self.revision = catalogue.revision
         self._ref = PolicyRef(catalogue.revision)
-        self._short = ResponseEncoder(self._ref)
-        self._taken: dict[bytes, IntakeResult] = {}
+        self._encoder = ResponseEncoder(self._ref)
+        self._intakes: dict[bytes, IntakeResult] = {}
         compiled = {} if before is None else before.compiled
         self.compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
@@ -84,97 +95,93 @@ class Policy:
         """The compiled rules of a known release."""
         return self._rulesets[release]
 
-    def answer(self, request: Request, today: date) -> EncodedDecision:
-        """The decision, as ``decide`` makes it, on the shortest way to its JSON.
-
-        Raises:
-            RequestInvalid: the facts cannot be derived of the deployment.
-        """
-        if request.deployment is None:
-            ruleset = self._rulesets[request.release.decided_as]
-            weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
-            short = self._short.answer(request, ruleset, weighed, today)
-            if short is not None:
-                return EncodedDecision(short, weighed)
-            decision = self._decided(request, today, ruleset, weighed)
-        else:
-            decision, weighed = self.decided(request, today)
-        return EncodedDecision(encode(decision), weighed, decision)
-
     def decide(self, request: Request, today: date) -> Decision:
-        """The decision, with an id of its own; house rules to be reviewed before ``today`` are warned of.
+        """The decision, with a new id; it warns of house rules whose review was due before ``today``.
 
         Raises:
-            RequestInvalid: the facts cannot be derived of the deployment.
+            RequestInvalid: the facts cannot be derived from the deployment.
         """
-        return self.decided(request, today)[0]
+        return self.assemble(self.evaluate(request), today)
 
-    def decided(self, request: Request, today: date) -> tuple[Decision, Evaluation]:
-        """The same, and what it follows from.
+    def answer(self, request: Request, today: date) -> EncodedDecision:
+        """The same as ``decide``, encoded as JSON; a common decision is encoded without being assembled.
 
         Raises:
-            RequestInvalid: the facts cannot be derived of the deployment.
+            RequestInvalid: the facts cannot be derived from the deployment.
         """
+        result = self.evaluate(request)
+        json = self._encoder.encode(result.request, result.ruleset, result.evaluation, today)
+        if json is not None:
+            return EncodedDecision(json, result.evaluation)
+        decision = self.assemble(result, today)
+        return EncodedDecision(encode(decision), result.evaluation, decision)
+
+    def evaluate(self, request: Request) -> RequestEvaluation:
+        """What the release's rules make of a request's facts, which are derived first if it has a deployment.
+
+        Raises:
+            RequestInvalid: the facts cannot be derived from the deployment.
+        """
+        intake = None
+        if request.deployment is not None:
+            intake = self.intake(request)
+            request = replace(request, facts=intake.facts)
         ruleset = self._rulesets[request.release.decided_as]
-        if request.deployment is None:
-            weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
-            return self._decided(request, today, ruleset, weighed), weighed
-        taken = self.taken_in(request)
-        request = replace(request, facts=taken.facts)
-        weighed = evaluate(ruleset, request.facts, upstream_only=request.upstream_only)
-        decision = self._decided(request, today, ruleset, weighed)
-        return replace(
-            decision, warnings=decision.warnings + taken.warnings, facts=sourced(taken), ignored_args=taken.ignored
-        ), weighed
+        return RequestEvaluation(
+            request, ruleset, evaluate(ruleset, request.facts, upstream_only=request.upstream_only), intake
+        )
 
-    def taken_in(self, request: Request) -> IntakeResult:
-        """The facts of a request's deployment as the release would derive them; those of late are kept by all that they depend on.
+    def intake(self, request: Request) -> IntakeResult:
+        """The facts of a request's deployment as the release would derive them; recent results are cached.
 
         Raises:
             RequestInvalid: they cannot be derived.
         """
         key = key_of((request.release.decided_as, request.deployment))
-        taken = self._taken.get(key)
-        if taken is None:
-            taken = self._derived(request)
-            if len(key) <= LARGEST_KEPT and not taken.found:
-                if len(self._taken) >= KEPT_DEPLOYMENTS:
-                    self._taken.clear()
-                self._taken[key] = taken
-        return taken
+        result = self._intakes.get(key)
+        if result is None:
+            result = self._derive(request)
+            if len(key) <= MAX_CACHED_KEY and not result.found:
+                if len(self._intakes) >= CACHED_DEPLOYMENTS:
+                    self._intakes.clear()
+                self._intakes[key] = result
+        return result
 
-    def _derived(self, request: Request) -> IntakeResult:
-        """The same, derived; the release's own rules are asked where vLLM asks itself which runner it will be."""
-        assert request.deployment is not None  # INVARIANT: asked of deployments alone
+    def _derive(self, request: Request) -> IntakeResult:
+        """The facts, derived; where vLLM asks for its own runner midway, the release's rules answer."""
+        assert request.deployment is not None  # INVARIANT: called for deployments only
         ruleset = self._rulesets[request.release.decided_as]
 
-        def alone(facts: Facts) -> tuple[Runner | None, bool]:
+        def upstream_result(facts: Facts) -> tuple[Runner | None, bool]:
             upstream = evaluate(ruleset, facts, upstream_only=True).upstream
             return upstream.runner, upstream.starts
 
         try:
-            return derive_facts(request.deployment, request.release.decided_as, request.pointer, alone, self.find)
+            return derive_facts(
+                request.deployment, request.release.decided_as, request.pointer, upstream_result, self.find
+            )
         except RequestInvalid as error:
-            if request.manifest is not None:  # whose objects have not every member that a deployment has
+            if request.manifest is not None:  # whose objects do not have every field that a deployment has
                 error.end_within(*request.manifest)
             raise
 
-    def _otherwise(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
-        """The answer to another deployment; none, not starting, where vLLM refuses it before it comes to the runner."""
+    def _evaluate_with(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
+        """(runner, starts) for another deployment; (``None``, ``False``) if vLLM refuses it before it chooses a runner."""
         try:
-            facts = self.taken_in(replace(request, deployment=deployment)).facts
+            result = self.evaluate(replace(request, deployment=deployment)).evaluation
         except RequestInvalid:
             return None, False
-        weighed = evaluate(self._rulesets[request.release.decided_as], facts, upstream_only=request.upstream_only)
-        return weighed.ruling.runner, weighed.final.starts
+        return result.ruling.runner, result.final.starts
 
-    def _decided(self, request: Request, today: date, ruleset: Ruleset, weighed: Evaluation) -> Decision:
-        ruling, upstream, final = weighed.ruling, weighed.upstream, weighed.final
-        row = weighed.facts.row
-        final_row = row if weighed.set_to is None else weighed.final_facts.row
-        shown = ruleset.shown
+    def assemble(self, result: RequestEvaluation, today: date) -> Decision:
+        """The decision that follows from an evaluation, as ``decide`` returns it."""
+        request, ruleset, evaluation, intake = result.request, result.ruleset, result.evaluation, result.intake
+        ruling, upstream, final = evaluation.ruling, evaluation.upstream, evaluation.final
+        row = evaluation.facts.row
+        final_row = row if evaluation.set_to is None else evaluation.final_facts.row
+        views = ruleset.views
         decisive = ruling.decisive
-        reasons = [shown[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
+        reasons = [views[n].reason(row, NO_LISTS, n in decisive) for n in ruling.standing]
         v2_list = (
             [reason.feature for reason in reasons if reason.feature and reason.effect == EXCLUDE_V2]
             if ruling.v2_list
@@ -185,82 +192,89 @@ class Policy:
             if ruling.v1_list
             else []
         )
-        errors = startup_errors(shown, final, final_row)
-        told = summary(ruling, reasons, errors)
+        errors = startup_errors(views, final, final_row)
+        sentence = summary(ruling, reasons, errors)
         warnings = self._warnings(request, ruleset, ruling, today)
         if final.refusals:
-            left = start_lists(shown, final, final_row)
-            reasons += [shown[n].reason(final_row, left, False) for n in final.refusals]
+            left = start_lists(views, final, final_row)
+            reasons += [views[n].reason(final_row, left, False) for n in final.refusals]
         if ruling.advice:
             lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
-            advice = [shown[n].reason(row, lists, False) for n in ruling.advice]
+            advice = [views[n].reason(row, lists, False) for n in ruling.advice]
             reasons += advice
             warnings = [reason.message for reason in advice] + warnings
-        effect, alone = ruling.effect, upstream.effect
         decision = Decision(
             str(uuid7()),
             request.request_id,
-            effect.runner,
-            effect.outcome,
+            ruling.effect.runner,
+            ruling.effect.outcome,
             final.starts,
             errors,
-            told,
+            sentence,
             v2_list,
             v1_list,
             reasons,
             UpstreamDecision(
-                alone.runner,
-                alone.outcome,
+                upstream.effect.runner,
+                upstream.effect.outcome,
                 upstream.starts,
-                errors if final is upstream else startup_errors(shown, upstream, row),
+                errors if final is upstream else startup_errors(views, upstream, row),
             ),
-            {} if weighed.set_to is None else {VARIABLE_NAME: weighed.set_to},
+            {} if evaluation.set_to is None else {VARIABLE_NAME: evaluation.set_to},
             warnings,
             request.vllm_version,
             request.release,
             self._ref,
         )
         if request.explain:
-            decision = self._explained(decision, ruleset, weighed, request)
+            decision = self._explained(decision, result)
+        if intake is not None:
+            decision = replace(
+                decision,
+                warnings=decision.warnings + intake.warnings,
+                facts=sourced(intake),
+                ignored_args=intake.ignored,
+            )
         return decision
 
     def _warnings(self, request: Request, ruleset: Ruleset, ruling: Ruling, today: date) -> list[str]:
-        found = []
+        warnings = []
         release = request.release
         if not release.verified:
-            found.append(
+            warnings.append(
                 f"vLLM {request.vllm_version} was not checked against these rules; decided as {release.decided_as}"
             )
         if not ruleset.reviewed.isdisjoint(ruling.holding):
             rules = [ruleset.rules[n].rule for n in (*ruling.standing, *ruling.advice) if n in ruleset.reviewed]
-            found += [
+            warnings += [
                 f"the house rule `{rule.id}` was to be reviewed by {rule.review_by}; its owner is {rule.owner}"
                 for rule in rules
                 if rule.is_overdue(today)
             ]
-        return found + request.facts.hints()
+        return warnings + request.facts.hints()
 
-    def _explained(self, decision: Decision, ruleset: Ruleset, weighed: Evaluation, request: Request) -> Decision:
-        answer = (weighed.ruling.runner, weighed.final.starts)
+    def _explained(self, decision: Decision, result: RequestEvaluation) -> Decision:
+        """The decision with its trace and assumptions."""
+        request, ruleset, evaluation = result.request, result.ruleset, result.evaluation
+        actual = (evaluation.ruling.runner, evaluation.final.starts)
         if request.deployment is None:
 
-            def otherwise(index: int, value: Any) -> tuple[Runner | None, bool]:
-                other = evaluate(ruleset, weighed.facts.changed(index, value), upstream_only=request.upstream_only)
+            def evaluate_with(index: int, value: Any) -> tuple[Runner | None, bool]:
+                other = evaluate(ruleset, evaluation.facts.changed(index, value), upstream_only=request.upstream_only)
                 return other.ruling.runner, other.final.starts
 
-            assumed = assumptions(ruleset.rules, request.facts, answer, otherwise)
+            assumed = assumptions(ruleset.rules, request.facts, actual, evaluate_with)
         else:
-            assumed = assumed_of(request.deployment, answer, lambda other: self._otherwise(request, other))
-        facts, final_facts = weighed.facts.row, weighed.final_facts.row
+            assumed = assumed_of(request.deployment, actual, lambda other: self._evaluate_with(request, other))
         return replace(
             decision,
             trace=trace(
                 ruleset.rules,
-                ruleset.rulings,
-                weighed.ruling,
-                facts,
-                weighed.final,
-                final_facts,
+                ruleset.combiner,
+                evaluation.ruling,
+                evaluation.facts.row,
+                evaluation.final,
+                evaluation.final_facts.row,
                 upstream_only=request.upstream_only,
             ),
             assumptions=assumed,

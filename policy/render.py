@@ -1,7 +1,6 @@
-"""Answers for people: tables and sentences for a terminal, plain text for ``Accept: text/plain``.
+"""Format decisions and rules as tables and sentences, for a terminal and for ``Accept: text/plain``.
 
-Owns how a decision and a rule's history look. Colours only where
-the output is a terminal; rich sees to that.
+Owns the layout of a decision and of a rule's history. Rich adds colours only on a terminal.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ GOOD, BAD, QUIET, STRONG = "green", "bold red", "dim", "bold"
 
 
 def as_text(renderable: RenderableType) -> str:
-    """What would stand on a terminal of 120 columns, without colours and without blanks at line ends."""
+    """The output of a terminal with 120 columns, without colours and without blanks at line ends."""
     out = io.StringIO()
     Console(file=out, width=WIDTH, color_system=None, force_terminal=False).print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def decision(answer: Decision) -> RenderableType:
-    """A decision: what, why, what to do."""
+    """A decision: the runner, the reasons, and what to do."""
     parts: list[RenderableType] = [_headline(answer), escape_control(answer.summary)]
     if answer.reasons:
         parts += [Text(), _reasons(answer)]
@@ -60,7 +59,7 @@ def decision(answer: Decision) -> RenderableType:
 
 
 def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
-    """The containers of a manifest, a line each: the path, and the decision or what is wrong."""
+    """The containers of a manifest, a line each: the path, and the decision or the error."""
     table = table_of("container", "runner", "outcome", "starts", "vLLM", "why")
     for column in table.columns[1:-1]:
         column.no_wrap = True
@@ -81,12 +80,12 @@ def containers(rows: Iterable[tuple[str, Decision | str]]) -> RenderableType:
 
 
 def _cut(text: str, style: str = "") -> Text:
-    """A text on one line, cut where its column is too narrow; unlike a column that does not wrap, its column gives way to the others."""
+    """A text on one line, cut if its column is too narrow; the column shrinks, unlike one with ``no_wrap``."""
     return Text("".join(map(_character, text)), style, no_wrap=True, overflow="ellipsis")
 
 
 def escape_control(text: str) -> Text:
-    """A text that may hold what users wrote, on as many lines as it has; what a terminal would obey is spelled out."""
+    """A text that may contain user input, with control characters escaped except for line feeds."""
     return Text("\n".join("".join(map(_character, line)) for line in text.split("\n")))
 
 
@@ -99,8 +98,8 @@ def runner_name(runner: str | None) -> str:
     return runner.upper() if runner else "no runner"
 
 
-def start_text(starts: bool) -> str:  # noqa: FBT001  # a word for a value
-    """Whether vLLM starts, in words."""
+def start_text(starts: bool) -> str:  # noqa: FBT001  # the text of a value
+    """``starts`` or ``does not start``."""
     return "starts" if starts else "does not start"
 
 
@@ -195,7 +194,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
             *spelled(body.get("when", rule.document.get("when"))),
             *(f"{name}: {compact(value)}" for name, value in scope.items() if value),
         ]
-        table.add_row(part.span.text, ", ".join(known), Text(part.words.text), Text("\n".join(asked)))
+        table.add_row(part.span.text, ", ".join(known), Text(part.template.text), Text("\n".join(asked)))
     for gap, why in rule.gaps:
         table.add_row(gap.text, "", Text(f"not in force: {why}", QUIET), "")
     return Group(*lines, Text(), table, *(Text(link, QUIET) for link in rule.references))
@@ -216,7 +215,7 @@ def rule_list(rules: Iterable[Rule]) -> RenderableType:
 
 
 def spelled(when: Any, depth: int = 0) -> list[str]:
-    """A condition as a rule file would have it, a line each."""
+    """The lines of a condition as in a rule file."""
     pad = "  " * depth
     if isinstance(when, dict):
         lines = []

@@ -77,7 +77,7 @@ class Recorder:
         """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
         if not self.silent:
             self.log_it(answer, request, asking, body)
-        return self.metrics.decided(request, answer.weighed, policy)
+        return self.metrics.decided(request, answer.evaluation, policy)
 
     def log_it(self, answer: EncodedDecision, request: Request, asking: RequestContext, body: bytes | None) -> None:
         """The decision is on its way to the log."""

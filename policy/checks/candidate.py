@@ -1,9 +1,8 @@
-"""Candidate rules: laid over the loaded ones and tried in a process of their own, which can be stopped.
+"""Overlay candidate rules on the loaded ones, and decide with them in a separate process.
 
-Owns the laying over and the process's bounds. A definition that the
-engine chokes on, a condition that eats memory or time, a crash in C: all of it ends with the process,
-and the loaded rules never see it. ``python -m policy.checks.candidate`` is that process: a job on standard
-input, an answer on standard output.
+Owns the overlay and the process's limits. A definition that the engine refuses, a condition that needs too much memory
+or time, or a crash in C ends only that process; the loaded rules are not affected. ``python -m policy.checks.candidate``
+is the process: a job on standard input, a result on standard output.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from policy.checks.comparison import (
 )
 from policy.decision.decision import Decision
 from policy.decision.decision import encode as encode_decision
-from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RequestFault, RequestInvalid, RulesInvalid
+from policy.messages import nearest, quoted
 from policy.parser.fields import NAME
 from policy.parser.yamltree import read_yaml
 from policy.policy import Policy
@@ -45,10 +45,10 @@ COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
 class CandidateJob(Struct, frozen=True):
-    """What is to be tried: the loaded rules' texts, the candidates', the ids to take away, and the request.
+    """The input of the process: the texts of the loaded rules and of the candidates, the ids to remove, and the request.
 
-    With ``for_all`` the changes are asked of all deployments that there can be, not of the request's alone. Where
-    ``current`` is there, the decision by the loaded rules, the process compares too, with ``as_text`` for a terminal.
+    With ``for_all``, the changes are found for all possible deployments, not only for the request. If ``current``, the
+    decision by the loaded rules, is set, the process also compares; ``as_text`` formats the result for a terminal.
     """
 
     base: dict[str, str]
@@ -70,38 +70,40 @@ encode = msgspec.json.encode
 def with_models(
     document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]
 ) -> dict[str, Any]:
-    """A request with a deployment that brings the models that were found for it elsewhere, because a job looks nowhere."""
+    """The request with the models that were found for its deployment, because the process does not look for models."""
     deployment = document["deployment"]
     configs = {name: config for name, (config, _) in found.items()}
     files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
-    brought = {
+    models = {
         "model_configs": configs | (deployment.get("model_configs") or {}),
         "files": files | (deployment.get("files") or {}),
     }
-    return {**document, "deployment": {**deployment, **brought}}
+    return {**document, "deployment": {**deployment, **models}}
 
 
 def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The texts with candidates in place of the rules of the same id and others taken away, and the ids touched.
+    """The rules' texts with candidates replacing the rules of the same id and others removed, and the ids changed.
 
-    A candidate with a new id goes to the house layer, or to upstream's where only that has its effect.
+    A candidate with a new id goes to the house layer, or to upstream's if only that has its effect.
 
     Raises:
-        RulesInvalid: a candidate's text is no YAML, has no id, or has another's.
-        RequestInvalid: an id to remove is not there.
+        RulesInvalid: a candidate's text is not YAML, has no id, or has the id of another candidate.
+        RequestInvalid: an id to remove does not exist.
     """
     texts = dict(base)
     by_id = {path.rpartition("/")[2].removesuffix(".yaml"): path for path in base if "/" in path}
     ids: list[str] = []
-    given: dict[str, str] = {}
+    path_of: dict[str, str] = {}
     faults: list[Fault] = []
-    misfits: list[RequestFault] = []
-    for place, name in enumerate(remove):
+    request_faults: list[RequestFault] = []
+    for index, name in enumerate(remove):
         if name in by_id:
             texts.pop(by_id[name], None)
             ids.append(name)
         else:
-            misfits.append(RequestFault(f"/remove/{place}", f"no rule is called {quoted(name)}{nearest(name, by_id)}"))
+            request_faults.append(
+                RequestFault(f"/remove/{index}", f"unknown rule {quoted(name)}{nearest(name, by_id)}")
+            )
     for number, text in enumerate(rules):
         path = f"rules[{number}]"
         try:
@@ -116,21 +118,21 @@ def overlay(base: dict[str, str], rules: list[str], remove: list[str]) -> tuple[
                 Fault(path, node.line, node.column, "the rule has no `id` in lower-case words with hyphens; add it")
             )
             continue
-        if rule_id in given:
+        if rule_id in path_of:
             faults.append(
                 Fault(
                     path,
                     node.line,
                     node.column,
-                    f"the rule {quoted(rule_id)} is {given[rule_id]} as well; give each rule once",
+                    f"the rule {quoted(rule_id)} is also {path_of[rule_id]}; give each rule once",
                 )
             )
             continue
-        given[rule_id] = path
+        path_of[rule_id] = path
         ids.append(rule_id)
         texts[by_id.get(rule_id) or f"{_layer(document)}/{rule_id}.yaml"] = text
-    if misfits:
-        raise RequestInvalid(misfits)
+    if request_faults:
+        raise RequestInvalid(request_faults)
     if faults:
         raise RulesInvalid(faults)
     return texts, ids
@@ -146,65 +148,69 @@ def _layer(document: dict[str, Any]) -> Layer:
 
 
 def run_job(job: CandidateJob) -> SandboxResult:
-    """The decision under the candidate rules, or what keeps it from being made."""
+    """The decision under the candidate rules, or why there is none."""
     try:
         texts, ids = overlay(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
         affected = _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None
-        tried = SandboxResult(decision, affected=affected, rules=ids)
+        result = SandboxResult(decision, affected=affected, rules=ids)
         return (
-            tried
+            result
             if job.current is None
-            else SandboxResult(answer=_answer(compare(job.current, tried), as_text=job.as_text))
+            else SandboxResult(answer=_encode(compare(job.current, result), as_text=job.as_text))
         )
     except RulesInvalid as error:
         return SandboxResult(
             faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults]
         )
     except RequestInvalid as error:
-        return SandboxResult(misfits=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem)
+        return SandboxResult(
+            request_faults=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem
+        )
     except PolicyError as error:
         return SandboxResult(failed=str(error))
 
 
 def _affected(loaded: Policy, candidate: Policy) -> list[AffectedClass]:
     from policy.proof.documents import change_document  # noqa: PLC0415  # as above
-    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom asked
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom needed
 
-    found = [
+    classes = [
         {"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects
     ]
-    return msgspec.convert(found, list[AffectedClass])
+    return msgspec.convert(classes, list[AffectedClass])
 
 
-def _answer(found: DryRunComparison | DryRunComparisonOfAll, *, as_text: bool) -> str:
+def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bool) -> str:
     if not as_text:
-        return encode_decision(found).decode()
+        return encode_decision(comparison).decode()
     from policy.checks import report  # noqa: PLC0415  # a tenth of a second to import, for terminals only
     from policy.render import as_text as on_lines  # noqa: PLC0415  # as above
 
     return on_lines(
-        report.comparison(found) if isinstance(found, DryRunComparison) else report.comparison_of_all(found)
+        report.comparison(comparison)
+        if isinstance(comparison, DryRunComparison)
+        else report.comparison_of_all(comparison)
     )
 
 
 def timeout_message(seconds: float) -> str:
-    """What is said of rules that took more than ``seconds``."""
+    """The message for rules that took more than ``seconds``."""
     return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
 
 
 def exit_reason(code: int, seconds: float) -> str:
-    """Why a process with ``seconds`` to its name ended without an answer, by its exit code: a signal's negative number, or an error's."""
+    """Why a process with a limit of ``seconds`` ended without a result, by its exit code (negative for a signal)."""
     if code == -signal.SIGXCPU:
         return timeout_message(seconds)
     if code < 0:
-        return f"the candidate rules broke the engine (signal {-code}); make their conditions simpler"
+        return f"the candidate rules crashed the engine (signal {-code}); make their conditions simpler"
     return "the candidate rules took more memory than a dry run may; make their conditions simpler"
 
 
 def main() -> None:
-    """Try the job on standard input within its bounds; what exceeds them ends the process."""
+    """Run the job on standard input within the limits; exceeding them ends the process."""
     job = read_job(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU tells it from other ends
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))

@@ -1,8 +1,8 @@
-"""The cases beside the rules: what each rule must do, run through the engine.
+"""The cases of the rules: what each rule must do, run through the engine.
 
-Owns the shape of ``…_test.yaml`` files, their running, and the law that every rule has a hit in each
-range, a near miss and a case just outside its releases. A case *fires* where the rule stands in the
-decision: its condition holds and nothing sets it aside.
+Owns the format of ``…_test.yaml`` files, how they run, and the requirement that every rule has a hit in each range, a
+near miss and a case just outside its releases. A case *fires* if the rule applies in the decision: its condition holds
+and no other rule excludes it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 from packaging.version import Version
 
-from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid, listed, quoted
+from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 from policy.facts.facts import read_facts
+from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, note
 from policy.parser.yamltree import read_yaml
 from policy.request.request import Request
@@ -39,7 +40,10 @@ LONG_AGO: Final = date.min
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One claim about a rule: with these facts, in these releases, it fires or does not; ``message`` its words, ``starts`` whether vLLM does."""
+    """One claim about a rule: whether it fires with these facts in these releases.
+
+    ``message`` is the expected text of the rule, ``starts`` whether vLLM is expected to start.
+    """
 
     rule: str
     name: str
@@ -54,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """A change of a rule that no case can notice, and why: ``change``, in the range ``vllm``, as ``mutation`` words it."""
+    """A mutant that no case can kill, and why: ``change``, in the range ``vllm``, as ``mutation`` describes it."""
 
     item: str
     vllm: str
@@ -66,7 +70,7 @@ class Survivor:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """A case in one release; ``found`` says what happened instead where it failed."""
+    """A case in one release; ``found`` is what happened instead, if it failed."""
 
     case: Case
     release: str
@@ -82,7 +86,7 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     """The cases in the files' texts.
 
     Raises:
-        RulesInvalid: with every fault, a rule without its cases included.
+        RulesInvalid: with every fault, including rules that lack cases.
     """
     faults: list[Fault] = []
     cases: list[Case] = []
@@ -108,7 +112,7 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
 
 
 def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
-    """The accepted_mutants that the files of cases explain; the files are those that ``read_cases`` has read without a fault."""
+    """The ``accepted_mutants`` of the files of cases, which ``read_cases`` has read without a fault."""
     return [
         survivor
         for path, text in sorted(texts.items())
@@ -117,7 +121,7 @@ def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
 
 
 def _survivors(node: YamlNode, reader: FieldReader) -> Iterator[Survivor]:
-    """The accepted_mutants of a file; one with a fault is left out."""
+    """The ``accepted_mutants`` of a file; those with a fault are left out."""
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
     for item in reader.items(fields.get("accepted_mutants"), "accepted_mutants"):
         parts = reader.fields(item, "survivor", ("vllm", "change", "why"), ("item",))
@@ -133,9 +137,9 @@ def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Ite
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
     if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
-        reader.fault(fields["rule"], f"the cases of {quoted(name)} stand in `{name}{TEST_SUFFIX}`")
+        reader.fault(fields["rule"], f"expected the cases of {quoted(name)} in `{name}{TEST_SUFFIX}`")
     elif name and rule is None:
-        reader.fault(fields["rule"], f"no rule is called {quoted(name)}")
+        reader.fault(fields["rule"], f"unknown rule {quoted(name)}")
     for item in reader.items(fields.get("cases"), "cases"):
         parts = reader.fields(item, "case", ("name", "vllm", "given", "fires"), ("message", "starts"))
         title, message = reader.text(parts.get("name")), reader.text(parts.get("message"))
@@ -151,7 +155,7 @@ def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
         return None
     if isinstance(node.value, bool):
         return node.value
-    reader.fault(node, f"{quoted(node.plain())} is neither `true` nor `false`")
+    reader.fault(node, f"expected `true` or `false`, got {quoted(node.plain())}")
     return None
 
 
@@ -165,15 +169,15 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
     for release in releases:
         read_facts(given, series(release), "", faults)
     for fault in dict.fromkeys(faults):
-        place = node
+        at = node
         for key in fault.pointer.split("/")[1:]:
-            place = place.value[key.replace("~1", "/").replace("~0", "~")] if isinstance(place.value, dict) else place
-        reader.fault(place, fault.message, key=True)
+            at = at.value[key.replace("~1", "/").replace("~0", "~")] if isinstance(at.value, dict) else at
+        reader.fault(at, fault.message, key=True)
     return given
 
 
 def _lacking(rule: Rule, cases: list[Case], releases: Releases) -> Iterator[Fault]:
-    """What the law asks of a rule's cases and is not there."""
+    """A fault for each required kind of case that a rule does not have."""
     inside = [release for release in releases.known if rule.range_of(release)]
     outside = _just_outside(rule, releases)
 
@@ -225,9 +229,8 @@ def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_o
     if reason is None:
         if not case.fires:
             return None
-        explained = policy.decide(
-            replace(request, explain=True), LONG_AGO
-        )  # costs more than all else, and only a failure needs it
+        # Only a failure needs the explanation, which costs more than everything else.
+        explained = policy.decide(replace(request, explain=True), LONG_AGO)
         traced = next((item for item in explained.trace or [] if item.rule == case.rule), None)
         failed = (
             "; ".join(
@@ -239,8 +242,8 @@ def _found(case: Case, facts: Facts, release: str, policy: Policy, *, upstream_o
         return f"it does not fire: {failed}"
     if not case.fires:
         return "it fires"
-    said = reason.feature if reason.feature is not None else reason.message
-    return f"it says {quoted(said)}, expected {quoted(case.message)}" if case.message not in {None, said} else None
+    text = reason.feature if reason.feature is not None else reason.message
+    return f"expected the text {quoted(case.message)}, got {quoted(text)}" if case.message not in {None, text} else None
 
 
 def _json(value: object) -> str:

@@ -1,8 +1,8 @@
-"""Whether rules may be loaded: all that `rules check` and `rules test` ask of them, in a process of its own.
+"""Check whether rules may be loaded, as `rules check` and `rules test` do, in a separate process.
 
-Owns the check, which `rules check` reports, and the process's bounds. Rules that pass both commands are loaded, unless they lack
-the release that the service has for its default, or take more time or memory than the process may. ``python -m policy.checks.check``
-is that process: sources on standard input, faults on standard output.
+Owns the check, which `rules check` reports, and the process's limits. Rules that pass both commands are loaded, unless
+they lack the service's default release, or need more time or memory than the process has.
+``python -m policy.checks.check`` is the process: sources on standard input, faults on standard output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from policy.checks.cases import read_cases, run_cases
-from policy.errors import Fault, PolicyError, RulesInvalid, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.messages import quoted
 from policy.policy import Policy
 from policy.rules.catalogue import load, unused_conditions
 from policy.rules.loader import Sources
@@ -33,15 +34,21 @@ if TYPE_CHECKING:
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
 MEMORY: Final = 2 << 30
 PROMPT: Final = 2.0
-"""Seconds of a processor, several times what usual rules need, in which a check competes with those who answer: on a busy machine it would starve."""
+"""Seconds of processor time, several times what usual rules need, before a check lowers its own priority.
+
+A check with a low priority from the beginning could starve on a busy machine.
+"""
 NICE: Final = 10
-"""How much less it asks for after that."""
+"""The niceness after that."""
 encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of a check: every fault, and what the rules are as far as they could be read; ``policy`` where they can decide and have cases."""
+    """The result of a check: every fault, and the rules as far as they could be read.
+
+    ``policy`` is set if they can decide and have cases.
+    """
 
     faults: tuple[Fault, ...]
     catalogue: Catalogue | None = None
@@ -50,7 +57,7 @@ class CheckResult:
 
 
 def check(sources: Sources, default_release: str | None = None) -> CheckResult:
-    """Everything that can be wrong with rules but for cases that fail; a fault of no file has no path."""
+    """Check rules for everything but failing cases; a fault that belongs to no file has no path."""
     try:
         catalogue = load(sources)
     except RulesInvalid as error:
@@ -66,7 +73,10 @@ def check(sources: Sources, default_release: str | None = None) -> CheckResult:
 
 
 def faults_of(sources: Sources, default_release: str | None) -> list[str]:
-    """What keeps the rules from being loaded, a line each; nothing where they may be: where both ``rules check`` and ``rules test`` pass."""
+    """The faults that keep the rules from being loaded, a line each.
+
+    The list is empty if both ``rules check`` and ``rules test`` pass.
+    """
     found = check(sources, default_release)
     faults = list(found.faults)
     if found.policy is not None:
@@ -84,11 +94,11 @@ def faults_of(sources: Sources, default_release: str | None) -> list[str]:
 
 
 class CheckAborted(PolicyError):
-    """The check did not come to its end."""
+    """The check did not finish."""
 
 
 class Checker:
-    """Checks rules, each in a process that ends with the check; while the block lasts the next one is there already, started and waiting."""
+    """Checks rules, each time in a process of its own; within the block, the next process is started in advance."""
 
     def __init__(self) -> None:
         self._next: subprocess.Popen[bytes] | None = None
@@ -106,10 +116,10 @@ class Checker:
             self._next = None
 
     def faults_of(self, sources: Sources, default_release: str | None, seconds: float) -> list[str]:
-        """What keeps the rules from being loaded, a line each, from a process that ends after ``seconds``.
+        """The faults that keep the rules from being loaded, a line each, from a process that ends after ``seconds``.
 
         Raises:
-            Unfinished: it was ended, or something broke it.
+            CheckAborted: the process was ended, or failed.
         """
         job = encode([sources.rules, sources.cases, default_release, int(seconds) + 1])
         process, self._next = self._next, None
@@ -118,7 +128,7 @@ class Checker:
                 _end(process)
                 process = None
             process = process or _started()
-            answer, said = process.communicate(job, seconds)
+            answer, errors = process.communicate(job, seconds)
         except subprocess.TimeoutExpired as error:
             raise CheckAborted(f"checking the rules took more than {seconds:g} s") from error
         except OSError as error:
@@ -128,16 +138,14 @@ class Checker:
                 _end(process)
             self._start_next()
         if process.returncode:
-            why = said.decode(errors="replace").strip().splitlines()[-1:]
-            raise CheckAborted(
-                f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no word of why'}"
-            )
+            why = errors.decode(errors="replace").strip().splitlines()[-1:]
+            raise CheckAborted(f"checking the rules ended with {process.returncode}: {' '.join(why) or 'no message'}")
         found: list[str] = msgspec.json.decode(answer)
         return found
 
     def _start_next(self) -> None:
         if self._is_ready:
-            with suppress(OSError):  # the check itself will say why
+            with suppress(OSError):  # the check itself will report why
                 self._next = _started()
 
 
@@ -146,18 +154,18 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The process is gone, and its pipes are closed."""
+    """End the process and close its pipes."""
     process.kill()
     with suppress(BrokenPipeError), process:  # which closes them, and waits
         pass
 
 
 def main() -> None:
-    """Answer the job on standard input within its bounds."""
+    """Run the job on standard input within the limits."""
     signal.signal(signal.SIGPROF, lambda *_: os.nice(NICE))
     signal.setitimer(signal.ITIMER_PROF, PROMPT)
     job = sys.stdin.buffer.read()
-    if not job:  # the service ended, and asks for nothing
+    if not job:  # the service ended without a job
         return
     rules, cases, default_release, seconds = msgspec.json.decode(
         job, type=tuple[dict[str, str], dict[str, str], str | None, int]

@@ -1,4 +1,4 @@
-"""A decision by the loaded rules beside one by candidate rules: the messages of a trial, and what differs."""
+"""Compare a decision by the loaded rules with one by candidate rules, and the messages between the processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RuleFault(Struct, frozen=True):
 
 
 class ClassOutcome(Struct, frozen=True):
-    """Where a class of deployments stands: its runner, outcome and start, and by which rules."""
+    """The decision on a class of deployments: its runner, outcome and start, and the rules behind it."""
 
     runner: str | None
     outcome: str | None
@@ -30,7 +30,7 @@ class ClassOutcome(Struct, frozen=True):
 
 
 class AffectedClass(Struct, frozen=True):
-    """A class of deployments that the candidate rules affect in these releases, and the smallest of them, by its facts."""
+    """A class of deployments that the candidate rules affect, in these releases; ``facts`` are its smallest example."""
 
     releases: list[str]
     rule: str
@@ -41,9 +41,9 @@ class AffectedClass(Struct, frozen=True):
 
 
 class SandboxResult(Struct, frozen=True):
-    """The answer: a decision, or why there is none. ``misfits`` are (pointer, message).
+    """The result: a decision, or why there is none; ``request_faults`` are (pointer, message).
 
-    ``answer`` is the comparison, encoded, where the job asked for one.
+    ``answer`` is the encoded comparison, if the job has a ``current`` decision.
     """
 
     decision: Decision | None = None
@@ -51,13 +51,13 @@ class SandboxResult(Struct, frozen=True):
     affected: list[AffectedClass] | None = None
     rules: list[str] = []
     faults: list[RuleFault] = []
-    misfits: list[tuple[str, str]] = []
+    request_faults: list[tuple[str, str]] = []
     problem: str = ""
     failed: str = ""
 
 
 class MemberChange(Struct, frozen=True):
-    """A member of the decision that the candidate rules change, and the rules that do it."""
+    """A field of the decision that the candidate rules change, and the rules that do it."""
 
     member: str
     from_: Any = msgspec.field(name="from")
@@ -66,7 +66,7 @@ class MemberChange(Struct, frozen=True):
 
 
 class DryRunComparison(Struct, frozen=True):
-    """What a dry run with candidate rules answers."""
+    """The answer of a dry run with candidate rules."""
 
     current: Decision
     candidate: Decision
@@ -74,7 +74,7 @@ class DryRunComparison(Struct, frozen=True):
 
 
 class DryRunComparisonOfAll(Struct, frozen=True):
-    """The same where the changes are asked of all deployments that there can be; none is a proof."""
+    """The same for all possible deployments; no changes is a proof that there are none."""
 
     current: Decision
     candidate: Decision
@@ -96,34 +96,36 @@ COMPARED: Final = (
 read_result = msgspec.json.Decoder(SandboxResult).decode
 
 
-def answer_of(tried: SandboxResult) -> bytes:
-    """The comparison that a job with a ``current`` decision asked for, encoded.
+def answer_of(result: SandboxResult) -> bytes:
+    """The encoded comparison of a job with a ``current`` decision.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
     """
-    _refuse(tried)
-    if tried.answer is None:
-        raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
-    return tried.answer.encode()
+    _refuse(result)
+    if result.answer is None:
+        raise RulesInvalid([Fault("rules", 1, 1, result.failed)])
+    return result.answer.encode()
 
 
-def compare(current: Decision, tried: SandboxResult) -> DryRunComparison | DryRunComparisonOfAll:
-    """Both decisions and what differs; each change names the touched rules that stand in either, or else all whose reasons differ.
+def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryRunComparisonOfAll:
+    """Both decisions and their differences.
+
+    Each change names the edited rules that apply in either decision, or else all rules whose reasons differ.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
     """
-    _refuse(tried)
-    if tried.decision is None:
-        raise RulesInvalid([Fault("rules", 1, 1, tried.failed)])
-    candidate = tried.decision
-    if tried.affected is not None:
-        return DryRunComparisonOfAll(current, candidate, tried.affected)
+    _refuse(result)
+    if result.decision is None:
+        raise RulesInvalid([Fault("rules", 1, 1, result.failed)])
+    candidate = result.decision
+    if result.affected is not None:
+        return DryRunComparisonOfAll(current, candidate, result.affected)
     before = {reason.rule: reason for reason in current.reasons}
     after = {reason.rule: reason for reason in candidate.reasons}
     differing = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    rules = [name for name in dict.fromkeys(tried.rules) if name in before or name in after] or differing
+    rules = [name for name in dict.fromkeys(result.rules) if name in before or name in after] or differing
     changes = [
         MemberChange(member, getattr(current, member), getattr(candidate, member), rules)
         for member in COMPARED
@@ -132,8 +134,8 @@ def compare(current: Decision, tried: SandboxResult) -> DryRunComparison | DryRu
     return DryRunComparison(current, candidate, changes)
 
 
-def _refuse(tried: SandboxResult) -> None:
-    if tried.faults:
-        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in tried.faults)
-    if tried.misfits:
-        raise RequestInvalid([RequestFault(*misfit) for misfit in tried.misfits], tried.problem)
+def _refuse(result: SandboxResult) -> None:
+    if result.faults:
+        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in result.faults)
+    if result.request_faults:
+        raise RequestInvalid([RequestFault(*fault) for fault in result.request_faults], result.problem)

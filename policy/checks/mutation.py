@@ -1,6 +1,7 @@
-"""Each condition, bound and list member of each rule, removed or shifted in turn: what of that the cases beside the rules notice.
+"""Mutation tests of the rules: change each condition, bound and list item in turn, and see whether a case fails.
 
-Owns the mutants and their trial. A mutant that breaks no case is a survivor: what it changes is not tested, or changes nothing.
+Owns the mutants and their trial. A mutant for which no case fails is a survivor: what it changes is not tested, or
+changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SCOPES: Final = ("requires_any", "unless", "decided_by")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A rule, or a named condition, with one thing changed: ``change`` says what, in ``range``."""
+    """A rule or named condition with one change in ``range``; ``change`` describes it."""
 
     item: Rule | NamedCondition
     range: str
@@ -40,9 +41,9 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How many mutants there are, and those that no case noticed.
+    """The number of mutants, and those that no case killed.
 
-    ``explained`` are survivors that the cases explain, ``outdated`` explanations of what is noticed, or is no mutant.
+    ``explained`` are accepted survivors, ``outdated`` accepted mutants that are killed, or do not exist.
     """
 
     mutants: int
@@ -57,7 +58,10 @@ def mutate(
     known: Sequence[Survivor] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> Trial:
-    """Tries every mutant of a checked catalogue against the cases of the rules that it changes; ``known`` are explained survivors."""
+    """Run every mutant of a checked catalogue against the cases of the rules that it changes.
+
+    ``known`` are the accepted survivors; ``tell`` is called with each rule's id before its mutants run.
+    """
     by_rule: dict[str, list[Case]] = {}
     for case in cases:
         by_rule.setdefault(case.rule, []).append(case)
@@ -68,15 +72,17 @@ def mutate(
         tell(item.id)
         for mutant in mutants(item, catalogue.releases):
             total += 1
-            if not _is_noticed(mutant, catalogue, by_rule):
+            if not _is_killed(mutant, catalogue, by_rule):
                 survivors.append(mutant)
-    told = {(survivor.item, survivor.vllm, survivor.change): survivor for survivor in known}
-    explained = {key: mutant for mutant in survivors if (key := (mutant.item.id, mutant.range, mutant.change)) in told}
+    accepted = {(survivor.item, survivor.vllm, survivor.change): survivor for survivor in known}
+    explained = {
+        key: mutant for mutant in survivors if (key := (mutant.item.id, mutant.range, mutant.change)) in accepted
+    }
     return Trial(
         total,
         tuple(mutant for mutant in survivors if mutant not in explained.values()),
-        tuple(survivor for key, survivor in told.items() if key in explained),
-        tuple(survivor for key, survivor in told.items() if key not in explained),
+        tuple(survivor for key, survivor in accepted.items() if key in explained),
+        tuple(survivor for key, survivor in accepted.items() if key not in explained),
     )
 
 
@@ -98,15 +104,15 @@ def mutants(item: Rule | NamedCondition, releases: Releases) -> Iterator[Mutant]
 def _parts(
     part: Range, effect: Effect, releases: Releases, spans: Sequence[ReleaseRange]
 ) -> Iterator[tuple[Range, str]]:
-    """A range of a rule with one thing changed."""
+    """A range of a rule with one change, for each possible change."""
     for name in CONDITIONS:
         condition = getattr(part, name)
         for changed, change in _conditions(condition) if condition is not None else ():
             yield _with(part, name, changed), f"{name}: {change}"
     for name in SCOPES:
-        words = getattr(part, name)
-        for word in words:
-            yield _with(part, name, tuple(other for other in words if other != word)), f"{name}: without `{word}`"
+        names = getattr(part, name)
+        for removed in names:
+            yield _with(part, name, tuple(other for other in names if other != removed)), f"{name}: without `{removed}`"
     if part.runner is not None and not effect.name.startswith("refuse"):
         yield replace(part, runner=None), f"runner: without `{part.runner}`"
     yield from _bounds(part, releases, spans)
@@ -117,7 +123,7 @@ def _with(part: Range, name: str, value: Any) -> Range:
 
 
 def _bounds(part: Range, releases: Releases, spans: Sequence[ReleaseRange]) -> Iterator[tuple[Range, str]]:
-    """A range that begins or ends a known release earlier or later; what another range holds it leaves alone."""
+    """A range that begins or ends one known release earlier or later, without releases of other ranges."""
     known = [Version(release) for release in releases.known]
     held = [version for version in known if part.span.holds(version)]
     before, after = (known.index(held[0]) - 1, known.index(held[-1]) + 1)
@@ -130,13 +136,16 @@ def _bounds(part: Range, releases: Releases, spans: Sequence[ReleaseRange]) -> I
 
 
 def _spanning(part: Range, held: Sequence[Version]) -> Range:
-    """The range with the span from the first of these releases to the last; a span's end is not in it, and no release lies below a post-release of the last."""
+    """The range from the first of these releases to the last.
+
+    The upper bound is exclusive, so it is a post-release of the last one.
+    """
     first, last = min(held), max(held)
     return replace(part, span=ReleaseRange(part.span.text, first, Version(f"{last}.post0")))
 
 
 def _conditions(condition: Condition) -> Iterator[tuple[Condition | None, str]]:
-    """A condition with one thing changed; ``None`` where nothing of it is left."""
+    """A condition with one change, for each possible change; ``None`` if nothing of it is left."""
     match condition:
         case And(parts) | Or(parts):
             for place, part in enumerate(parts):
@@ -167,20 +176,20 @@ def _written(leaf: Leaf) -> str:
     return str(leaf.expected)
 
 
-def _is_noticed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequence[Case]]) -> bool:
+def _is_killed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequence[Case]]) -> bool:
     item = mutant.item
     rules = [rule for rule in catalogue.rules if rule.id == item.id] or [
-        rule for rule in catalogue.rules if _asks_for(rule, item.id)
+        rule for rule in catalogue.rules if _uses(rule, item.id)
     ]
-    tried: dict[str, Policy | None] = {}
+    policies: dict[str, Policy | None] = {}
     for case in (case for rule in rules for case in cases.get(rule.id, ())):
         for release in case.releases:
-            if release not in tried:
+            if release not in policies:
                 try:
-                    tried[release] = _policy(mutant, catalogue, release)
-                except KeyError:  # a named condition says nothing for the release, so the rules would not load
+                    policies[release] = _policy(mutant, catalogue, release)
+                except KeyError:  # a named condition has no range for the release, so the rules would not load
                     return True
-            policy = tried[release]
+            policy = policies[release]
             if policy is not None and not all(
                 result.passed for result in run_cases([replace(case, releases=(release,))], policy)
             ):
@@ -188,7 +197,7 @@ def _is_noticed(mutant: Mutant, catalogue: Catalogue, cases: Mapping[str, Sequen
     return False
 
 
-def _asks_for(rule: Rule, name: str) -> bool:
+def _uses(rule: Rule, name: str) -> bool:
     return any(
         use.name == name
         for part in rule.ranges
@@ -199,7 +208,7 @@ def _asks_for(rule: Rule, name: str) -> bool:
 
 
 def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:
-    """The mutant's rules for one release; nothing where they are the same as without it."""
+    """The mutant's rules for one release; ``None`` if they are the same as without it."""
     version = Version(release)
     changed = mutant.item
     items = [

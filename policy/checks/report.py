@@ -1,4 +1,4 @@
-"""Comparisons of decisions, and the results of cases, as tables for people."""
+"""Comparisons of decisions and results of cases as tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def comparison(answer: DryRunComparison) -> RenderableType:
     if not answer.changes:
         head: RenderableType = Text("the candidate rules change nothing for this deployment", GOOD)
     else:
-        table = table_of("member", "from", "to", "rules")
+        table = table_of("field", "from", "to", "rules")
         for change in answer.changes:
             table.add_row(change.member, Text(compact(change.from_)), Text(compact(change.to)), ", ".join(change.rules))
         head = table
@@ -31,14 +31,14 @@ def comparison(answer: DryRunComparison) -> RenderableType:
 
 
 def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
-    """A dry run that asks of all deployments: the classes that change, with the smallest of each, then the candidate's decision."""
+    """A dry run for all deployments: the classes that change, each with its smallest one, then the candidate's decision."""
     if not answer.changes:
-        head: RenderableType = Text("the candidate rules change nothing for any deployment: proved", GOOD)
+        head: RenderableType = Text("the candidate rules change nothing for any deployment (proved)", GOOD)
     else:
         table = table_of("releases", "rule", "from", "to", "smallest deployment")
         for change in answer.changes:
-            stands = (f"{runner_name(stand.runner)}, {start_text(stand.starts)}" for stand in (change.from_, change.to))
-            table.add_row(", ".join(change.releases), change.rule, *stands, escape_control(compact(change.facts)))
+            outcomes = (f"{runner_name(each.runner)}, {start_text(each.starts)}" for each in (change.from_, change.to))
+            table.add_row(", ".join(change.releases), change.rule, *outcomes, escape_control(compact(change.facts)))
         head = table
     return Group(head, Text(), decision(answer.candidate))
 

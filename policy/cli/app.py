@@ -1,6 +1,6 @@
-"""The command line of everything that needs no server: decide and dry-run; ``policy.cli.rules`` has the rules' own commands.
+"""The commands that need no server: ``decide`` and ``dry-run``; the commands for rules are in ``policy.cli.rules``.
 
-Owns the flags of deciding and how a file becomes requests. ``service.cli.app`` adds ``serve``.
+Owns the flags of these commands and how a file becomes requests. ``service.cli.app`` adds ``serve``.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from policy.cli.console import (
 from policy.cli.rules import rules_app
 from policy.cli.verify import verify_releases
 from policy.decision.decision import Decision, encode
-from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid, quoted
+from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid
 from policy.intake.deployment import Platform
 from policy.intake.manifests import is_manifest
 from policy.intake.model_finder import ModelFinder
+from policy.messages import quoted
 from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
 from policy.request.manifest import name_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
@@ -67,17 +68,17 @@ FileArgument = Annotated[
 
 
 VersionOption = Annotated[
-    str | None, typer.Option("--vllm-version", help="The release to decide for, where the input names none.")
+    str | None, typer.Option("--vllm-version", help="The release to decide for, if the input names none.")
 ]
 PlatformOption = Annotated[
-    Platform | None, typer.Option("--platform", help="Where the engine runs; by itself `cuda` is assumed.")
+    Platform | None, typer.Option("--platform", help="Where the engine runs; defaults to `cuda`.")
 ]
 ModelOption = Annotated[
     list[str] | None,
     typer.Option(
         "--model-config",
         metavar="NAME=FILE",
-        help="A model's config.json or folder; may be repeated. A local path needs none.",
+        help="A model's config.json or folder; may be repeated. Not needed for a local path.",
     ),
 ]
 HubOption = Annotated[
@@ -106,7 +107,7 @@ def decide(
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
     explain: Annotated[  # noqa: FBT002  # typer's flags
         bool,
-        typer.Option("--explain", help="Show every rule with its first condition that failed, and what was assumed."),
+        typer.Option("--explain", help="Show every rule with its first failed condition, and the assumptions."),
     ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
@@ -116,29 +117,29 @@ def decide(
     `kubectl get deploy -A -o yaml | runner-policy decide -`
     """
     _, policy = loaded(rules or default_folder(), default_release, _models(model_configs or [], hub=hub).find)
-    asked = _asked(policy, _completed(read_document(file), vllm_version, platform), explain=explain)
-    if isinstance(asked, Request):
-        answer = _decided(policy, asked)
+    request = _read_request(policy, _with_flags(read_document(file), vllm_version, platform), explain=explain)
+    if isinstance(request, Request):
+        answer = _decide(policy, request)
         show_answer(answer, render.decision(answer), as_json=as_json)
         return
-    rows = _each(policy, asked)
+    rows = _decide_each(policy, request)
     if as_json or not out.is_terminal:
         for path, found in rows:
             typer.echo(
                 encode(
                     {"path": path, "decision": found}
                     if isinstance(found, Decision)
-                    else {"path": path, "problem": _misfits(found)}
+                    else {"path": path, "problem": _fault_lines(found)}
                 ).decode()
             )
     else:
         lines = [
-            (name_of(asked.document, path), found if isinstance(found, Decision) else "; ".join(_misfits(found)))
+            (name_of(request.document, path), found if isinstance(found, Decision) else "; ".join(_fault_lines(found)))
             for path, found in rows
         ]
         Console().print(render.containers(lines))
     if not rows:
-        err.print("no vLLM container in there", markup=False)
+        err.print("no vLLM container found", markup=False)
     raise typer.Exit(FOUND if any(isinstance(found, RequestInvalid) for _, found in rows) else 0)
 
 
@@ -150,25 +151,25 @@ def dry_run(
     model_configs: ModelOption = None,
     hub: HubOption = False,  # noqa: FBT002  # typer's flags
     candidates: Annotated[
-        list[Path] | None, typer.Option("--candidate", help="A rule file to lay over the rules; may be repeated.")
+        list[Path] | None, typer.Option("--candidate", help="A rule file to overlay on the rules; may be repeated.")
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option("--remove", help="The id of a rule to take away; may be repeated.")
+        list[str] | None, typer.Option("--remove", help="The id of a rule to remove; may be repeated.")
     ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
-    """Explain a decision, and with candidate rules say what they would change."""
+    """Explain a decision, or show what candidate rules would change."""
     sources, policy = loaded(rules or default_folder(), default_release, _models(model_configs or [], hub=hub).find)
     document = read_document(file)
-    asked = _asked(policy, document, explain=True)
-    if isinstance(asked, Manifest):
-        fail(USAGE, f"{file}: a manifest has any number of deployments; `decide --explain` explains each")
-    current = _decided(policy, asked)
+    request = _read_request(policy, document, explain=True)
+    if isinstance(request, Manifest):
+        fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")
+    current = _decide(policy, request)
     if not candidates and not remove:
         show_answer(current, render.decision(current), as_json=as_json)
         return
-    if asked.deployment is not None:
-        document = candidate.with_models(document, policy.taken_in(asked).found)
+    if request.deployment is not None:
+        document = candidate.with_models(document, policy.intake(request).found)
     texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
     today = datetime.now(UTC).date()
     job = candidate.CandidateJob(
@@ -198,15 +199,14 @@ def dry_run(
     except RulesInvalid as error:
         fail(INVALID, *map(str, error.faults))
     except RequestInvalid as error:
-        fail(USAGE, *_misfits(error))
-    assert isinstance(
-        compared, DryRunComparison
-    )  # INVARIANT: only a request can ask for all deployments; here `rules diff` does
+        fail(USAGE, *_fault_lines(error))
+    # INVARIANT: only a request to the service can compare for all deployments; on the command line `rules diff` does.
+    assert isinstance(compared, DryRunComparison)
     show_answer(compared, report.comparison(compared), as_json=as_json)
 
 
 def _models(named: list[str], *, hub: bool) -> ModelFinder:
-    """Where models are looked for: what the flags name, folders of this machine, the hub where it is switched on."""
+    """Where models are looked up: in what the flags name, in local folders, and on the hub if enabled."""
     faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
     if faults:
         fail(USAGE, *faults)
@@ -217,8 +217,8 @@ def _models(named: list[str], *, hub: bool) -> ModelFinder:
         fail(USAGE, str(error))
 
 
-def _completed(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:
-    """A request's document, or a bare manifest's, with what the flags say besides."""
+def _with_flags(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:
+    """The document of a request or a bare manifest, with the values of the flags added."""
     if vllm_version is None and platform is None:
         return document
     if is_manifest(document):
@@ -234,7 +234,7 @@ def _completed(document: Any, vllm_version: str | None, platform: Platform | Non
 
 
 def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
-    """A deployment, or what stands beside a manifest, on a platform where it names none; an environment that is none stays, to be told."""
+    """A deployment, or a request with a manifest, with the platform if it has none; an invalid environment is kept."""
     environment = holder.get("environment", {})
     return (
         {**holder, "environment": _with(environment or {}, "platform", platform.value)}
@@ -244,31 +244,31 @@ def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
-    """An object with a member that it does not state."""
+    """The object with the field, if it does not have it."""
     return document if value is None or document.get(name) is not None else {**document, name: value}
 
 
-def _asked(policy: Policy, document: Any, *, explain: bool) -> Request | Manifest:
+def _read_request(policy: Policy, document: Any, *, explain: bool) -> Request | Manifest:
     try:
-        asked = read_request_or_manifest(document, policy.releases)
+        request = read_request_or_manifest(document, policy.releases)
     except RequestInvalid as error:
-        fail(USAGE, *_misfits(error))
-    return with_explanation(asked) if explain else asked
+        fail(USAGE, *_fault_lines(error))
+    return with_explanation(request) if explain else request
 
 
-def _decided(policy: Policy, request: Request) -> Decision:
+def _decide(policy: Policy, request: Request) -> Decision:
     try:
         return policy.decide(request, datetime.now(UTC).date())
     except RequestInvalid as error:
-        fail(USAGE, *_misfits(error))
+        fail(USAGE, *_fault_lines(error))
 
 
-def _each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | RequestInvalid]]:
-    """Each container's path, with its decision or why there is none."""
+def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | RequestInvalid]]:
+    """Each container's path, with its decision or the error."""
     try:
         requests = requests_of(manifest, policy.releases)
     except RequestInvalid as error:
-        fail(USAGE, *_misfits(error))
+        fail(USAGE, *_fault_lines(error))
     today = datetime.now(UTC).date()
     rows: list[tuple[str, Decision | RequestInvalid]] = []
     for path, request in track(requests, "deciding", console=err, transient=True, disable=not err.is_terminal):
@@ -279,9 +279,9 @@ def _each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | Requ
     return rows
 
 
-def _misfits(error: RequestInvalid) -> list[str]:
-    return [_misfit(fault) for fault in error.faults]
+def _fault_lines(error: RequestInvalid) -> list[str]:
+    return [_fault_line(fault) for fault in error.faults]
 
 
-def _misfit(fault: RequestFault) -> str:
+def _fault_line(fault: RequestFault) -> str:
     return f"{fault.pointer or '/'}: {fault.message}"

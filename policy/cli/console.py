@@ -1,7 +1,7 @@
-"""What every command shares: exit codes, where output goes, the options for rules, and the loading of a policy.
+"""Shared by all commands: exit codes, output, the options for rules, and the loading of a policy.
 
-Owns that results go to standard output, a table on a terminal and JSON in a pipe, and diagnostics to standard error, where nothing that
-users wrote is obeyed by the terminal.
+Results go to standard output, as a table on a terminal and as JSON in a pipe. Diagnostics go to standard error, with
+control characters of user input escaped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FOUND, USAGE, INVALID = 1, 2, 3
 MAX_FILE: Final = 32 << 20
 MAX_VALUES: Final = 2_000_000
 SLOW: Final = 1 << 19
-"""From so many characters on, reading YAML takes seconds."""
+"""Reading YAML of more characters takes seconds."""
 
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -45,26 +45,26 @@ RulesOption = Annotated[
     typer.Option(
         "--rules",
         envvar="RUNNER_POLICY_RULES",
-        help="The rules folder; by default `rules/` here, else the one that came along.",
+        help="The rules folder; defaults to `rules/` here, else to the bundled rules.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON on a terminal, too.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, also on a terminal.")]
 DefaultOption = Annotated[
     str | None,
     typer.Option(
         "--default-release",
         envvar="RUNNER_POLICY_DEFAULT_RELEASE",
-        help="The release that decides where a request names none.",
+        help="The release that decides if a request names none.",
     ),
 ]
 
 
-def show_answer(answer: Any, picture: RenderableType, *, as_json: bool) -> None:
-    """A table on a terminal, JSON in a pipe or on demand."""
+def show_answer(answer: Any, table: RenderableType, *, as_json: bool) -> None:
+    """Print a table on a terminal, JSON in a pipe or with ``as_json``."""
     if as_json or not out.is_terminal:
         typer.echo(encode(answer).decode())
     else:
-        Console().print(picture)
+        Console().print(table)
 
 
 def fail(code: int, *lines: str) -> NoReturn:
@@ -90,24 +90,24 @@ def loaded(folder: Path, default_release: str | None, find: Find = no_models) ->
 def read_text(path: Path | str, most: int = MAX_FILE, *, pipes: bool = True) -> str:
     """The text of a file, with ``pipes`` also of a pipe, or of standard input for ``-``.
 
-    The command ends where it cannot be read, or has more than ``most`` bytes.
+    The command fails if it cannot be read, or has more than ``most`` bytes.
     """
     try:
         data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_at_most(Path(path), most + 1, pipes=pipes)
         if len(data) > most:
-            fail(USAGE, f"{path}: cannot be read: more than the {most:,} bytes that are read")
+            fail(USAGE, f"{path}: cannot be read: more than {most:,} bytes")
         return data.decode()
     except (OSError, UnicodeDecodeError) as error:
         fail(USAGE, f"{path}: cannot be read: {error}")
 
 
 def read_document(file: str) -> Any:
-    """The document of a file: JSON, or YAML, whose several documents are a list."""
+    """The document of a JSON or YAML file; several YAML documents are returned as a list."""
     return parsed(read_text(file), file)
 
 
 def parsed(text: str, file: str) -> Any:
-    """The document in a file's text: JSON is YAML to the reader, but for its bounds, so YAML is tried where JSON fails."""
+    """The document in a file's text; YAML is tried if it is not JSON, since the YAML reader has lower limits."""
     try:
         return read_json(text.encode())
     except NotJson as no_json:
@@ -122,7 +122,7 @@ def parsed(text: str, file: str) -> Any:
 
 
 def annotation(level: str, fault: Fault) -> str:
-    """A fault as a workflow command of GitHub, which takes everything on one line."""
+    """A fault as a workflow command of GitHub, on one line."""
     message = fault.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     column = f",col={fault.column}" if fault.column else ""
     return f"::{level} file={fault.path},line={fault.line}{column}::{message}"

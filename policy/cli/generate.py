@@ -1,7 +1,6 @@
 """The generated files, made from the vocabulary: schemas for editors and ``docs/facts.md``.
 
-Owns which files there are and how they are written; ``make generate`` runs it, and a test fails when
-a file is not what it would write.
+Owns the list of files and their content. ``make generate`` runs it, and a test fails if a file is out of date.
 """
 
 from __future__ import annotations
@@ -45,8 +44,11 @@ def facts_page(catalogue: Catalogue) -> str:
     lines = [
         "# Facts",
         "",
-        'What the rules read, under vLLM\'s own names. In a request the dots are nesting: `model_config.is_moe` is `{"model_config": {"is_moe": true}}`.',
-        "An object is absent by `null` or by not being there; `{}` is present. What is not said has its default.",
+        (
+            "What the rules read, under vLLM's own names. In a request the dots are nesting: "
+            '`model_config.is_moe` is `{"model_config": {"is_moe": true}}`.'
+        ),
+        "An object is absent if it is `null` or missing; `{}` is present. A fact that is not stated has its default.",
         "",
         "Generated from the vocabulary by `make generate`.",
         "",
@@ -61,18 +63,17 @@ def facts_page(catalogue: Catalogue) -> str:
             if fact.kind is FactKind.VARIABLE
             else json.dumps(fact.default)
         )
-        lines.append(
-            f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {spans(readers.get(fact.name, []), catalogue.releases.known)} | {fact.meaning} |"
-        )
+        releases = spans(readers.get(fact.name, []), catalogue.releases.known)
+        lines.append(f"| `{fact.name}` | {fact.kind} | {fact.legal} | {default} | {releases} | {fact.meaning} |")
     return "\n".join(lines) + "\n"
 
 
 def spans(releases: list[str], known: tuple[str, ...]) -> str:
-    """Releases in words: runs of known ones as ``first…last``."""
+    """Releases as text: consecutive known ones as ``first…last``."""
     runs: list[list[str]] = []
-    for place, release in enumerate(known):
+    for index, release in enumerate(known):
         if release in releases:
-            if place and runs and runs[-1][-1] == known[place - 1]:
+            if index and runs and runs[-1][-1] == known[index - 1]:
                 runs[-1].append(release)
             else:
                 runs.append([release])
@@ -88,7 +89,7 @@ def language_page() -> str:
         "",
         "## Operators",
         "",
-        "| operator | takes | of facts of the type | holds where |",
+        "| operator | operand | types of facts | holds if |",
         "|---|---|---|---|",
     ]
     for word, operator in OPERATORS.items():
@@ -96,17 +97,21 @@ def language_page() -> str:
         lines.append(f"| `{word}` | {operator.takes} | {kinds} | {operator.meaning} |")
     lines += [
         "",
-        "`all`, `any` and `not` nest; `uses` names a condition that several rules share. Below an absent object every condition is false, a negative one too.",
+        (
+            "`all`, `any` and `not` nest; `uses` names a condition that several rules share. "
+            "Below an absent object every condition is false, also a negated one."
+        ),
         "",
         "## Effects, in the order in which they decide",
         "",
-        "| effect | layer | runner | outcome | words in | what it does |",
+        "| effect | layer | runner | outcome | text in | what it does |",
         "|---|---|---|---|---|---|",
     ]
     for effect in TABLE:
         runner = effect.runner.upper() if effect.runner and effect.decides else ""
         lines.append(
-            f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` | {effect.meaning} |"
+            f"| `{effect.name}` | {effect.layer} | {runner} | {effect.outcome or ''} | `{effect.says}` "
+            f"| {effect.meaning} |"
         )
     return "\n".join(lines) + "\n"
 

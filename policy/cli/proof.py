@@ -1,6 +1,6 @@
-"""The commands that prove: what holds of the rules, and what an edit of them means.
+"""The commands ``rules prove`` and ``rules diff``: what holds for the rules, and what an edit of them changes.
 
-Owns their options, and how names and files become rules and fleets; ``proof.report`` has what they print.
+Owns their options, and how names and files become rules and fleets; ``proof_report`` formats their output.
 """
 
 from __future__ import annotations
@@ -55,14 +55,15 @@ def prove(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: Annotated[
-        ProofFormat, typer.Option("--format", help="For people, programs, or GitHub's annotations.")
+        ProofFormat, typer.Option("--format", help="Text, JSON, or GitHub annotations.")
     ] = ProofFormat.TEXT,
 ) -> None:
-    """Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.
+    """Prove over all facts, for each release: no unreachable or redundant rule, a decision for every deployment.
 
-    Of neighbours that differ, one smallest deployment is shown for each difference, decided by the engine as well.
+    Also shows which releases are equivalent. For neighbours that differ, a smallest deployment is shown for each
+    difference, decided by the engine as well.
     """
-    from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import, and other commands do not need it
+    from policy.proof.claims import prove as proof_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
     place = folder or rules or default_folder()
     _, policy = loaded(place, None)
@@ -86,27 +87,30 @@ def prove(
 
 
 def diff(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="What the rules were: a git revision, or a folder.")],
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The rules before: a git revision, or a folder.")],
     head: Annotated[
-        str | None, typer.Argument(metavar="[HEAD]", help="What they are to be; by default the folder as it is.")
+        str | None, typer.Argument(metavar="[HEAD]", help="The rules after; defaults to the folder as it is.")
     ] = None,
     rules: RulesOption = None,
     form: Annotated[
-        EditFormat, typer.Option("--format", help="For people, programs, a pull request, or GitHub's annotations.")
+        EditFormat, typer.Option("--format", help="Text, JSON, Markdown for a pull request, or GitHub annotations.")
     ] = EditFormat.TEXT,
     fleet: Annotated[
         str | None,
         typer.Option(
-            "--fleet", metavar="FILE", help="Deployments (requests, JSON lines, manifests) to count; `-` reads them."
+            "--fleet",
+            metavar="FILE",
+            help="Deployments to count (requests, JSON lines, manifests); `-` reads standard input.",
         ),
     ] = None,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 where a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
-    """Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.
+    """Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.
 
-    That no deployment is affected is a proof. Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
+    Each class is shown with a smallest deployment. If no deployment is affected, that is proved.
+    Examples: `runner-policy rules diff main`, `runner-policy rules diff v1.4 HEAD --format markdown`
     """
-    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and other commands do not need it
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import
 
     place = rules or default_folder()
     before, after = _policy(base, place), _policy(head, place)
@@ -128,7 +132,7 @@ def diff(
 
 @contextmanager
 def _proving(doing: str) -> Iterator[Callable[[str], None]]:
-    """What is being done, told on a terminal; the command ends where the solver and the engine disagree."""
+    """Show the progress on a terminal; the command fails if the solver and the engine disagree."""
     from policy.proof.difference import ProofFailed  # noqa: PLC0415  # as above
 
     try:
@@ -139,8 +143,8 @@ def _proving(doing: str) -> Iterator[Callable[[str], None]]:
 
 
 def _policy(name: str | None, place: Path) -> Policy:
-    """The rules that a name calls; the command ends where they cannot be had or are no rules."""
-    from policy.rules.git import RevisionNotFound, read_revision  # noqa: PLC0415  # git is of no use to other commands
+    """The rules that a name refers to; the command fails if they cannot be read or are invalid."""
+    from policy.rules.git import RevisionNotFound, read_revision  # noqa: PLC0415  # only this command needs git
 
     try:
         return Policy(load(read_folder(place) if name is None else read_revision(name, place)))
@@ -166,14 +170,14 @@ def _counted(file: str, before: Policy, after: Policy) -> FleetCount:
 def _pairs(
     document: Any, name: str, before: Releases, after: Releases
 ) -> Iterator[tuple[str, Request | None, Request | None]]:
-    """The deployments of a document as both sides read them."""
+    """The deployments of a document, as read for each side."""
     sides = _requests(document, name, before), _requests(document, name, after)
     for each in dict.fromkeys([*sides[0], *sides[1]]) or [name]:
         yield each, sides[0].get(each), sides[1].get(each)
 
 
 def _fleet(file: str) -> list[Any]:
-    """The documents of a file: a JSON value a line, or a list, or one document or manifest."""
+    """The documents of a file: a JSON value on each line, or a list, or one document or manifest."""
     text = read_text(file)
     lines = [line for line in text.splitlines() if line.strip()]
     try:
@@ -184,14 +188,14 @@ def _fleet(file: str) -> list[Any]:
 
 
 def _requests(document: Any, name: str, releases: Releases) -> dict[str, Request | None]:
-    """By name, the deployments of a document; one that cannot be read has none."""
+    """The deployments of a document by name; none if it cannot be read."""
     try:
-        asked = read_request_or_manifest(document, releases)
-        if not isinstance(asked, Manifest):
-            return {asked.request_id or name: asked}
+        request = read_request_or_manifest(document, releases)
+        if not isinstance(request, Manifest):
+            return {request.request_id or name: request}
         return {
-            f"{name} {path}": None if isinstance(request, RequestInvalid) else request
-            for path, request in requests_of(asked, releases)
+            f"{name} {path}": None if isinstance(each, RequestInvalid) else each
+            for path, each in requests_of(request, releases)
         }
     except RequestInvalid:
         return {}

@@ -1,6 +1,6 @@
-"""Proofs and edits as people read them: tables, Markdown for a pull request, annotations for GitHub.
+"""Format proofs and edits: tables, Markdown for a pull request, annotations for GitHub.
 
-Owns their words. Nothing here solves anything, so nothing here imports the solver.
+Owns their texts. It does not import the solver, which is slow to import.
 """
 
 from __future__ import annotations
@@ -26,56 +26,61 @@ if TYPE_CHECKING:
     from policy.proof.edit import Edit, FleetCount
     from policy.rules.catalogue import Catalogue
 
-NOBODY = "no deployment is affected: proved"
+UNAFFECTED = "no deployment is affected (proved)"
 
 
 def steps(proof: Proof) -> RenderableType:
-    """The steps from release to release with their differences, and the releases that decide alike."""
+    """The steps from release to release with their differences, and the equivalent releases."""
     lines: list[Text] = []
     for step in proof.steps:
         if step.changes:
             lines += [
                 Text(f"{step.before} to {step.after}", STRONG),
-                *(line for change in step.changes for line in _told(change)),
+                *(line for change in step.changes for line in _lines(change)),
             ]
-    lines += [Text(f"{' = '.join(group)}: decide alike, proved", GOOD) for group in proof.alike if len(group) > 1]
+    lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.alike if len(group) > 1]
     return Group(*lines)
 
 
-def _told(change: Difference) -> list[Text]:
+def _lines(change: Difference) -> list[Text]:
     """A change in three lines: the rule and what it does, the reasons, the smallest deployment."""
     return [
         Text.assemble("  ", (change.rule, STRONG), f": {goes(change)}"),
-        Text(f"    {', '.join(reasons(change)) or 'the same reasons in other words'}", QUIET),
+        Text(f"    {', '.join(reasons(change)) or 'the same reasons with other texts'}", QUIET),
         Text.assemble("    ", escape_control(json.dumps(change.facts, ensure_ascii=False))),
     ]
 
 
 def verdict(faults: Sequence[Fault]) -> str:
-    """What was proved of the rules, or that it was not."""
+    """The result of a proof, in one line."""
     return (
-        f"{len(faults)} claims do not hold" if faults else "each can fire, each matters, everything is decided: proved"
+        f"{len(faults)} claims do not hold"
+        if faults
+        else "no unreachable or redundant rule, every deployment decided (proved)"
     )
 
 
 def edit(found: Edit, counted: FleetCount | None) -> RenderableType:
-    """An edit's changes by the releases in which they are the same, and what they come to."""
+    """An edit's changes by the releases in which they are the same, and a summary."""
     lines: list[Text] = []
     for effect in found.effects:
-        lines += [Text(spans(effect.releases, found), STRONG), *_told(effect.change)]
+        lines += [Text(spans(effect.releases, found), STRONG), *_lines(effect.change)]
     return Group(*lines, *(Text(line, BAD if found.changes_something else GOOD) for line in summary(found, counted)))
 
 
 def summary(found: Edit, counted: FleetCount | None) -> Iterator[str]:
-    """What an edit comes to, in sentences."""
+    """The summary of an edit, in sentences."""
     if not found.effects:
-        yield NOBODY
+        yield UNAFFECTED
     else:
         rules = dict.fromkeys(effect.change.rule for effect in found.effects)
         affected = [
             release for release in found.compared if any(release in effect.releases for effect in found.effects)
         ]
-        yield f"{len(found.effects)} classes of deployments are affected, by {', '.join(rules)}, in {len(affected)} of {len(found.compared)} releases"
+        yield (
+            f"{len(found.effects)} classes of deployments are affected, by {', '.join(rules)}, "
+            f"in {len(affected)} of {len(found.compared)} releases"
+        )
     for release in found.gone:
         yield f"{release} is no longer known"
     for release, before in found.compared.items():
@@ -83,8 +88,8 @@ def summary(found: Edit, counted: FleetCount | None) -> Iterator[str]:
             yield f"{release} is new, and compared with {before}"
     if counted is not None:
         yield (
-            f"of {counted.deployments} deployments {counted.changed} change, {counted.runner} of them their runner, {counted.starts} whether they start; "
-            f"{counted.undecided} could not be decided"
+            f"of {counted.deployments} deployments {counted.changed} change, {counted.runner} of them their runner, "
+            f"{counted.starts} whether they start; {counted.undecided} could not be decided"
         )
         if counted.first:
             yield f"the first of them: {', '.join(counted.first)}"
@@ -103,20 +108,20 @@ def spans(releases: Sequence[str], found: Edit) -> str:
 
 
 def goes(change: Difference) -> str:
-    """What becomes of a deployment: ``V1 becomes V2``, or ``V1 stays, for other reasons``."""
+    """The change of a deployment: ``V1 → V2``, or ``V1 (unchanged, other reasons)``."""
     before, after = stand(change.before), stand(change.after)
-    return f"{before} becomes {after}" if before != after else f"{before} stays, for other reasons"
+    return f"{before} → {after}" if before != after else f"{before} (unchanged, other reasons)"
 
 
 def stand(answer: ProofOutcome) -> str:
-    """The runner, and what is wrong with it: ``V2``, ``V1, does not start``, ``no runner``."""
+    """The runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
     if answer.runner is None:
         return "no runner"
-    return answer.runner.upper() if answer.starts else f"{answer.runner.upper()}, does not start"
+    return answer.runner.upper() if answer.starts else f"{answer.runner.upper()} (fails to start)"
 
 
 def reasons(change: Difference) -> list[str]:
-    """The rules whose words go and come: ``- rule (effect)``, ``+ rule (effect)``."""
+    """The rules removed from and added to the reasons: ``- rule (effect)``, ``+ rule (effect)``."""
     gone = [f"- {rule} ({effect})" for rule, effect in change.before.said if (rule, effect) not in change.after.said]
     return gone + [
         f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said
@@ -125,7 +130,7 @@ def reasons(change: Difference) -> list[str]:
 
 def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
     """An edit as a pull request shows it, a line each."""
-    yield "## What this edit of the rules means"
+    yield "## What this edit of the rules changes"
     yield ""
     for line in summary(found, counted):
         yield f"- {line}"
@@ -141,12 +146,14 @@ def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
 
 
 def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> Iterator[str]:
-    """A notice at each responsible rule, where it stands now, or else where it stood."""
+    """A notice at each responsible rule, at its position after the edit, or else before it."""
     for effect in found.effects:
         change = effect.change
         rule = after.rule(change.rule) or before.rule(change.rule)
         if rule is not None:
-            said = f"{spans(effect.releases, found)}: {goes(change)} for {json.dumps(change.facts, ensure_ascii=False)}"
-            yield annotation("notice", Fault(str(place / rule.path), *rule.place, said))
+            message = (
+                f"{spans(effect.releases, found)}: {goes(change)} for {json.dumps(change.facts, ensure_ascii=False)}"
+            )
+            yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))
     if not found.changes_something:
-        yield f"::notice::{NOBODY}"
+        yield f"::notice::{UNAFFECTED}"

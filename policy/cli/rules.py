@@ -1,6 +1,6 @@
-"""The commands of the rules: check, test and show.
+"""The commands ``rules check``, ``rules test`` and ``rules show``.
 
-Owns their reports, for people, programs, test reports and GitHub's annotations.
+Owns their reports: text, JSON, JUnit and GitHub annotations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from policy.cli.console import (
     show_answer,
 )
 from policy.cli.proof import diff, prove
-from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.messages import nearest, quoted
 from policy.rules.documents import rule_document
 from policy.rules.loader import default_folder, read_folder
 
@@ -48,7 +49,7 @@ rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", 
 
 
 class CheckFormat(StrEnum):
-    """How the rules' commands report."""
+    """The format of the reports."""
 
     TEXT = "text"
     JSON = "json"
@@ -56,9 +57,7 @@ class CheckFormat(StrEnum):
     GITHUB = "github"
 
 
-FormatOption = Annotated[
-    CheckFormat, typer.Option("--format", help="For people, programs, test reports, or GitHub's annotations.")
-]
+FormatOption = Annotated[CheckFormat, typer.Option("--format", help="Text, JSON, JUnit, or GitHub annotations.")]
 
 
 @rules_app.command("check")
@@ -77,9 +76,7 @@ def check(
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
     if not faults and catalogue and form is CheckFormat.TEXT:
-        typer.echo(
-            f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: all well"
-        )
+        typer.echo(f"{len(catalogue.rules)} rules, {len(catalogue.releases.known)} releases, {catalogue.revision}: ok")
     raise typer.Exit(INVALID if faults else 0)
 
 
@@ -90,7 +87,8 @@ def _overdue(catalogue: Catalogue) -> Iterator[Fault]:
             yield Fault(
                 rule.path,
                 *rule.place,
-                f"warning: to be reviewed by {rule.review_by}; ask {rule.owner} whether {rule.blocked_by} is done, then remove the rule or move the date",
+                f"warning: to be reviewed by {rule.review_by}; ask {rule.owner} whether {rule.blocked_by} is done, "
+                "then remove the rule or move the date",
             )
 
 
@@ -122,10 +120,13 @@ def run_tests(
     rules: RulesOption = None,
     form: FormatOption = CheckFormat.TEXT,
     mutants: Annotated[  # noqa: FBT002  # typer's flags
-        bool, typer.Option("--mutate", help="Change each condition, bound and list member too; a case must notice.")
+        bool,
+        typer.Option(
+            "--mutate", help="Also run mutants: each change of a condition, bound or list item must fail a case."
+        ),
     ] = False,
 ) -> None:
-    """Run the cases beside the rules."""
+    """Run the cases of the rules."""
     place = folder or rules or default_folder()
     sources, policy = loaded(place, None)
     try:
@@ -141,14 +142,17 @@ def run_tests(
         trial = mutate(
             policy.catalogue, cases, read_survivors(sources.cases), lambda name: status.update(f"mutating {name}")
         )
-    faults = RulesInvalid([*map(_unnoticed, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
+    faults = RulesInvalid([*map(_survived, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
     _report_trial(trial, faults, form)
     raise typer.Exit(FOUND if faults else 0)
 
 
-def _unnoticed(mutant: Mutant) -> Fault:
-    said = f"`{mutant.range}`: {mutant.change}: no case notices; add one that does, or explain it under `survivors` beside the cases"
-    return Fault(mutant.item.path, *mutant.item.place, said)
+def _survived(mutant: Mutant) -> Fault:
+    message = (
+        f"`{mutant.range}`: {mutant.change}: no case fails; "
+        "add one that does, or explain the mutant under `accepted_mutants` in the file of cases"
+    )
+    return Fault(mutant.item.path, *mutant.item.place, message)
 
 
 def _outdated(survivor: Survivor) -> Fault:
@@ -156,7 +160,7 @@ def _outdated(survivor: Survivor) -> Fault:
         survivor.path,
         survivor.line,
         1,
-        f"`{survivor.vllm}`: {survivor.change}: it is noticed, or is no change of {survivor.item}; remove it",
+        f"`{survivor.vllm}`: {survivor.change}: the mutant is killed, or is not one of {survivor.item}; remove it",
     )
 
 
@@ -165,9 +169,10 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
         case CheckFormat.TEXT:
             for fault in faults:
                 err.print(str(fault), markup=False)
-            noticed = trial.mutants - len(trial.survivors) - len(trial.explained)
+            killed = trial.mutants - len(trial.survivors) - len(trial.explained)
             typer.echo(
-                f"{trial.mutants} mutants: {noticed} noticed, {len(trial.explained)} explained, {len(trial.survivors)} survive"
+                f"{trial.mutants} mutants: {killed} killed, {len(trial.explained)} accepted, "
+                f"{len(trial.survivors)} survived"
             )
         case CheckFormat.JSON:
             survivors = [
@@ -178,7 +183,7 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
             )
             document = {
                 "mutants": trial.mutants,
-                "accepted_mutants": survivors,
+                "survivors": survivors,
                 "explained": explained,
                 "outdated": outdated,
             }
@@ -239,7 +244,7 @@ def _result(result: CaseResult) -> dict[str, Any]:
 
 
 def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
-    """A JUnit report of (class, name, failure)."""
+    """Print a JUnit report of (class, name, failure)."""
     suite = ET.Element("testsuite", name=name, tests=str(len(cases)), failures=str(sum(1 for case in cases if case[2])))
     for class_name, title, failure in cases:
         element = ET.SubElement(suite, "testcase", classname=class_name, name=title)
@@ -254,7 +259,7 @@ def show(
         str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")
     ] = None,
     rules: RulesOption = None,
-    vllm: Annotated[str | None, typer.Option("--vllm", help="Only as this release has it.")] = None,
+    vllm: Annotated[str | None, typer.Option("--vllm", help="Only the range of this release.")] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show one rule's history as a table over the releases, or list all rules."""
@@ -269,7 +274,7 @@ def show(
         return
     rule = catalogue.rule(rule_id)
     if rule is None:
-        fail(USAGE, f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
+        fail(USAGE, f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
     if release is not None and rule.range_of(release) is None:
         fail(USAGE, f"the rule {quoted(rule_id)} is not in force in {release}")
     show_answer(rule_document(rule, release), render.history(rule, catalogue), as_json=as_json)

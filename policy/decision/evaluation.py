@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Evaluation(Struct, frozen=True, gc=False):
-    """A deployment's facts, weighed by a release's rules.
+    """A deployment's facts and the rulings of a release's rules on them.
 
-    ``ruling`` is by all layers that were asked, ``upstream`` by upstream's alone; ``final`` is what vLLM
-    comes to with the variable ``set_to``, where that must be set, and ``final_facts`` the facts then.
+    ``ruling`` is by all requested layers, ``upstream`` by upstream's alone. ``set_to`` is the text that the variable must
+    be set to, if it must be; ``final`` is vLLM's ruling with the variable so set, and ``final_facts`` are the facts then.
     """
 
     facts: Facts
@@ -32,27 +32,27 @@ class Evaluation(Struct, frozen=True, gc=False):
 
 
 class EncodedDecision(Struct, frozen=True, gc=False):
-    """A decision as JSON, and what it follows from; ``decision`` is there where it was assembled in full."""
+    """A decision as JSON, and its evaluation; ``decision`` is set if it was assembled in full."""
 
     json: bytes
-    weighed: Evaluation
+    evaluation: Evaluation
     decision: Decision | None = None
 
 
 def evaluate(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Evaluation:
     """What the rules make of a deployment's facts.
 
-    Where the house chooses a runner that vLLM by itself would not, ``set_to`` is the variable's text
-    that makes vLLM choose it, and ``final`` what vLLM then does. In every release a set variable decides
-    before anything that a house rule could have decided against.
+    If the house chooses another runner than vLLM alone would, ``set_to`` is the variable's text that makes vLLM choose
+    it, and ``final`` is what vLLM then does. In every release a set variable decides before anything that a house rule
+    could have decided against.
     """
     fired = ruleset.fired(facts)
-    upstream, ruling = ruleset.both(fired)
+    upstream, ruling = ruleset.rulings(fired)
     if upstream_only:
         ruling = upstream
     if ruling.effect.runner is upstream.effect.runner:
         return Evaluation(facts, ruling, upstream, upstream, facts, None)
     variable = ruling.runner is Runner.V2
     final_facts = facts.changed(VARIABLE_INDEX, variable)
-    final, _ = ruleset.both(ruleset.fired(final_facts))
+    final, _ = ruleset.rulings(ruleset.fired(final_facts))
     return Evaluation(facts, ruling, upstream, final, final_facts, "1" if variable else "0")

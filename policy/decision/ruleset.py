@@ -1,6 +1,6 @@
 """The compiled rules of one release: a row of facts → fired rules → a ruling.
 
-Owns what one release needs: its rules in the engine, what they show, and what follows from them.
+Owns what one release needs: its rules in the engine, how they appear in an answer, and the rulings on them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import ReleaseRule
 
 
-KEPT_RULINGS: Final = 512
+CACHED_RULINGS: Final = 512
+CACHED_FACTS: Final = 512
 NO_LISTS: Final[dict[str, list[str]]] = {}
-KEPT_FACTS: Final = 512
 
 
 ReasonFragment: TypeAlias = tuple[bytes, bytes, bytes]
@@ -38,64 +38,64 @@ decode = msgspec.json.Decoder(str).decode
 
 
 class Ruleset:
-    """A release's rules in the engine; ``shown`` has what each shows, by its place in ``rules``.
+    """A release's rules in the engine; ``views`` has how each appears in an answer, by its index in ``rules``.
 
-    ``reviewed`` are the places of rules with a date of review, ``first_review`` is the first such date.
-    ``both`` are the rulings on the rules that fired; those of late are kept.
+    ``reviewed`` are the indexes of rules with a review date, ``first_review`` is the first such date.
+    ``rulings`` returns the two rulings on the rules that fired; recent ones are cached.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], series: tuple[int, int]) -> None:
         self.rules = tuple(rules)
-        self.shown = tuple(RuleView(item) for item in rules)
-        self.reviewed = frozenset(place for place, item in enumerate(rules) if item.rule.review_by is not None)
+        self.views = tuple(RuleView(item) for item in rules)
+        self.reviewed = frozenset(index for index, item in enumerate(rules) if item.rule.review_by is not None)
         self.first_review = min(
             (item.rule.review_by for item in rules if item.rule.review_by is not None), default=date.max
         )
         self.definition = compile_rules(rules, series)
         self.engine = Engine(self.definition)
-        finalize(self, self.engine.close).atexit = False  # a ruleset that nobody asks any more gives its memory back
+        finalize(self, self.engine.close).atexit = False  # an unused ruleset frees its memory
         self._encode = self.definition.encoder.encode
-        self._kept: list[tuple[str, tuple[int, ...]]] = [("", ())] * KEPT_FACTS
-        self._values = tuple(shown.values for shown in self.shown)
-        self._told: dict[tuple[int, bool, Any], ReasonFragment] = {}
+        self._recent: list[tuple[str, tuple[int, ...]]] = [("", ())] * CACHED_FACTS
+        self._values = tuple(view.values for view in self.views)
+        self._fragments: dict[tuple[int, bool, Any], ReasonFragment] = {}
         self._number = self.definition.numbers.__getitem__
-        self.rulings = RuleCombiner(self.rules, self.definition.always)
-        self.both = lru_cache(maxsize=KEPT_RULINGS)(self.rulings.both)
+        self.combiner = RuleCombiner(self.rules, self.definition.always)
+        self.rulings = lru_cache(maxsize=CACHED_RULINGS)(self.combiner.rulings)
 
     def fired(self, facts: Facts) -> tuple[int, ...]:
-        """The places of the rules whose conditions hold for a deployment's facts, in the release's order.
+        """The indexes of the rules whose conditions hold for a deployment's facts, in the release's order.
 
-        Rules without a condition are not among them; ``~place`` says that what lifts the rule holds.
-        The engine's last answers are kept by what it was told, one at each place.
+        Rules without a condition are not among them. ``~index`` means that the rule's ``cleared_at_startup`` holds.
+        The engine's recent results are cached by the encoded fact, one for each slot of its hash.
         """
         fact = self._encode(facts)
-        place = hash(fact) % KEPT_FACTS
-        kept, fired = self._kept[place]
-        if kept != fact:
+        slot = hash(fact) % CACHED_FACTS
+        cached, fired = self._recent[slot]
+        if cached != fact:
             fired = tuple(dict.fromkeys(map(self._number, self.engine.fired(fact))))
-            self._kept[place] = fact, fired
+            self._recent[slot] = fact, fired
         return fired
 
-    def told(self, place: int, decisive: bool, facts: Facts) -> ReasonFragment:  # noqa: FBT001  # called for each reason of each answer
-        """What the rule at ``place`` adds to an answer on facts that ``usual`` has read; a rule shows few facts, so it comes again."""
-        values = self._values[place](facts.read)
-        key = (place, decisive, values)
-        return self._told.get(key) or memoize(
-            self._told, key, _reason_fragment(self.shown[place].reason(facts.row, NO_LISTS, decisive)), values
+    def reason_fragment(self, index: int, decisive: bool, facts: Facts) -> ReasonFragment:  # noqa: FBT001  # called for each reason of each answer
+        """The reason of the rule at ``index``, for facts of the fast path; cached, as a rule shows few facts."""
+        values = self._values[index](facts.read)
+        key = (index, decisive, values)
+        return self._fragments.get(key) or memoize(
+            self._fragments, key, _encode_reason(self.views[index].reason(facts.row, NO_LISTS, decisive)), values
         )
 
-    def told_of(self, place: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
-        """The same of a rule that may show the ``lists``; their texts are escaped for JSON."""
-        shown = self.shown[place]
-        if not shown.lists:
-            return self.told(place, False, facts)
-        texts = {name: [decode(b'"%b"' % text) for text in lists[name]] for name in shown.lists}
-        return _reason_fragment(shown.reason(facts.row if shown.evidence or shown.words.facts else (), texts, False))
+    def reason_fragment_with(self, index: int, lists: Mapping[str, Sequence[bytes]], facts: Facts) -> ReasonFragment:
+        """The reason of a rule whose message may show the ``lists``, whose texts are escaped for JSON."""
+        view = self.views[index]
+        if not view.lists:
+            return self.reason_fragment(index, False, facts)
+        texts = {name: [decode(b'"%b"' % text) for text in lists[name]] for name in view.lists}
+        return _encode_reason(view.reason(facts.row if view.evidence or view.template.facts else (), texts, False))
 
     def close(self) -> None:
-        """Free the engine's memory; the ruleset is not to be used any more."""
+        """Free the engine's memory; the ruleset must not be used afterwards."""
         self.engine.close()
 
 
-def _reason_fragment(reason: Reason) -> ReasonFragment:
+def _encode_reason(reason: Reason) -> ReasonFragment:
     return encode(reason), encode(reason.message)[1:-1], encode(reason.feature or "")[1:-1]

@@ -1,7 +1,7 @@
-"""Fired rules → what follows from them: the runner, the lists, the refusals. Pure, and without facts.
+"""Fired rules → a ruling: the runner, the lists, the refusals. Pure, and without facts.
 
-Owns the step from "these conditions hold" to "this is the decision", by the table of ``precedence``
-and by what rules say of each other (``requires_any``, ``unless``, ``runner``, ``decided_by``).
+Owns the step from "these conditions hold" to "this is the decision", by the table of ``effects`` and by the rules'
+fields about other rules (``requires_any``, ``unless``, ``runner``, ``decided_by``).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class NotApplied(Struct, frozen=True):
-    """Why a rule whose condition holds does not stand: what it asks of the decision, and what was found."""
+    """Why a rule whose condition holds does not apply: the field of the rule that excludes it, and both values."""
 
-    asks: str
+    field: str
     expected: Any
     actual: Any
 
 
 class Ruling(Struct, frozen=True, gc=False):
-    """What follows; every number is a rule's place in the release's list.
+    """What the fired rules decide; every number is a rule's index in the release's list.
 
-    ``holding`` are all rules whose conditions hold, in order, ``lifted`` those whose reason is gone at
-    start; ``standing`` decide or list, ``decisive`` made the decision, ``refusals`` stop vLLM at start,
-    ``advice`` is only said. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order, ``at_start`` is
-    the chosen runner's list as it is when vLLM would refuse.
+    ``holding`` are all rules whose conditions hold, in order, and ``lifted`` those cleared at startup. Of them,
+    ``standing`` decide or list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and ``advice`` only
+    warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen runner's list at the
+    time when vLLM would refuse.
     """
 
     effect: Effect
@@ -48,7 +48,7 @@ class Ruling(Struct, frozen=True, gc=False):
 
     @property
     def runner(self) -> Runner | None:
-        """The chosen runner; ``None`` where the configuration cannot be read."""
+        """The chosen runner; ``None`` if the configuration cannot be read."""
         return self.effect.runner
 
     @property
@@ -58,7 +58,7 @@ class Ruling(Struct, frozen=True, gc=False):
 
 
 class _CompiledRule:
-    """What a ruling needs of a rule, looked up once; names are bits."""
+    """What a ruling needs of a rule, looked up once; each name is a bit."""
 
     __slots__ = ("decided_by", "effect", "is_upstream", "name", "part", "refuses", "requires_any", "runner", "unless")
 
@@ -82,47 +82,47 @@ def _mask(names: Iterable[str], bits: Mapping[str, int]) -> int:
 
 
 class RuleCombiner:
-    """The rules of a release, ready to be ruled on.
+    """Combines the fired rules of a release into rulings.
 
-    ``requires_any`` and the like call a rule by its id and an upstream rule by its effect, too.
+    ``requires_any`` and the like name a rule by its id; an upstream rule may also be named by its effect.
     """
 
     def __init__(self, rules: Sequence[ReleaseRule], always: Iterable[int]) -> None:
-        """``rules`` stand in the release's order; ``always`` are the places of those without a condition."""
+        """``rules`` are in the release's order; ``always`` are the indexes of those without a condition."""
         named = dict.fromkeys(name for item in rules for name in (item.rule.id, item.rule.effect.name))
         self._bits = {name: 1 << bit for bit, name in enumerate(named)}
-        self._seats = tuple(_CompiledRule(item, self._bits) for item in rules)
-        self._bit = tuple(seat.name for seat in self._seats)
+        self._rules = tuple(_CompiledRule(item, self._bits) for item in rules)
+        self._bit = tuple(rule.name for rule in self._rules)
         self._steps = tuple(
-            (seat.effect, seat.effect.decides, seat.effect.lists, seat.effect.last_word, seat.unless)
-            for seat in self._seats
+            (rule.effect, rule.effect.decides, rule.effect.lists, rule.effect.last_word, rule.unless)
+            for rule in self._rules
         )
         self._always = tuple(always)
-        self._house = frozenset(n for n, seat in enumerate(self._seats) if not seat.is_upstream)
+        self._house = frozenset(n for n, rule in enumerate(self._rules) if not rule.is_upstream)
         self._house_always = not self._house.isdisjoint(self._always)
 
-    def both(self, fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
-        """The rulings by upstream's layer alone and by both, one and the same where no house rule holds."""
+    def rulings(self, fired: tuple[int, ...]) -> tuple[Ruling, Ruling]:
+        """The rulings by upstream's layer alone and by both layers; the same object if no house rule holds."""
         if self._house_always or not self._house.isdisjoint(fired):
-            return self.on(fired, upstream_only=True), self.on(fired, upstream_only=False)
-        ruling = self.on(fired, upstream_only=False)
+            return self._ruling(fired, upstream_only=True), self._ruling(fired, upstream_only=False)
+        ruling = self._ruling(fired, upstream_only=False)
         return ruling, ruling
 
-    def on(self, fired: tuple[int, ...], *, upstream_only: bool) -> Ruling:
-        """The ruling on the rules that fired (``~place``: what lifts the rule at start holds).
+    def _ruling(self, fired: tuple[int, ...], *, upstream_only: bool) -> Ruling:
+        """The ruling on the rules that fired; ``~index`` means that the rule's ``cleared_at_startup`` holds.
 
         INVARIANT: at least one of them decides; the catalogue refuses releases in which none might.
         """
-        seats, bit, steps = self._seats, self._bit, self._steps
+        rules, bit, steps = self._rules, self._bit, self._steps
         holding = sorted(fired + self._always)
         lifted: list[int] = []
         if holding[0] < 0:
             lifted, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
         if upstream_only:
-            holding = [n for n in holding if seats[n].is_upstream]
-        effect = seats[holding[0]].effect
+            holding = [n for n in holding if rules[n].is_upstream]
+        effect = rules[holding[0]].effect
         if effect.alone:
-            alone = tuple([n for n in holding if seats[n].effect is effect])
+            alone = tuple([n for n in holding if rules[n].effect is effect])
             return Ruling(effect, tuple(holding), tuple(lifted), alone, alone, (), (), (), (), ())
         names = 0
         for n in holding:
@@ -155,57 +155,57 @@ class RuleCombiner:
         refusals: list[int] = []
         advice: list[int] = []
         for n in holding[len(holding) - later :]:
-            seat = seats[n]
-            if (seat.runner is None or seat.runner is runner) and not _obstacle(
-                seat, runner, deciders, names, left if seat.refuses else names
+            rule = rules[n]
+            if (rule.runner is None or rule.runner is runner) and not _obstacle(
+                rule, runner, deciders, names, left if rule.refuses else names
             ):
-                (refusals if seat.refuses else advice).append(n)
+                (refusals if rule.refuses else advice).append(n)
         return Ruling(
             effect, *map(tuple, (holding, lifted, decisive, standing, refusals, advice, v2_list, v1_list, at_start))
         )
 
-    def _names(self, places: Iterable[int]) -> int:
+    def _names(self, indexes: Iterable[int]) -> int:
         names = 0
-        for n in places:
-            names |= self._seats[n].name
+        for n in indexes:
+            names |= self._rules[n].name
         return names
 
     def _left(self, holding: Iterable[int], at_start: Collection[int], runner: Runner | None) -> int:
-        """The names that are left when vLLM would refuse: rules of the runner's list that are lifted by then are gone."""
-        return self._names(n for n in holding if n in at_start or self._seats[n].effect.lists is not runner)
+        """The names left when vLLM would refuse: without the rules of the runner's list that are cleared by then."""
+        return self._names(n for n in holding if n in at_start or self._rules[n].effect.lists is not runner)
 
-    def aside(self, ruling: Ruling, n: int) -> NotApplied:
-        """Why the rule at ``n``, whose condition holds, does not stand."""
-        seat, names = self._seats[n], self._names(ruling.holding)
-        part = seat.part
-        if ruling.effect.alone or seat.effect.last_word:
-            return NotApplied("decided_by", seat.effect.name, ruling.effect.name)
-        left = self._left(ruling.holding, ruling.at_start, ruling.runner) if seat.refuses else names
+    def not_applied(self, ruling: Ruling, n: int) -> NotApplied:
+        """Why the rule at ``n``, whose condition holds, does not apply."""
+        rule, names = self._rules[n], self._names(ruling.holding)
+        part = rule.part
+        if ruling.effect.alone or rule.effect.last_word:
+            return NotApplied("decided_by", rule.effect.name, ruling.effect.name)
+        left = self._left(ruling.holding, ruling.at_start, ruling.runner) if rule.refuses else names
         match (
             "unless"
-            if seat.effect.decides
-            else _obstacle(seat, ruling.runner, self._names(ruling.decisive), names, left)
+            if rule.effect.decides
+            else _obstacle(rule, ruling.runner, self._names(ruling.decisive), names, left)
         ):
-            case "runner" as asks:
-                return NotApplied(asks, part.runner or list(Runner), ruling.runner)
-            case "unless" as asks:
+            case "runner" as field:
+                return NotApplied(field, part.runner or list(Runner), ruling.runner)
+            case "unless" as field:
                 return NotApplied(
-                    asks, list(part.unless), [name for name in part.unless if names & self._bits.get(name, 0)]
+                    field, list(part.unless), [name for name in part.unless if names & self._bits.get(name, 0)]
                 )
-            case "decided_by" as asks:
-                return NotApplied(asks, list(part.decided_by), ruling.effect.name)
-            case asks:
-                return NotApplied(asks, list(part.requires_any), [])
+            case "decided_by" as field:
+                return NotApplied(field, list(part.decided_by), ruling.effect.name)
+            case field:
+                return NotApplied(field, list(part.requires_any), [])
 
 
-def _obstacle(seat: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
-    """What keeps a rule that refuses or advises from standing: the name of what it asks, or nothing."""
-    if runner is None or (seat.runner is not None and seat.runner is not runner):
+def _obstacle(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
+    """The field that excludes a rule that refuses or advises; empty if the rule applies."""
+    if runner is None or (rule.runner is not None and rule.runner is not runner):
         return "runner"
-    if seat.part.decided_by and not deciders & seat.decided_by:
+    if rule.part.decided_by and not deciders & rule.decided_by:
         return "decided_by"
-    if names & seat.unless:
+    if names & rule.unless:
         return "unless"
-    if seat.part.requires_any and not left & seat.requires_any:
+    if rule.part.requires_any and not left & rule.requires_any:
         return "requires_any"
     return ""

@@ -1,7 +1,7 @@
-"""Why a rule did not fire, and what else the answer rests on: the explanations of a decision.
+"""The explanation of a decision: why each rule fired or did not, and which facts were assumed.
 
-Owns the looking at single conditions. It explains what the engine decided and never decides; a law in
-the tests holds both to the same answer.
+Owns the evaluation of single conditions. It explains what the engine decided and never decides; a property test checks
+that both agree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_EMPTY: Final = "not empty"
 
 def trace(
     rules: Sequence[ReleaseRule],
-    rulings: RuleCombiner,
+    combiner: RuleCombiner,
     ruling: Ruling,
     row: Sequence[Any],
     final: Ruling,
@@ -39,7 +39,7 @@ def trace(
     *,
     upstream_only: bool,
 ) -> list[RuleTrace]:
-    """Each rule of the release and whether it fired; refusals are looked at with the variable as it will be set."""
+    """Each rule of the release and whether it fired; for refusals, with the variable as it will be set."""
     found = []
     for n, item in enumerate(rules):
         rule = item.rule
@@ -50,14 +50,14 @@ def trace(
         fired = n in by.refusals if refusal else n in ruling.standing or n in ruling.advice
         failed = [] if fired else failures(item.when, facts) if item.when else []
         if not fired and not failed:
-            aside = rulings.aside(by, n)
-            failed = [FailedCondition(aside.asks, aside.expected, aside.actual)]
+            reason = combiner.not_applied(by, n)
+            failed = [FailedCondition(reason.field, reason.expected, reason.actual)]
         found.append(RuleTrace(rule.id, str(rule.layer), rule.effect.name, fired, failed))
     return found
 
 
 def failures(condition: Condition, row: Sequence[Any]) -> list[FailedCondition]:
-    """What keeps a condition from holding: the first failed leaf, or of alternatives the first of each; ``[]`` if it holds."""
+    """Why a condition does not hold: the first failed leaf, or the first of each alternative; ``[]`` if it holds."""
     match condition:
         case And(parts):
             return next((failed for part in parts if (failed := failures(part, row))), [])
@@ -75,7 +75,7 @@ def failures(condition: Condition, row: Sequence[Any]) -> list[FailedCondition]:
                 else [FailedCondition(condition.fact, condition.expected, _actual(condition, value))]
             )
         case _:
-            raise AssertionError(condition)  # INVARIANT: the catalogue has put every named condition in its place
+            raise AssertionError(condition)  # INVARIANT: the catalogue has resolved every named condition
 
 
 def _actual(leaf: Leaf, value: Any) -> Any:
@@ -88,12 +88,12 @@ def assumptions(
     rules: Sequence[ReleaseRule],
     facts: Facts,
     answer: tuple[Runner | None, bool],
-    otherwise: Callable[[int, Any], tuple[Runner | None, bool]],
+    evaluate_with: Callable[[int, Any], tuple[Runner | None, bool]],
 ) -> list[Assumption]:
-    """The facts that the release reads and nobody stated, with the other values that would change the answer.
+    """The facts that the release reads and the request does not state, with the values that would change the answer.
 
-    ``answer`` is (runner, starts); ``otherwise`` answers with one fact changed. Members of an object
-    that is absent are left out: they cannot be otherwise while it is.
+    ``answer`` is (runner, starts); ``evaluate_with`` returns the same with one fact changed. Fields of an absent object
+    are left out: they have no other value while it is absent.
     """
     read: dict[str, list[Leaf]] = {}
     for item in rules:
@@ -108,7 +108,7 @@ def assumptions(
             continue
         change = {}
         for label, value in _others(fact, row[index], read[fact.name]):
-            other = otherwise(index, value)
+            other = evaluate_with(index, value)
             if other != answer:
                 change[label] = Alternative(*other)
         found.append(Assumption(fact.name, to_json(row[index]), "not stated", change))
@@ -121,10 +121,10 @@ def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
             yield from leaves(condition)
 
 
-def _others(fact: Fact, value: Any, asked: Iterable[Leaf]) -> list[tuple[str, Any]]:
-    """Other values of a fact, one of each sort that some rule tells apart, by what an answer calls them."""
+def _others(fact: Fact, value: Any, read_by: Iterable[Leaf]) -> list[tuple[str, Any]]:
+    """Other values of a fact, by their labels in an answer: one for each group of values that some rule distinguishes."""
     others: dict[str, Any] = {}
-    operands = [leaf.operand for leaf in asked if leaf.operand is not None]
+    operands = [leaf.operand for leaf in read_by if leaf.operand is not None]
     texts = dict.fromkeys(
         text for operand in operands for text in (operand if isinstance(operand, tuple) else (operand,))
     )

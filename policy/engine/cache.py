@@ -1,8 +1,7 @@
-"""Bounded memories of answers of late, for questions that come again.
+"""Bounded caches of recent results.
 
-Owns what is kept and what is let go. ``memoize`` keeps what is small and often the same. In ``SecondHitCache``,
-a question's answer is worth keeping once it is asked for the second time, so that a stream of different
-questions costs and keeps nothing, and the oldest is let go for the newest.
+``memoize`` caches small values that repeat often. ``SecondHitCache`` caches a value when its key is seen for the second
+time, so that a stream of distinct keys costs and stores nothing; the newest entry replaces the oldest.
 """
 
 from __future__ import annotations
@@ -14,56 +13,56 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 MARKS: Final = 4096
-REMEMBERED: Final = 256
+MAX_MEMOIZED: Final = 256
 SMALL: Final = 512  # characters
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 
 
-def memoize(kept: dict[Any, V], question: Any, answer: V, values: object) -> V:
-    """``answer``, kept for the next time where the ``values`` that it is made of are small; a full memory starts anew."""
+def memoize(cache: dict[Any, V], key: Any, result: V, values: object) -> V:
+    """``result``, cached if the ``values`` that it is made of are small; a full cache is cleared first."""
     try:
         small = len(repr(values)) <= SMALL
     except RecursionError:
         small = False
     if small:
-        if len(kept) >= REMEMBERED:
-            kept.clear()
-        kept[question] = answer
-    return answer
+        if len(cache) >= MAX_MEMOIZED:
+            cache.clear()
+        cache[key] = result
+    return result
 
 
 class SecondHitCache(Generic[K, V]):
-    """At most ``size`` answers by their questions; any thread may use it."""
+    """At most ``size`` values by their keys; any thread may use it."""
 
-    __slots__ = ("_answers", "_lock", "_marks", "get", "size")
+    __slots__ = ("_lock", "_marks", "_values", "get", "size")
 
     def __init__(self, size: int) -> None:
-        """``size`` may be 0, to keep nothing."""
+        """``size`` may be 0, to cache nothing."""
         self.size = size
-        self._answers: dict[K, V] = {}
+        self._values: dict[K, V] = {}
         self._marks = [0] * MARKS
         self._lock = Lock()
-        self.get: Callable[[K], V | None] = self._answers.get
+        self.get: Callable[[K], V | None] = self._values.get
 
-    def comes_again(self, question: K) -> bool:
-        """Whether a question came before in short order, so that its answer is worth keeping; it is noted that it came."""
-        mark = hash(question)
-        place = mark % MARKS
-        if self._marks[place] == mark:
+    def seen_before(self, key: K) -> bool:
+        """Whether a key was seen recently, so that its value is worth caching; the key is marked as seen."""
+        mark = hash(key)
+        slot = mark % MARKS
+        if self._marks[slot] == mark:
             return self.size > 0
-        self._marks[place] = mark
+        self._marks[slot] = mark
         return False
 
-    def keep(self, question: K, answer: V) -> None:
-        """Keep the answer, in place of the oldest where there are enough."""
+    def put(self, key: K, value: V) -> None:
+        """Cache the value, in place of the oldest if the cache is full."""
         with self._lock:
-            if len(self._answers) >= self.size:
-                del self._answers[next(iter(self._answers))]
-            self._answers[question] = answer
+            if len(self._values) >= self.size:
+                del self._values[next(iter(self._values))]
+            self._values[key] = value
 
     def clear(self) -> None:
-        """Let everything go."""
+        """Drop every value."""
         with self._lock:
-            self._answers.clear()
+            self._values.clear()

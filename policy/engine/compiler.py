@@ -1,7 +1,7 @@
 """Rules of one release → a durable_rules definition.
 
 Owns every trap of the engine's language (durable_rules 2.0.28): which keys its fact has, what each rule
-asks of them, and that negation is compiled away. ``encoder`` writes the fact. Pure: nothing here runs the
+compares them with, and that negation is compiled away. ``fact_encoder`` writes the fact. Pure: nothing here runs the
 engine.
 """
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
     from policy.rules.catalogue import ReleaseRule
 
-GROUP: Final = 32  # 64 ways to match at one level of the network make the engine fail
-ALONE: Final = 56  # so many ways are no 64, and go without a level of groups
+GROUP: Final = 32  # 64 alternatives at one level of the network make the engine fail
+UNGROUPED: Final = 56  # up to so many alternatives need no level of groups
 MAX_GROUPS: Final = 32
-MAX_KEYS: Final = 200  # a fact of more than 255 members is refused, and the engine adds some of its own
-WIDTH: Final = 4  # of an action's name, so that it is found without looking for its end
+MAX_KEYS: Final = 200  # a fact of more than 255 fields is refused, and the engine adds some of its own
+WIDTH: Final = 4  # of an action's name: fixed, so that it is cut out without a search for its end
 SENTINEL: Final = "z" * WIDTH
 LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
@@ -54,11 +54,11 @@ RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
 @dataclass(frozen=True, slots=True)
 class RulesetDefinition:
-    """What the engine is given: the ruleset's JSON text, and what each action's name stands for.
+    """The engine's input: the ruleset's JSON text, and the rule of each action's name.
 
-    ``numbers`` maps an action to the rule's place in the release's list; the complement (``~place``)
-    stands for "what lifts this rule at start holds". ``always`` are the places of rules without a
-    condition, which are none of the engine's business.
+    ``numbers`` maps an action to the rule's index in the release's list; the complement (``~index``) means that the
+    rule's ``cleared_at_startup`` holds. ``always`` are the indexes of rules without a condition, which the engine does
+    not get.
     """
 
     ruleset: str
@@ -72,27 +72,29 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     """The definition of a release's rules, given in the order in which they are to be listed.
 
     Raises:
-        EngineFailed: there are more rules than the engine can hold, or two keys that it would mix up.
+        EngineFailed: there are more rules than the engine can hold, or two keys that it cannot tell apart.
     """
     keys = _Keys(rules)
-    asked = [
+    conditions = [
         (number, condition)
-        for place, item in enumerate(rules)
-        for number, condition in ((place, item.when), (~place, item.lifted))
+        for index, item in enumerate(rules)
+        for number, condition in ((index, item.when), (~index, item.lifted))
         if condition is not None
     ]
-    group_of = _groups([ways(condition) for _, condition in asked])
+    group_of = _groups([ways(condition) for _, condition in conditions])
     groups = max(group_of, default=-1) + 1
     if groups > MAX_GROUPS:
-        raise EngineFailed(f"{len(asked)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have")
+        raise EngineFailed(
+            f"{len(conditions)} conditions are more than the {GROUP * MAX_GROUPS} that one release can have"
+        )
     if len(keys.columns) > MAX_KEYS:
         raise EngineFailed(
-            f"{len(keys.columns)} different questions are more than the {MAX_KEYS} that the rules of one release can ask"
+            f"{len(keys.columns)} different comparisons are more than the {MAX_KEYS} of the rules of one release"
         )
     check_collisions([*RESERVED, "_", *keys.names(), *(f"_{group}" for group in range(groups))])
     definition: dict[str, Any] = {}
     numbers = {}
-    for n, (number, condition) in enumerate(asked):
+    for n, (number, condition) in enumerate(conditions):
         action = f"{n:0{WIDTH}}"
         numbers[action] = number
         atoms = [*([{f"_{group_of[n]}": 1}] if groups else ()), *_conjunction(condition, keys)]
@@ -108,29 +110,29 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
         ruleset=json.dumps(definition),
         encoder=encoder,
         numbers=numbers,
-        always=tuple(place for place, item in enumerate(rules) if item.when is None),
+        always=tuple(index for index, item in enumerate(rules) if item.when is None),
         canary=encoder.encode(Facts(list(defaults(series)))),
     )
 
 
 def _groups(each: Sequence[int]) -> list[int]:
-    """The group of each condition, by the ways in which it can come true; ``-1`` where none is needed."""
-    if sum(each) <= ALONE:
+    """The group of each condition, by its number of alternatives; ``-1`` if no groups are needed."""
+    if sum(each) <= UNGROUPED:
         return [-1] * len(each)
-    groups, group, taken = [], 0, 0
+    groups, group, size = [], 0, 0
     for count in each:
-        if taken + count > GROUP:
-            group, taken = group + 1, 0
-        taken += count
+        if size + count > GROUP:
+            group, size = group + 1, 0
+        size += count
         groups.append(group)
     return groups
 
 
 def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
-    """Let a key be missing wherever no atom on it holds for the value.
+    """Omit a key from the fact if no atom on it holds for the value.
 
-    A missing key makes every atom on it false, which is why facts have to be total; where they are all
-    false anyway, the engine is spared the key. Most values of most deployments are such.
+    A missing key makes every atom on it false, which is why facts have to be total. If all are false anyway, the key is
+    not needed; that is so for most values of most deployments.
     """
     tests: dict[str, list[tuple[Callable[[int, int], bool], int]]] = {}
 
@@ -148,8 +150,8 @@ def _leave_out(definition: Mapping[str, Any], keys: _Keys) -> None:
     for rule in definition.values():
         collect(rule["all"][0]["m"])
     for column in keys.columns.values():
-        asked = tests.get(column.key, [])
-        column.table.leave_out(lambda code, asked=asked: any(test(code, operand) for test, operand in asked))  # type: ignore[misc]  # the loop's own list
+        own = tests.get(column.key, [])
+        column.table.leave_out(lambda code, own=own: any(test(code, operand) for test, operand in own))  # type: ignore[misc]  # the loop's own list
 
 
 def fnv1a(name: str) -> int:
@@ -161,7 +163,7 @@ def fnv1a(name: str) -> int:
 
 
 def check_collisions(names: Iterable[str]) -> None:
-    """See that the engine can tell all property names apart.
+    """Check that the engine can tell all property names apart.
 
     Raises:
         EngineFailed: two names have one hash, so that one would hide the other.
@@ -175,7 +177,7 @@ def check_collisions(names: Iterable[str]) -> None:
 
 @dataclass(slots=True)
 class _Keys:
-    """The engine's keys for what a release's rules read: one a scalar fact, one a question about a list."""
+    """The engine's keys for a release's rules: one for each scalar fact, one for each question about a list."""
 
     rules: Sequence[ReleaseRule]
     columns: dict[Any, Column] = field(default_factory=dict)
@@ -241,12 +243,12 @@ def _key(number: int) -> str:
 
 
 def _guards(leaf: Leaf) -> tuple[str, ...]:
-    """The objects that have to be asked for with a leaf: none where it fails on the default, which is the value where one is absent."""
+    """The objects that must be present for a leaf: none if it fails on the default, the value below an absent object."""
     return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
 
 
 def _derived(leaf: Leaf) -> bool:
-    """Whether the leaf is answered here and not by the engine: questions about lists, and membership."""
+    """Whether the leaf is evaluated here and not by the engine: questions about lists, and membership."""
     return leaf.test is Comparison.IN or FACTS[leaf.fact].kind in {FactKind.TEXTS, FactKind.LIST}
 
 
@@ -271,7 +273,7 @@ def _flat(condition: Condition) -> list[Leaf | Or]:
     """The parts of a condition that must all hold."""
     if isinstance(condition, And):
         return [part for inner in condition.parts for part in _flat(inner)]
-    assert not isinstance(condition, Ref)  # INVARIANT: the catalogue has put every named condition in its place
+    assert not isinstance(condition, Ref)  # INVARIANT: the catalogue has resolved every named condition
     return [condition]
 
 

@@ -1,8 +1,8 @@
 """Facts → the engine's one fact, as text.
 
-Owns the texts. The engine sees whole numbers only and never a text of a user's: a fact's value becomes a
-code, membership and questions about a list become a 0 or 1 computed here. Which keys there are and what
-is asked of them is ``compile``'s.
+Owns the texts. The engine sees whole numbers only and never a user's text: a fact's value becomes a code, and
+membership and questions about a list become a 0 or 1 computed here. Which keys there are and how rules compare them is
+decided in ``compiler``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.facts.facts import Facts
     from policy.rules.conditions import Leaf
 
-COMMON: Final = 65  # numbers whose texts are made beforehand
+COMMON: Final = 65  # numbers whose texts are precomputed
 NULL: Final = 0
 OTHER: Final = 1
 FIRST_CODE: Final = 2
@@ -31,7 +31,7 @@ UNSET, FALSE, TRUE, MALFORMED = range(4)
 
 
 class Known(dict[Any, str]):
-    """The texts of known values; what is not among them has one text for all."""
+    """The texts of known values; all other values share one text."""
 
     def __init__(self, key: str, codes: Mapping[Any, int], other: int) -> None:
         super().__init__({value: f',"{key}":{code}' for value, code in codes.items()})
@@ -42,14 +42,14 @@ class Known(dict[Any, str]):
         return self._rest
 
     def leave_out(self, matters: Callable[[int], bool]) -> None:
-        """Say nothing of a value whose code does not matter."""
+        """Encode a value whose code does not matter as an empty text."""
         self.update({value: "" for value, code in self._codes.items() if not matters(code)})
         if not matters(self._other):
             self._rest = ""
 
 
 class Variable(Known):
-    """The texts of the variable, which may come as it was written or as it was parsed."""
+    """The texts of the variable, whose value may be raw text or parsed."""
 
     def __missing__(self, value: Any) -> str:
         return self[parse_variable(value)] if type(value) is str else self._rest
@@ -66,12 +66,15 @@ class Numbers(dict[int, str]):
         return f"{self._start}{value}"
 
     def leave_out(self, matters: Callable[[int], bool]) -> None:
-        """Say nothing of a common number that does not matter."""
+        """Encode a common number that does not matter as an empty text."""
         self.update({number: "" for number in self if not matters(number)})
 
 
 class Question(dict[tuple[Any, ...] | None, str]):
-    """The texts of the answers to a question about a list, 0 or 1; those to none, to nothing in it and to one operand are made beforehand."""
+    """The texts of the answers, 0 or 1, to a question about a list.
+
+    The answers for ``null``, for an empty list and for a list of one operand are precomputed.
+    """
 
     def __init__(self, key: str, leaf: Leaf) -> None:
         super().__init__()
@@ -103,7 +106,7 @@ class Question(dict[tuple[Any, ...] | None, str]):
         return self.text(value)
 
     def leave_out(self, matters: Callable[[int], bool]) -> None:
-        """Say nothing of an answer that does not matter."""
+        """Encode an answer that does not matter as an empty text."""
         no, yes = (text if matters(answer) else "" for answer, text in enumerate(self._texts))
         self._texts = (no, yes)
         self._prepare()
@@ -122,32 +125,32 @@ class Column:
 
 
 class Section(dict[Any, str]):
-    """The texts of what the rules read of one member of ``facts``, by the value or values; those of late are kept.
+    """The texts of the facts that the rules read in one field of ``facts``, by their values; recent ones are cached.
 
-    ``from_row`` takes what is read from a row, ``from_read`` from what ``usual`` has read of the member.
+    ``from_row`` gets the values from a row, ``from_read`` from the field as decoded by the fast path.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
         super().__init__()
-        places = list(dict.fromkeys(column.index for column in columns))
-        self._tables = tuple((places.index(column.index), column.table) for column in columns)
-        self._is_single = len(places) == 1
-        self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*places)
+        indexes = list(dict.fromkeys(column.index for column in columns))
+        self._tables = tuple((indexes.index(column.index), column.table) for column in columns)
+        self._is_single = len(indexes) == 1
+        self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*indexes)
         self.from_read: Callable[[Any], Any] = attrgetter(
-            *(attribute_of(VOCABULARY[place]).partition(".")[2] for place in places)
+            *(attribute_of(VOCABULARY[index]).partition(".")[2] for index in indexes)
         )
 
     def text(self, values: Any) -> str:
         """The keys and codes of the values."""
-        found = (values,) if self._is_single else values
-        return "".join([table[found[place]] for place, table in self._tables])
+        all_values = (values,) if self._is_single else values
+        return "".join([table[all_values[position]] for position, table in self._tables])
 
     def __missing__(self, values: Any) -> str:
         return memoize(self, values, self.text(values), values)
 
 
 class FactEncoder:
-    """Writes facts as the engine's fact, member by member."""
+    """Writes facts as the engine's fact, field by field."""
 
     def __init__(self, head: str, sections: Mapping[str, Section]) -> None:
         self._head = head

@@ -1,8 +1,8 @@
-"""The one importer of durable_rules: runs a compiled ruleset on one fact and names the actions that fired.
+"""The only importer of durable_rules: runs a compiled ruleset on one fact and returns the actions that fired.
 
-Owns the only safe way of calling the C extension (durable_rules 2.0.28): one ruleset, one state, one
-fact with a constant id, asserted, run to its end and retracted. The sentinel proves the end: an action
-that was begun and not completed would leave every later decision empty for half a minute, silently.
+Owns the only safe way to call the C extension (durable_rules 2.0.28): one ruleset, one state, one fact with a constant
+id, asserted, run to its end and retracted. The sentinel proves the end: an action that was started and not completed
+would silently leave every later decision empty for half a minute.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Engine:
         self._create()
 
     def fired(self, fact: str) -> list[str]:
-        """The actions that fire for an encoded fact, by priority; one with several alternatives may stand twice.
+        """The actions that fire for an encoded fact, by priority; one with several alternatives may occur twice.
 
         Raises:
-            EngineFailed: the run did not finish, on a new ruleset neither.
+            EngineFailed: the run did not finish, nor did it on a new ruleset.
         """
         with self._lock:
             try:
@@ -71,22 +71,22 @@ class Engine:
     def _run(self, fact: str) -> list[str]:
         """A run to its end.
 
-        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never asked again. It is
-        abandoned and not deleted: deleting one with an unfinished action ends the process.
+        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never used again. It is abandoned and not
+        deleted: deleting one with an unfinished action ends the process.
         """
         if self._handle is None:
             self._create()
         handle, self._handle = self._handle, None
         state = rete.assert_fact(handle, fact)[1]
-        found = []
+        fired = []
         proceed = rete.complete_and_start_action
         started = rete.start_action_for_state(handle, state)
         action = started[1] if started is not None else None
         while action is not None:
-            found.append(action[NAME])
+            fired.append(action[NAME])
             action = proceed(handle, state)
         rete.retract_fact(handle, RETRACTION)
-        if not found or found.pop() != SENTINEL:
+        if not fired or fired.pop() != SENTINEL:
             raise EngineFailed("the engine stopped before the last rule")
         self._handle = handle
-        return found
+        return fired

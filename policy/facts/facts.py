@@ -1,11 +1,10 @@
 """A request's nested ``facts`` → one flat, typed row of values; nothing is coerced.
 
-Owns the row, and the reading of a document into it with every fault in its place. What there is to read
-is the ``vocabulary``'s.
+Owns the row, and how a document is read into it with a fault for each illegal value. Which facts there are is defined
+in ``vocabulary``.
 
-A row has one value a fact, in the vocabulary's order; a list stands in it as a tuple. Types are one a
-fact and checked without coercion: an engine that holds ``1``, ``true`` and ``"1"`` for equal must never
-see two of them.
+A row has one value for each fact, in the vocabulary's order; a list is a tuple in it. Each fact has one type, checked
+without coercion: an engine that treats ``1``, ``true`` and ``"1"`` as equal must never see two of them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.errors import MAX_FAULTS, RequestFault, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault
 from policy.facts.vocabulary import (
     MAX_INTEGER,
     VARIABLE_INDEX,
@@ -28,6 +27,8 @@ from policy.facts.vocabulary import (
     ancestors,
     parse_variable,
 )
+from policy.messages import listed, nearest, quoted
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,11 +41,11 @@ Row: TypeAlias = list[Any]
 
 @dataclass(slots=True)
 class Member:
-    """A place in the nested request: an object with members, a fact, or (a presence) both.
+    """A field of the nested request: an object with fields, a fact, or both (a presence).
 
-    ``type`` and ``fits`` are the fact's check in the form that costs least: the exact type of a legal
-    value and, where that is not all, a question about it. ``take`` makes of it what stands in a row, where
-    that is something else. ``pointer`` is the place below ``facts``.
+    ``type`` and ``fits`` are the fact's check in its cheapest form: the exact type of a legal value and, if that is not
+    enough, a predicate. ``take`` converts the value for the row, if the row has another one. ``pointer`` is the JSON
+    pointer below ``facts``.
     """
 
     path: str
@@ -74,7 +75,7 @@ TYPES: Final[dict[FactKind, type]] = {
 
 
 class Opaque:
-    """An item of a list that no rule looks into: an object, or a list of other than numbers and texts."""
+    """An item of a list that no rule reads: an object, or a list of other things than numbers and texts."""
 
     __slots__ = ("value",)
 
@@ -86,7 +87,7 @@ class Opaque:
 
 
 def to_json(value: Any) -> Any:
-    """What stands in a row as it was sent: a list for a tuple, a malformed variable's text, any other value as it is."""
+    """A row's value as it was sent: a list for a tuple, the text of a malformed variable, any other value unchanged."""
     if isinstance(value, Malformed):
         return value.text
     if isinstance(value, tuple):
@@ -95,19 +96,19 @@ def to_json(value: Any) -> Any:
 
 
 def nested(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts by flat names, each with what a request says of it, as a request's ``facts``; an object is ``True`` or ``False``.
+    """Facts by flat names as a request's nested ``facts``; the value of an object is ``True`` or ``False``.
 
-    Below an object that is absent nothing may be stated.
+    Nothing may be stated below an absent object.
     """
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for name in sorted(facts, key=lambda name: name.count(".")):
         *steps, last = name.split(".")
-        place = found
+        parent = document
         for step in steps:
-            place = place.setdefault(step, {})
+            parent = parent.setdefault(step, {})
         value = facts[name]
-        place[last] = ({} if value else None) if _KINDS[name] is FactKind.PRESENCE else value
-    return found
+        parent[last] = ({} if value else None) if _KINDS[name] is FactKind.PRESENCE else value
+    return document
 
 
 def _frozen(value: list[Any]) -> tuple[Any, ...]:
@@ -128,7 +129,7 @@ TAKES: Final[dict[FactKind, Callable[[Any], Any]]] = {
 
 
 def _fits(fact: Fact) -> Callable[[Any], bool] | None:
-    """What is left to ask of a value once its type is known to be right."""
+    """The check of a value whose type is right; ``None`` if the type is enough."""
     match fact.kind:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
             return None
@@ -162,12 +163,12 @@ _PRESENCES: Final = tuple(fact.name for fact in VOCABULARY if fact.kind is FactK
 
 @lru_cache(maxsize=64)
 def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
-    """The row of a minor series where nothing is stated."""
+    """The row of a minor series if nothing is stated."""
     return tuple(fact.default_in(series) for fact in VOCABULARY)
 
 
 def attribute_of(fact: Fact) -> str:
-    """The attribute of what ``usual`` has read that has a fact's value; of the variable it has the text."""
+    """The attribute with a fact's value in facts decoded by the fast path; for the variable it is the text."""
     return f"{fact.name}.present" if fact.kind is FactKind.PRESENCE else fact.name
 
 
@@ -175,10 +176,10 @@ _row: Final = attrgetter(*map(attribute_of, VOCABULARY))
 
 
 class Facts(Struct, frozen=True):
-    """A deployment's facts, the places in the row that were ``stated``, and what was ``ignored``.
+    """A deployment's facts, the indexes of those that were ``stated``, and the fields that were ``ignored``.
 
-    They are a row of ``values``, or what ``usual`` has ``read`` and nobody made a row of yet. ``ignored``
-    holds the first members, as (path of the object, key), that an open object had beside its facts.
+    The facts are a row of ``values``, or ``read`` as the fast path decoded them, from which a row is made on demand.
+    ``ignored`` has the first fields of open objects that are not facts, as (path of the object, key).
     """
 
     values: Row = []
@@ -203,7 +204,7 @@ class Facts(Struct, frozen=True):
         return Facts(row)
 
     def document(self, series: tuple[int, int]) -> Any:
-        """The same as a request's ``facts``, to be encoded as JSON: all that is not by default, and maybe some that is."""
+        """The same as a request's ``facts``, to be encoded as JSON: all that is not the default, and maybe some that is."""
         if self.read is not None:
             return self.read
         stated = {
@@ -215,13 +216,13 @@ class Facts(Struct, frozen=True):
         return nested({name: to_json(value) for name, value in stated.items() if absent.isdisjoint(ancestors(name))})
 
     def hints(self) -> list[str]:
-        """A sentence on each ignored member that looks like a fact misspelt."""
+        """A sentence for each ignored field that looks like a misspelt fact."""
         return [hint for path, key in self.ignored if (hint := _misspelt(path, key))]
 
 
 @dataclass(slots=True)
 class _RowReader:
-    """What was read of the facts so far."""
+    """The facts read so far."""
 
     row: Row
     stated: list[int] = field(default_factory=list)
@@ -239,7 +240,9 @@ def read_facts(document: Any, series: tuple[int, int], pointer: str, faults: lis
         _read_object(TREE, document, pointer, facts, faults)
     else:
         faults.append(
-            RequestFault(pointer, f'{quoted(document)} is no object; write the facts as `{{"model_config": {{…}}}}`')
+            RequestFault(
+                pointer, f'expected an object, got {quoted(document)}; write the facts as `{{"model_config": {{…}}}}`'
+            )
         )
     return Facts(facts.row, facts.stated, facts.ignored)
 
@@ -270,14 +273,14 @@ def _read_object(
 
 
 def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, faults: list[RequestFault]) -> None:
-    """What is not of the usual type: ``null``, a variable's ``true`` or ``false``, or a fault."""
+    """Read a value of another type: ``null``, a variable's ``true`` or ``false``, or a fault."""
     fact = member.fact
     if fact is None:
         if value is not None:
             faults.append(
                 RequestFault(
                     f"{pointer}{member.pointer}",
-                    f"{quoted(value)} is no object; its members are {listed(member.members)}",
+                    f"expected an object, got {quoted(value)}; its fields are {listed(member.members)}",
                 )
             )
     elif value is None and (fact.nullable or fact.kind in {FactKind.VARIABLE, FactKind.PRESENCE}):
@@ -300,7 +303,7 @@ def _read_other(member: Member, value: Any, pointer: str, facts: _RowReader, fau
 
 
 def _unknown(parent: Member, key: str) -> str:
-    return f"unknown member {quoted(key)}; legal: {listed(parent.members)}{nearest(key, parent.members)}"
+    return f"unknown field {quoted(key)}; legal: {listed(parent.members)}{nearest(key, parent.members)}"
 
 
 @lru_cache(maxsize=1024)
@@ -309,4 +312,4 @@ def _misspelt(path: str, key: str) -> str:
     for part in path.split("."):
         member = member.members[part]
     close = nearest(key, member.members, cutoff=0.85)
-    return f"`{path}.{key}` is no fact and was ignored{close}" if close else ""
+    return f"unknown fact `{path}.{key}` was ignored{close}" if close else ""

@@ -1,9 +1,8 @@
 """The vocabulary: every fact that the rules may read, under vLLM's own name.
 
-Owns the facts' types, legal values, defaults and meanings. Everything else that speaks of facts
-(validation, the rules' JSON Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from
-``VOCABULARY``. Which releases read a fact is no property of it: the rules say so (``published.read_by``).
-``facts`` reads what a request says of them.
+Owns the facts' types, legal values, defaults and meanings. Everything else about facts (validation, the rules' JSON
+Schema, ``GET /v1/facts``, the engine's keys, ``docs/facts.md``) is made from ``VOCABULARY``. Which releases read a fact
+follows from the rules (``documents.read_by``). ``facts`` reads the facts of a request.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.errors import listed
+from policy.messages import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +24,7 @@ VARIABLE: Final = "env.VLLM_USE_V2_MODEL_RUNNER"
 
 
 class FactKind(StrEnum):
-    """What a fact's value is; the name is what ``GET /v1/facts`` shows as its type."""
+    """The kind of a fact's value; ``GET /v1/facts`` shows its name as the type."""
 
     PRESENCE = "presence"
     VARIABLE = "tri-state"
@@ -39,7 +38,7 @@ class FactKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An environment variable's text that is no integer, with Python's own words for it."""
+    """An environment variable's text that is not an integer, with Python's error message."""
 
     text: str
     error: str
@@ -51,7 +50,7 @@ Tristate: TypeAlias = bool | Malformed | None
 def parse_variable(text: str) -> Tristate:
     """What vLLM makes of the variable's text: ``bool(int(text))``, or why that fails.
 
-    Source: ``vllm/envs.py``, alike in every release from 0.20.0 on (the releases differ in what an
+    Source: ``vllm/envs.py``, the same in every release from 0.20.0 on (the releases differ in what an
     unset variable means, see ``Fact.default_in``).
     """
     try:
@@ -62,7 +61,7 @@ def parse_variable(text: str) -> Tristate:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact: ``name`` is its path in a request, ``default`` what holds where nobody says more."""
+    """One fact: ``name`` is its path in a request, ``default`` its value if it is not stated."""
 
     name: str
     kind: FactKind
@@ -74,14 +73,14 @@ class Fact:
     earlier_default: tuple[tuple[int, int], Any] | None = None
 
     def default_in(self, release: tuple[int, int]) -> Any:
-        """What stands in a row by default in a minor series: ``earlier_default`` holds before the series that it names."""
+        """The default in a minor series; ``earlier_default`` applies before the series that it names."""
         if self.earlier_default is not None and release < self.earlier_default[0]:
             return self.earlier_default[1]
         return tuple(self.default) if self.default == [] else self.default
 
     @property
     def legal(self) -> str:
-        """The legal values in words, for messages and documentation."""
+        """A description of the legal values, for messages and documentation."""
         match self.kind:
             case FactKind.PRESENCE:
                 words = "an object, `null` where it is absent"
@@ -334,7 +333,7 @@ FACTS: Final[dict[str, Fact]] = {fact.name: fact for fact in VOCABULARY}
 
 
 def ancestors(name: str) -> tuple[str, ...]:
-    """The presence facts above a fact, outermost first: where one is absent, no condition on the fact holds."""
+    """The presence facts above a fact, outermost first: if one is absent, no condition on the fact holds."""
     parts = name.split(".")
     above = (".".join(parts[:n]) for n in range(1, len(parts)))
     return tuple(path for path in above if path in FACTS)

@@ -1,9 +1,9 @@
-"""The short way in: a usual request's bytes → what is asked, read and checked in C by msgspec.
+"""Decode a common request's bytes, read and checked in C by msgspec.
 
-Owns the types that msgspec reads by, made from the vocabulary. It takes what is plainly legal and
-nothing else: for a fault, a ``null`` object, a member beside the facts or an explanation it gives up, and
-``request.read_request``, which can say what is wrong, reads the body again. Where it does not give up,
-both read the same; a law in the tests holds them to it.
+Owns the types that msgspec decodes to, made from the vocabulary. It accepts only what is clearly legal. For a fault, a
+``null`` object, a field that is not a fact or a request for an explanation it returns ``None``, and
+``request.read_request``, which can report what is wrong, reads the body again. Both return the same request; a property
+test checks this.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {
 
 
 def _type(fact: Fact) -> Any:
-    """The type of a fact that is no object."""
+    """The type of a fact that is not an object."""
     kinds: dict[FactKind, Any] = {
         FactKind.BOOLEAN: bool,
         FactKind.INTEGER: Annotated[int, Meta(ge=fact.least, le=MAX_INTEGER)],
@@ -51,7 +51,7 @@ def _type(fact: Fact) -> Any:
 
 
 def _shape(member: Member) -> type[Struct]:
-    """The type of an object of the request; its class says that it is ``present``."""
+    """The type of an object of the request; its class attribute ``present`` tells whether the object is there."""
     fields = []
     for name, child in member.members.items():
         if child.fact is None or child.fact.kind is FactKind.PRESENCE:
@@ -68,7 +68,7 @@ def _shape(member: Member) -> type[Struct]:
 
 FACTS: Final = _shape(TREE)
 _CommonRequest: Final = msgspec.defstruct(
-    "Usual",
+    "CommonRequest",
     [
         ("facts", FACTS),
         ("vllm_version", str | None, None),
@@ -83,7 +83,7 @@ _CommonRequest: Final = msgspec.defstruct(
 )
 _variable: Final = attrgetter(f"facts.{VARIABLE}")
 read: Final[Callable[[Any], Any]] = msgspec.json.Decoder(_CommonRequest).decode
-"""The members of a usual request's body."""
+"""The fields of a common request's body."""
 
 
 @lru_cache(maxsize=64)
@@ -94,21 +94,21 @@ def _unset(release: str) -> Tristate:
 
 
 def decode_fast(body: bytes, releases: Releases) -> Request | None:
-    """What a JSON body asks, or ``None`` where it is not a usual request and has to be looked at in full.
+    """The request in a JSON body, or ``None`` if it is not a common request and has to be read in full.
 
-    The facts' ``stated`` and ``ignored`` are empty: nobody asks for them who does not ask for an explanation.
+    The facts' ``stated`` and ``ignored`` are empty: only explanations use them.
     """
     try:
-        asked: Any = read(body)
-        release = releases.resolve(asked.vllm_version, nearest=asked.beyond_verified is not None)
+        fields: Any = read(body)
+        release = releases.resolve(fields.vllm_version, nearest=fields.beyond_verified is not None)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UnknownRelease, InvalidVersion):
         return None
-    upstream_only = LAYERS.get(asked.layers)
-    if asked.explain or upstream_only is None:
+    upstream_only = LAYERS.get(fields.layers)
+    if fields.explain or upstream_only is None:
         return None
-    facts = Facts(read=asked.facts)
-    if _variable(asked) is None and (unset := _unset(release.decided_as)) is not None:
+    facts = Facts(read=fields.facts)
+    if _variable(fields) is None and (unset := _unset(release.decided_as)) is not None:
         facts = facts.changed(VARIABLE_INDEX, unset)
     return Request(
-        facts, asked.vllm_version or release.decided_as, release, upstream_only, asked.request_id, explain=False
+        facts, fields.vllm_version or release.decided_as, release, upstream_only, fields.request_id, explain=False
     )

@@ -1,8 +1,8 @@
-"""The short way out: the usual decision as bytes, joined from pieces that were encoded beforehand.
+"""Encode a common decision as JSON by joining fragments that were encoded beforehand.
 
-Owns the counterpart of ``usual``: it answers what that has read where there is nothing to warn of but
-vLLM's own advice. For the rest it gives up, and the decision is assembled and encoded in full. Where it
-does not give up, the bytes are the same but for the id; a law in the tests holds them to it.
+Owns the counterpart of ``request_decoder``: it encodes decisions on requests decoded there, if the only warnings are
+vLLM's own advice. For all others it returns ``None``, and the decision is assembled and encoded in full. Both paths
+give the same bytes except for the id; a property test checks this.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from policy.request.request import Request
 
 ANSWER: Final = (
-    b'{"decision_id":"%b","request_id":%b,%b,"summary":"%b: %b","unsupported_features":[%b],"v1_unsupported_features":[%b],'
-    b'"reasons":[%b],"upstream":{%b},"set_env":%b,"warnings":[%b],%b}'
+    b'{"decision_id":"%b","request_id":%b,%b,"summary":"%b: %b",'
+    b'"unsupported_features":[%b],"v1_unsupported_features":[%b],"reasons":[%b],"upstream":{%b},"set_env":%b,"warnings":[%b],%b}'
 )
 STARTS: Final = b',"starts":true,"startup_errors":[]'
 FAILS: Final = b',"starts":false,"startup_errors":[%b]'
@@ -35,7 +35,7 @@ ENDS: Final = b"%b; vLLM will not start: %b"
 SET_ENV: Final = {
     value: encode({} if value is None else {VARIABLE.partition(".")[2]: value}) for value in (None, "0", "1")
 }
-VERDICTS: Final = {
+OUTCOMES: Final = {
     effect.rank: (
         str(effect.runner).upper().encode(),
         encode({"runner": effect.runner, "outcome": effect.outcome})[1:-1],
@@ -45,20 +45,20 @@ VERDICTS: Final = {
 
 
 class ResponseEncoder:
-    """The short way out of a policy."""
+    """Encodes the common decisions of one policy."""
 
     def __init__(self, policy: PolicyRef) -> None:
         self._policy = encode(policy)
         self._tails: dict[tuple[str, str, bool], bytes] = {}
 
-    def answer(self, request: Request, ruleset: Ruleset, weighed: Evaluation, today: date) -> bytes | None:
-        """The decision as JSON, or ``None`` where it is not a usual one and has to be assembled in full."""
+    def encode(self, request: Request, ruleset: Ruleset, evaluation: Evaluation, today: date) -> bytes | None:
+        """The decision as JSON, or ``None`` if it is not a common one and has to be assembled in full."""
         facts, ruling, upstream, final, set_to = (
             request.facts,
-            weighed.ruling,
-            weighed.upstream,
-            weighed.final,
-            weighed.set_to,
+            evaluation.ruling,
+            evaluation.upstream,
+            evaluation.final,
+            evaluation.set_to,
         )
         if (
             facts.read is None
@@ -69,50 +69,50 @@ class ResponseEncoder:
             or (today > ruleset.first_review and not ruleset.reviewed.isdisjoint(ruling.holding))
         ):
             return None
-        told: dict[int, ReasonFragment] = {}
+        fragments: dict[int, ReasonFragment] = {}
         reasons: list[bytes] = []
         messages: list[bytes] = []
         for n in ruling.standing:
             decisive = n in ruling.decisive
-            told[n] = found = ruleset.told(n, decisive, facts)
-            reasons.append(found[0])
+            fragments[n] = fragment = ruleset.reason_fragment(n, decisive, facts)
+            reasons.append(fragment[0])
             if decisive:
-                messages.append(found[1])
-        v2_list = [told[n][2] for n in ruling.v2_list] if ruling.v2_list else []
-        v1_list = [told[n][2] for n in ruling.v1_list] if ruling.v1_list else []
+                messages.append(fragment[1])
+        v2_list = [fragments[n][2] for n in ruling.v2_list] if ruling.v2_list else []
+        v1_list = [fragments[n][2] for n in ruling.v1_list] if ruling.v1_list else []
         summary = b"; ".join(messages)
         starts = STARTS
         if final.refusals:
-            left = [told[n][2] for n in final.at_start]
+            left = [fragments[n][2] for n in final.at_start]
             lists = {UNSUPPORTED: left, V1_UNSUPPORTED: left}
-            refusals = [ruleset.told_of(n, lists, facts) for n in final.refusals]
+            refusals = [ruleset.reason_fragment_with(n, lists, facts) for n in final.refusals]
             reasons += [json for json, _, _ in refusals]
             starts = FAILS % _listed([message for _, message, _ in refusals])
             summary = ENDS % (summary, refusals[0][1])
         warnings: Sequence[bytes] = ()
         if ruling.advice:
             lists = {UNSUPPORTED: v2_list, V1_UNSUPPORTED: v1_list}
-            advice = [ruleset.told_of(n, lists, facts) for n in ruling.advice]
+            advice = [ruleset.reason_fragment_with(n, lists, facts) for n in ruling.advice]
             reasons += [json for json, _, _ in advice]
             warnings = [message for _, message, _ in advice]
-        name, verdict = VERDICTS[ruling.effect.rank]
+        name, outcome = OUTCOMES[ruling.effect.rank]
         return ANSWER % (
             str(uuid7()).encode(),
             encode(request.request_id),
-            verdict + starts,
+            outcome + starts,
             name,
             summary,
             _listed(v2_list),
             _listed(v1_list),
             b",".join(reasons),
-            VERDICTS[upstream.effect.rank][1] + (starts if set_to is None else STARTS),
+            OUTCOMES[upstream.effect.rank][1] + (starts if set_to is None else STARTS),
             SET_ENV[set_to],
             _listed(warnings),
             self._tail(request),
         )
 
     def _tail(self, request: Request) -> bytes:
-        """The members from ``vllm_version`` on."""
+        """The fields from ``vllm_version`` on."""
         release = request.release
         key = (request.vllm_version, release.decided_as, release.defaulted)
         tail = self._tails.get(key)
@@ -127,5 +127,5 @@ class ResponseEncoder:
 
 
 def _listed(texts: Sequence[bytes]) -> bytes:
-    """Texts that are escaped already, as the items of a JSON list."""
+    """Escaped texts as the items of a JSON list."""
     return b'"%b"' % b'","'.join(texts) if texts else b""

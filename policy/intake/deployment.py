@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from policy.errors import MAX_FAULTS, RequestFault, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault
 from policy.intake.provenance import ASSUMED
 from policy.masking import is_secret
+from policy.messages import listed, nearest, quoted
+from policy.pointer import at
 
 MEMBERS: Final = ("args", "env", "model_configs", "files", "environment")
 MAX_MODELS: Final = 64

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from policy.decision.decision import DerivedFact
-from policy.errors import RequestFault, RequestInvalid, at, quoted
+from policy.errors import RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
@@ -35,6 +35,8 @@ from policy.intake.model.tables import tables
 from policy.intake.model.target import read_target
 from policy.intake.provenance import Provenance  # noqa: TC001  # msgspec reads the annotations
 from policy.masking import masked
+from policy.messages import quoted
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

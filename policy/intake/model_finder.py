@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import RequestFault, RequestInvalid, at
+from policy.errors import RequestFault, RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.intake.model.files import COMPANIONS, FileInvalid, FolderInvalid, read_config, read_file, read_folder
 from policy.intake.model.hub_errors import HubFailed
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

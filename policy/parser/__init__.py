@@ -1,1 +1,1 @@
-"""Text to trees and documents, with the place of each thing: YAML, JSON, and the fields of a file."""
+"""Text to trees and documents with positions: YAML, JSON, and the fields of a file."""

@@ -1,7 +1,7 @@
-"""Reading a rule file's tree: which fields there are, which must be there, and every fault at once.
+"""Read the fields of a rule file's tree, and report every fault at once.
 
-Owns the collecting of faults with their places, and the small values that every kind of rule file has
-(texts, lists of texts, ranges of releases). What a field means is its reader's business.
+Owns the collection of faults with their positions, and the small values that every kind of rule file has (texts, lists
+of texts, ranges of releases). What a field means is defined by the module that reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from policy.errors import MAX_FAULTS, Fault, RulesInvalid, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, Fault, RulesInvalid
+from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_SPAN: Final = 64
-MORE: Final = f"more than {MAX_FAULTS} faults; what follows was not read"
+MORE: Final = f"more than {MAX_FAULTS} faults; the rest was not read"
 
 T = TypeVar("T")
 
 
 def note(faults: list[Fault], fault: Fault) -> None:
-    """Add a fault to those that were found, and stop reading at the one that is too many.
+    """Add a fault, or stop reading if there are too many.
 
     Raises:
         RulesInvalid: there are ``MAX_FAULTS`` already.
@@ -40,22 +41,22 @@ def note(faults: list[Fault], fault: Fault) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRange:
-    """A half-open range of releases; ``upper`` is ``None`` where the end is open."""
+    """A half-open range of releases; ``upper`` is ``None`` if the end is open."""
 
     text: str
     lower: Version
     upper: Version | None
 
     def holds(self, release: Version) -> bool:
-        """Whether the release lies in the range."""
+        """Whether the release is in the range."""
         return self.lower <= release and (self.upper is None or release < self.upper)
 
 
 class FieldReader:
-    """What is wrong with one file; every method appends to ``faults`` instead of stopping, up to ``MAX_FAULTS``.
+    """Reads one file; every method appends to ``faults`` instead of stopping, up to ``MAX_FAULTS``.
 
     Raises:
-        RulesInvalid: from any method that finds one more.
+        RulesInvalid: by any method, for one fault more.
     """
 
     def __init__(self, path: str) -> None:
@@ -64,24 +65,26 @@ class FieldReader:
         self._shared: dict[tuple[int, Callable[..., Any]], Any] = {}
 
     def fault(self, node: YamlNode, message: str, *, key: bool = False) -> None:
-        """Note a fault at a value, or at its key."""
+        """Add a fault at a value, or at its key."""
         line, column = node.key if key and node.key != (0, 0) else (node.line, node.column)
         note(self.faults, Fault(self.path, line, column, message))
 
     def once(self, node: YamlNode, read: Callable[[YamlNode, FieldReader], T]) -> T:
-        """What ``read`` returns for a node that several ranges share; it is called for the first one only."""
+        """The result of ``read`` for a node that several ranges share; ``read`` is called only once for it."""
         key = id(node), read
         if key not in self._shared:
             self._shared[key] = read(node, self)
-        found: T = self._shared[key]
-        return found
+        result: T = self._shared[key]
+        return result
 
     def fields(
         self, node: YamlNode, what: str, required: Collection[str], optional: Collection[str] = ()
     ) -> dict[str, YamlNode]:
         """The known fields of a map; unknown and missing ones are faults."""
         if not isinstance(node.value, dict):
-            self.fault(node, f"{quoted(node.plain())} is no {what}; write a map with {listed(required)}")
+            self.fault(
+                node, f"expected a map for the {what}, got {quoted(node.plain())}; its fields are {listed(required)}"
+            )
             return {}
         known = [*required, *optional]
         for name, child in node.value.items():
@@ -97,11 +100,11 @@ class FieldReader:
         return {name: child for name, child in node.value.items() if name in known}
 
     def items(self, node: YamlNode | None, what: str, most: int | None = None) -> list[YamlNode]:
-        """The items of a list; an absent node has none, and one with more than ``most`` is a fault."""
+        """The items of a list: none for an absent node, and a fault for more than ``most``."""
         if node is None:
             return []
         if not isinstance(node.value, list) or not node.value:
-            self.fault(node, f"{quoted(node.plain())} is no list of {what}")
+            self.fault(node, f"expected a list of {what}, got {quoted(node.plain())}")
             return []
         if most is not None and len(node.value) > most:
             self.fault(node, f"{len(node.value)} {what} are more than the {most} that are read")
@@ -109,27 +112,27 @@ class FieldReader:
         return node.value
 
     def text(self, node: YamlNode | None) -> str | None:
-        """A text that is not empty, on one line, its outer blanks removed; ``None`` where there is none."""
+        """A text that is not empty; ``None`` for an absent node or after a fault."""
         if node is None:
             return None
         if not isinstance(node.value, str) or not node.value.strip():
-            self.fault(node, f"{quoted(node.plain())} is no text; put it in quotes")
+            self.fault(node, f"expected a text, got {quoted(node.plain())}; put it in quotes")
             return None
         return node.value
 
     def texts(self, node: YamlNode | None, what: str, legal: Collection[str] = ()) -> tuple[str, ...]:
-        """A text or a list of texts; with ``legal`` only those."""
+        """The texts of a list, or a single text; with ``legal``, only those are allowed."""
         if node is None:
             return ()
         nodes = self.items(node, what) if isinstance(node.value, list) else [node]
-        found = []
+        texts = []
         for item in nodes:
             text = self.text(item)
             if text is not None and legal and text not in legal:
-                self.fault(item, f"{quoted(text)} is none of {listed(legal)}{nearest(text, legal)}")
+                self.fault(item, f"expected one of {listed(legal)}, got {quoted(text)}{nearest(text, legal)}")
             elif text is not None:
-                found.append(text)
-        return tuple(found)
+                texts.append(text)
+        return tuple(texts)
 
     def span(self, node: YamlNode | None) -> ReleaseRange | None:
         """A range of releases such as ``>=0.22,<0.24``; ``None`` after a fault."""
@@ -138,7 +141,8 @@ class FieldReader:
             return None
         if not isinstance(node.value, str):
             self.fault(
-                node, f"{quoted(node.plain())} is no range of releases, and a bare number loses its zeros; {advice}"
+                node,
+                f"expected a range of releases as text, got {quoted(node.plain())}, and a bare number loses its zeros; {advice}",
             )
             return None
         try:
@@ -148,6 +152,6 @@ class FieldReader:
         bounds = {part.operator: Version(part.version) for part in parts if part.operator in {">=", "<"}}
         lower, upper = bounds.get(">="), bounds.get("<")
         if len(parts) != len(bounds) or lower is None or (upper is not None and upper <= lower):
-            self.fault(node, f"{quoted(node.value)} is no range of releases; {advice}")
+            self.fault(node, f"expected a range of releases, got {quoted(node.value)}; {advice}")
             return None
         return ReleaseRange(node.value, lower, upper)

@@ -1,4 +1,4 @@
-"""One file that a user names, read within a bound: a device or a pipe would be read, or waited for, without end."""
+"""Read a file that a user names, up to a limit: reading a device or a pipe could otherwise never end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 class NotAFile(OSError):
-    """What is at the path is something else; the message says what."""
+    """The path is not a file; the message says what it is."""
 
 
 def read_at_most(path: Path, size: int, *, pipes: bool = False) -> bytes:
-    """The bytes of a file, no more than ``size``; with ``pipes`` a pipe is read as well, as a shell makes one of `<(command)`.
+    """The first ``size`` bytes of a file; with ``pipes``, also of a pipe such as a shell makes for `<(command)`.
 
     Raises:
-        NotAFile: it is neither.
-        OSError: the system does not let it be read.
+        NotAFile: the path is something else.
+        OSError: it cannot be read.
     """
-    waits = pipes and stat.S_ISFIFO(path.stat().st_mode)  # else a pipe without a writer would be waited for
+    waits = pipes and stat.S_ISFIFO(path.stat().st_mode)  # otherwise a pipe without a writer would block
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if waits else os.O_NONBLOCK))
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(descriptor).st_mode
@@ -31,7 +31,7 @@ def read_at_most(path: Path, size: int, *, pipes: bool = False) -> bytes:
 
 
 def kind_of(mode: int) -> str:
-    """What a file's mode says it is, with its article."""
+    """The kind of file of a mode, with its article."""
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFIFO: "a named pipe",

@@ -1,7 +1,7 @@
 """JSON text → a document, within bounds, for bodies and files alike.
 
-Owns what is said of text that is no JSON: what was found and at which byte. msgspec reads; it has no NaN,
-no infinities and no lone surrogates, and of a member that stands twice it takes the last.
+Owns the messages for text that is not JSON: what was found and at which byte. msgspec decodes; it accepts no NaN, no
+infinities and no lone surrogates, and of a duplicate field it uses the last.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ ESCAPES: Final = re.compile(
     rb"(?P<half>" + HIGH + rb"(?!" + LOW + rb")|" + LOW + rb")|" + HIGH + LOW + rb"|\\.", re.DOTALL
 )
 NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
-"""A string, which ends where the text ends if nothing closes it, or a number. A string that had to be closed would be searched for again at each quote."""
+"""A string, or a number.
+
+An unclosed string ends at the end of the text: a pattern that required the closing quote would search again from each
+quote.
+"""
 
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class NotJson(PolicyError):
-    """The text is no JSON that is read here; the message says why."""
+    """The text is not JSON, or not JSON that is accepted here; the message says why."""
 
 
 def read_json(body: bytes) -> Any:
     """The document in a text.
 
     Raises:
-        NotJson: it is none, or nested more than 64 deep.
+        NotJson: the text is not JSON, or nested more than 64 deep.
     """
     try:
         document = _decode(body)
@@ -50,7 +54,7 @@ def read_json(body: bytes) -> Any:
     return document
 
 
-TOO_DEEP: Final = f"nested too deeply to be read; {MAX_DEPTH} levels are taken"
+TOO_DEEP: Final = f"nested too deeply: at most {MAX_DEPTH} levels are read"
 
 
 def _depth(document: Any) -> int:
@@ -74,12 +78,15 @@ def _bad_byte(body: bytes) -> int:
 
 def _advice(body: bytes, found: str) -> str:
     if not body.strip():
-        return 'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+        return (
+            "the body is empty; send a request such as "
+            '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+        )
     if body.startswith(b"\xef\xbb\xbf"):
         return "the body begins with a byte order mark; send plain UTF-8"
     half = next((mark.start("half") for mark in ESCAPES.finditer(body) if mark["half"]), None)
     if half is not None:
-        return f"not JSON: half of a surrogate pair, which is no character (byte {half})"
+        return f"not JSON: half of a surrogate pair (byte {half})"
     large = next(
         (mark.start() for mark in NUMBERS.finditer(body) if mark["number"] and _is_large(mark["number"])), None
     )

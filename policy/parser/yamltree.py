@@ -1,10 +1,10 @@
-"""YAML text → a tree that knows where each thing stands.
+"""YAML text → a tree with the position of each value.
 
-Owns the safe reading of YAML, for rule files, request bodies and manifests alike: bounded in size, depth and
-number of nodes, without duplicate keys, tags of its own, dates or numbers that JSON cannot hold. A rule
-file is one document without aliases; a body or a manifest may have several and aliases, each counted
-as what it stands for. The events of PyYAML's scanner are taken one by one, because its own composer
-recurses in C and ends the process on deep input.
+Owns the safe reading of YAML for rule files, request bodies and manifests: bounded in size, depth and number of nodes,
+without duplicate keys, custom tags, dates or numbers that JSON cannot hold. A rule file is one document without
+aliases. A body or a manifest may have several documents and aliases, each counted as the nodes that it refers to. The
+events of PyYAML's scanner are processed one by one, because its own composer recurses in C and crashes the process on
+deep input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import yaml
 
-from policy.errors import Fault, RulesInvalid, quoted
+from policy.errors import Fault, RulesInvalid
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ Content: TypeAlias = "str | int | float | bool | list[YamlNode] | dict[str, Yaml
 
 @dataclass(slots=True)
 class YamlNode:
-    """A value and the place where it begins; ``key`` is the place of its key where it has one."""
+    """A value and the position where it begins; ``key`` is the position of its key, if it has one."""
 
     value: Content
     line: int
@@ -45,7 +46,7 @@ class YamlNode:
     key: tuple[int, int] = (0, 0)
 
     def plain(self) -> Any:
-        """The value without its places."""
+        """The value without positions."""
         if isinstance(self.value, dict):
             return {key: child.plain() for key, child in self.value.items()}
         if isinstance(self.value, list):
@@ -57,7 +58,7 @@ def read_yaml(text: str, path: str, max_bytes: int = MAX_BYTES) -> YamlNode:
     """The one document in ``text``.
 
     Raises:
-        RulesInvalid: with one fault: where the text stops being what is read here.
+        RulesInvalid: with one fault, at the first position that cannot be read.
     """
     return _composed(text, path, max_bytes, lambda: _Composer(text, path).document())
 
@@ -66,7 +67,7 @@ def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: 
     """The documents in ``text``, aliases and merge keys resolved; empty ones are left out.
 
     Raises:
-        RulesInvalid: with one fault: where the text stops being what is read here.
+        RulesInvalid: with one fault, at the first position that cannot be read.
     """
     found = _composed(
         text, path, max_bytes, lambda: [document.plain() for document in _Stream(text, path, max_nodes).documents()]
@@ -79,9 +80,8 @@ def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: 
 def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
     if len(text) > max_bytes:
         raise _refusal(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
-    if (
-        text.count("%TAG") > MAX_DIRECTIVES
-    ):  # the scanner compares each with all before it, and no tag is read in the end
+    # The scanner compares each directive with all earlier ones, and tags are refused anyway.
+    if text.count("%TAG") > MAX_DIRECTIVES:
         raise _refusal(path, 1, 1, f"more than {MAX_DIRECTIVES} times `%TAG`; leave such directives out")
     try:
         return compose()
@@ -95,7 +95,7 @@ def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) ->
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise _refusal(path, line, column, f"not YAML: {error.reason}") from error
     except UnicodeEncodeError as error:
-        raise _refusal(path, 1, 1, "not YAML: a lone surrogate is no character") from error
+        raise _refusal(path, 1, 1, "not YAML: a lone surrogate") from error
 
 
 def _refusal(path: str, line: int, column: int, message: str) -> RulesInvalid:
@@ -104,12 +104,12 @@ def _refusal(path: str, line: int, column: int, message: str) -> RulesInvalid:
 
 def _place(event: yaml.Event) -> tuple[int, int]:
     mark = event.start_mark
-    assert mark is not None  # INVARIANT: what is scanned from a text has a place
+    assert mark is not None  # INVARIANT: an event that was scanned from a text has a position
     return mark.line + 1, mark.column + 1
 
 
 class _Composer:
-    """One pass over the scanner's events; the stack holds what is still open."""
+    """One pass over the scanner's events; a stack holds the open nodes."""
 
     def __init__(self, text: str, path: str, max_nodes: int = MAX_NODES) -> None:
         self.events = yaml.parse(text, Loader=Loader)
@@ -153,30 +153,30 @@ class _Composer:
                         yield node
 
     def begin(self, event: yaml.Event) -> None:
-        """A document begins; there may be one."""
+        """Start a document; only one is allowed."""
         self.begun += 1
         if self.begun > 1:
             raise self.refusal(event, "a second document; write one document a file")
 
     def count(self, event: yaml.NodeEvent, nodes: int) -> None:
-        """Note so many more values."""
+        """Count more values."""
         self.nodes += nodes
         if self.nodes > self.max_nodes:
             raise self.refusal(event, f"more than {self.max_nodes} values")
 
     def anchor(self, event: yaml.NodeEvent) -> None:
-        """What an anchor does: nothing that is read here."""
+        """Handle an anchor: refused in a single document."""
         raise self.refusal(event, f"anchors such as `&{event.anchor}` are not read; write the value out")
 
     def alias(self, event: yaml.NodeEvent, open_nodes: list[YamlNode]) -> YamlNode:  # noqa: ARG002  # a stream of documents looks at them
-        """What an alias stands for: nothing that is read here."""
+        """The node of an alias: refused in a single document."""
         raise self.refusal(event, f"aliases such as `*{event.anchor}` are not read; write the value out")
 
     def end(self, node: YamlNode, event: yaml.Event) -> None:
-        """A map or list is complete."""
+        """Finish a map or list."""
 
     def place(self, parent: YamlNode, keys: list[YamlNode | None], node: YamlNode, event: yaml.NodeEvent) -> None:
-        """Put a finished or just opened node where it belongs: an item, a key that waits, or a key's value."""
+        """Add a node to its parent: as an item, as a key whose value follows, or as a key's value."""
         if isinstance(parent.value, list):
             parent.value.append(node)
             return
@@ -184,9 +184,9 @@ class _Composer:
         key = keys[-1]
         if key is None:
             if not isinstance(node.value, str):
-                raise self.refusal(event, f"the key {quoted(node.plain())} is no text; put it in quotes")
+                raise self.refusal(event, f"expected a text as key, got {quoted(node.plain())}; put it in quotes")
             if node.value in parent.value:
-                raise self.refusal(event, f"the key {quoted(node.value)} stands twice in one map; keep one")
+                raise self.refusal(event, f"duplicate key {quoted(node.value)}; keep one")
             keys[-1] = node
             return
         assert isinstance(key.value, str)
@@ -220,15 +220,13 @@ class _Composer:
         if tag not in {"null", "bool", "int", "float"}:
             return str(event.value)
         if len(event.value) > MAX_NUMBER:
-            raise self.refusal(event, f"{quoted(event.value)} is no number that can be read; put it in quotes")
+            raise self.refusal(event, f"invalid number {quoted(event.value)}; put it in quotes")
         try:
             value = self.scalars.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", event.value))
         except ValueError as error:
-            raise self.refusal(
-                event, f"{quoted(event.value)} is no number that can be read; put it in quotes"
-            ) from error
+            raise self.refusal(event, f"invalid number {quoted(event.value)}; put it in quotes") from error
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.refusal(event, f"{quoted(event.value)} is no finite number; put it in quotes")
+            raise self.refusal(event, f"expected a finite number, got {quoted(event.value)}; put it in quotes")
         return value  # type: ignore[no-any-return]  # the four tags make exactly these types
 
     def refusal(self, event: yaml.Event, message: str) -> RulesInvalid:
@@ -236,9 +234,10 @@ class _Composer:
 
 
 class _Stream(_Composer):
-    """Documents with aliases. One stands for the node itself, and counts as all that is in it, so that what is made of it is bounded too.
+    """Documents with aliases.
 
-    ``sizes`` has of each map and list (nodes in it, levels of it), by the identity of its content.
+    An alias refers to the node itself and counts as all nodes in it, so that the expanded document is bounded too.
+    ``sizes`` has (number of nodes, number of levels) for each map and list, by the identity of its content.
     """
 
     def __init__(self, text: str, path: str, max_nodes: int) -> None:
@@ -256,7 +255,7 @@ class _Stream(_Composer):
             self.sizes.clear()
 
     def begin(self, event: yaml.Event) -> None:
-        """A document begins, with no anchors yet."""
+        """Start a document; several are allowed."""
 
     def anchor(self, event: yaml.NodeEvent) -> None:
         self.waiting = event.anchor
@@ -273,7 +272,7 @@ class _Stream(_Composer):
         if node is None:
             raise self.refusal(event, f"the alias `*{event.anchor}` has no anchor before it")
         if any(node is each for each in open_nodes):
-            raise self.refusal(event, f"the alias `*{event.anchor}` stands within what it stands for")
+            raise self.refusal(event, f"the alias `*{event.anchor}` refers to a value that contains it")
         size, levels = self.size(node)
         self.count(event, size)
         if len(open_nodes) + levels > MAX_DEPTH:
@@ -281,7 +280,7 @@ class _Stream(_Composer):
         return YamlNode(node.value, *_place(event))
 
     def size(self, node: YamlNode) -> tuple[int, int]:
-        """How many nodes a complete node is, and how many levels."""
+        """The number of nodes in a complete node, and of its levels."""
         return self.sizes[id(node.value)] if isinstance(node.value, dict | list) else (1, 0)
 
     def end(self, node: YamlNode, event: yaml.Event) -> None:
@@ -297,7 +296,7 @@ class _Stream(_Composer):
         )
 
     def merge(self, content: dict[str, YamlNode], event: yaml.Event) -> None:
-        """Lay the maps under ``<<`` below the map's own keys."""
+        """Add the keys of the maps under ``<<`` that the map does not have itself."""
         merged = content.pop(MERGE)
         for source in merged.value if isinstance(merged.value, list) else [merged]:
             if not isinstance(source.value, dict):

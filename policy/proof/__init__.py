@@ -1,1 +1,1 @@
-"""What can be proved of rules: over all facts that any deployment could have, by a solver."""
+"""Proofs about rules by a solver, over all facts that any deployment could have."""

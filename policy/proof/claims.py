@@ -1,6 +1,6 @@
-"""What must hold of the rules of every release, proved over all facts; and which releases decide alike.
+"""Prove what must hold for the rules of every release, over all facts, and which releases are equivalent.
 
-Owns the claims. That ids, ranges and gaps fit together is checked when the rules are loaded (``catalogue``).
+Owns the claims. Whether ids, ranges and gaps fit together is checked when the rules are loaded (``catalogue``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one release to the next: what is answered differently; nothing is a proof that they decide alike."""
+    """The differences from one release to the next; none is a proof that the two are equivalent."""
 
     before: str
     after: str
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found of a catalogue: broken claims, the releases that decide alike, and the steps between neighbours."""
+    """The proof of a catalogue: violated claims, groups of equivalent releases, and the steps between neighbours."""
 
     faults: tuple[Fault, ...]
     alike: tuple[tuple[str, ...], ...]
@@ -45,10 +45,10 @@ class Proof:
 
 
 def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof:
-    """Every claim for every release of a loaded policy; ``tell`` hears of each release before it is looked at.
+    """Check every claim for every release of a loaded policy; ``tell`` is called with each release before its proof.
 
     Raises:
-        Unproved: the product answers a witness otherwise than was said of it.
+        ProofFailed: the policy decides a witness differently from the solver.
     """
     catalogue = policy.catalogue
     known = catalogue.releases.known
@@ -69,7 +69,7 @@ def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof
 
 
 def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
-    """What is wrong with a release's rules: one that never holds, one that never changes an answer, facts that nothing decides."""
+    """The faults of a release's rules: unreachable or redundant rules, and facts for which no rule decides."""
     space = Space([condition for item in rules for condition in (item.when, item.lifted) if condition is not None])
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
@@ -84,7 +84,7 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
             "releases.yaml",
             1,
             1,
-            f"nothing decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`",
+            f"no rule decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`",
         )
     for n, item in enumerate(rules):
         rule = item.rule
@@ -92,18 +92,22 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
             yield Fault(
                 rule.path,
                 *rule.place,
-                "the rule can never fire: no facts fulfil its condition; correct it, or remove the range",
+                "unreachable rule: no facts fulfil its condition; correct it, or remove the range",
             )
         elif solver.check(_matters(whole, n, space, series(release))) != z3.sat:
             yield Fault(
                 rule.path,
                 *rule.place,
-                "the rule never changes an answer: others always say the same without it; remove the range",
+                "redundant rule: the answers are always the same without it; remove the range",
             )
 
 
 def _matters(whole: Symbolic, n: int, space: Space, own: tuple[int, int]) -> Any:
-    """When the rule changes an answer: for a list, a refusal or an advice where it is said, for what decides where all else would differ without it."""
+    """The condition under which the rule changes an answer.
+
+    A rule that lists, refuses or advises changes the answer when it applies; a rule that decides does so when the
+    answer would otherwise be different without it.
+    """
     rule = whole.rules[n].rule
     if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.alone):
         return next(when for (rule_id, *_), when in whole.said().items() if rule_id == rule.id)
@@ -118,7 +122,10 @@ def _of_releases(faults: dict[Fault, list[str]]) -> Iterator[Fault]:
 
 
 def _alike(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
-    """The releases in groups that decide alike, each proved equal to the first of its group and told from all others by a deployment."""
+    """Groups of equivalent releases: each is proved equal to the first of its group.
+
+    Different groups are distinguished by a deployment.
+    """
     groups = [[steps[0].before]] if steps else [[policy.catalogue.releases.known[0]]]
     witnesses = [change.facts for step in steps for change in step.changes]
     for step in steps:

@@ -1,7 +1,7 @@
-"""Two sets of rules → for which deployments they answer differently, and which rule does it.
+"""Find the deployments that two sets of rules decide differently, and the rules responsible.
 
-Owns the classes of changed deployments, a smallest witness of each, and that the answers of the product
-itself to a witness are what was said of it. What no class covers is proved to be answered alike.
+Owns the classes of changed deployments, a smallest witness of each, and the check that the policy itself decides the
+witness as the solver does. Deployments in no class are proved to be decided the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ProofOutcome:
-    """What is said of a deployment, as far as two sets of rules are compared by it; ``said`` are ids of rules with their effects."""
+    """The compared part of a decision; ``said`` has the ids and effects of the rules that apply."""
 
     runner: str | None
     outcome: str | None
@@ -39,10 +39,10 @@ class ProofOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A class of deployments that are answered differently.
+    """A class of deployments that are decided differently.
 
-    ``rule`` is responsible; ``facts`` is the smallest deployment of the class, nested as in a request,
-    which ``before`` and ``after`` answer; ``rules`` are all that are responsible in it.
+    ``rule`` is responsible. ``facts`` is the smallest deployment of the class, nested as in a request, ``before`` and
+    ``after`` are its two decisions, and ``rules`` are all rules responsible for the difference.
     """
 
     rule: str
@@ -53,7 +53,7 @@ class Difference:
 
 
 class ProofFailed(PolicyError):
-    """The product answers a deployment otherwise than the solver said: one of the two tellings of the rules is wrong."""
+    """The policy decides a deployment differently from the solver: one of the two implementations is wrong."""
 
 
 def differences(
@@ -62,13 +62,13 @@ def differences(
     series: tuple[Series, Series],
     replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
 ) -> list[Difference]:
-    """Every class of deployments that ``after`` answers otherwise than ``before``; none is a proof that no deployment is.
+    """Every class of deployments that ``after`` decides differently; none is a proof that there is no difference.
 
-    A class is a rule and a step (runner and start before, runner and start after). ``replay`` answers a
-    deployment's facts by both sets.
+    A class is a rule and a step (runner and start before, runner and start after). ``replay`` decides a deployment's
+    facts by both sets.
 
     Raises:
-        Unproved: an answer of ``replay`` is not what was said of it.
+        ProofFailed: a decision of ``replay`` is not that of the solver.
     """
     if list(map(_meaning, before)) == list(map(_meaning, after)) and series[0] == series[1]:
         return []
@@ -76,7 +76,7 @@ def differences(
 
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
-    """All of a rule that an answer can depend on, its place among others aside."""
+    """Everything in a rule that a decision can depend on, except its position among other rules."""
     return (item.rule.id, item.when, item.lifted, *_scope(item))
 
 
@@ -85,7 +85,7 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     return (
         item.rule.layer,
         item.rule.effect,
-        part.words.text,
+        part.template.text,
         part.requires_any,
         part.unless,
         part.runner,
@@ -94,7 +94,7 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
 
 
 def differ(before: Symbolic, after: Symbolic, besides: str | None = None) -> Any:
-    """When two sets of rules over one space answer differently; what the rule ``besides`` says of itself is not heard."""
+    """The condition under which two sets of rules differ; reasons of the rule ``besides`` itself are ignored."""
     return z3.Or(list(_differences(before, after, _swapped(before.rules, after.rules), besides)))
 
 
@@ -136,7 +136,10 @@ class _RuleSetComparison:
         self.found: list[tuple[str, Any]] = []
 
     def _responsible(self) -> dict[str, Any]:
-        """By edited rule: for which facts it is responsible: what it says differs, or, where no edited rule says otherwise, whether it holds."""
+        """For each edited rule, the facts for which it is responsible.
+
+        These are the facts for which its reason differs, or for which it holds, if no edited rule's reason differs.
+        """
         edited = {rule: when for rule, when in self._edited().items() if not z3.is_false(z3.simplify(when))}
         said = [side.said() for side in self.sides]
         keys = {**said[0], **said[1]}
@@ -154,7 +157,7 @@ class _RuleSetComparison:
         return z3.Or([_all_said(pair, said) for pair in self.swapped if pair[0] == rule])
 
     def _edited(self) -> dict[str, Any]:
-        """By rule: for which facts it does not hold alike in both sets, or holds and is another. Where none is, the answers cannot differ."""
+        """For each rule, the facts for which it holds in only one set, or holds and differs; elsewhere answers are equal."""
         places = [{item.rule.id: n for n, item in enumerate(side.rules)} for side in self.sides]
         swapped = {pair[0] for pair in self.swapped}
         found = {}
@@ -185,7 +188,7 @@ class _RuleSetComparison:
         ), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
-        """One change a class: first what each rule does alone, then what only several do together."""
+        """One change for each class: first those of single rules, then those of several rules together."""
         solver = z3.SolverFor("QF_FD")
         solver.add(self.space.laws)
         solver.add(self.differs)
@@ -198,14 +201,12 @@ class _RuleSetComparison:
         yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
         solver.add([z3.Not(when) for when in self.responsible.values()])
         if solver.check() != z3.unsat:
-            raise ProofFailed(
-                "the solver finds answers that differ where every rule is the same; report it with both sets of rules"
-            )
+            raise ProofFailed("the solver finds different answers for equal rules; report it with both sets of rules")
 
     def _classes(
         self, solver: Any, when: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
     ) -> Iterator[Difference]:
-        """One change for each step that is left in the solver; what is found is taken out of it."""
+        """One change for each step that the solver still finds; each is then excluded."""
         solver.add(when)
         while solver.check() == z3.sat:
             model = self._smallest(solver)
@@ -221,7 +222,7 @@ class _RuleSetComparison:
         return z3.And([term if z3.is_true(model.eval(term, model_completion=True)) else z3.Not(term) for term in terms])
 
     def _smallest(self, solver: Any) -> Any:
-        """The one model with the fewest responsible rules, of those the fewest facts, and of those what is wished for first."""
+        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences."""
         solver.push()
         for few in self.counted:
             solver.add(few[_fewest(solver, few)])
@@ -235,7 +236,8 @@ class _RuleSetComparison:
         answers = replay(facts)
         if answers != expected:
             raise ProofFailed(
-                f"the solver and the engine disagree; report it with these facts: {json.dumps(facts)}: said {expected}, decided {answers}"
+                "the solver and the engine disagree; report it with these facts: "
+                f"{json.dumps(facts)}: expected {expected}, got {answers}"
             )
         rules = tuple(
             name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True))
@@ -244,7 +246,7 @@ class _RuleSetComparison:
 
 
 def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
-    """The one model of a solver that can be fulfilled which fulfils every wish that it can, the first ones first; they stay in the solver."""
+    """The model that fulfils every preference that it can, the first ones first; these stay in the solver."""
     solver.check()
     model = solver.model()
     for wish in wishes:
@@ -257,14 +259,14 @@ def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
 
 
 def _at_most(propositions: list[Any]) -> list[Any]:
-    """By number, that no more of them hold."""
+    """For each number, the constraint that no more of them hold."""
     return [
         z3.PbLe([(proposition, 1) for proposition in propositions], number) for number in range(len(propositions))
     ] + [z3.BoolVal(val=True)]
 
 
 def _fewest(solver: Any, at_most: list[Any]) -> int:
-    """How many must hold at the least."""
+    """The least number of them that must hold."""
     return next(number for number, few in enumerate(at_most) if solver.check(few) == z3.sat)
 
 
@@ -283,7 +285,7 @@ def _answer(side: Symbolic, model: Any) -> ProofOutcome:
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:
-    """Pairs of rules of one effect that stand in another order in the two sets."""
+    """Pairs of rules of one effect whose order differs between the two sets."""
     places = [{item.rule.id: (item.rule.effect.rank, n) for n, item in enumerate(rules)} for rules in (before, after)]
     common = [rule for rule in places[0] if rule in places[1] and places[0][rule][0] == places[1][rule][0]]
     return [

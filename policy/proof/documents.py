@@ -1,4 +1,4 @@
-"""Proofs and edits as JSON has them. Nothing here solves anything, so nothing here imports the solver."""
+"""Proofs and edits as JSON documents; this module does not import the solver, which is slow to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
-    """A proof as JSON has it."""
+    """A proof as a JSON document."""
     return {
         "faults": [asdict(fault) for fault in faults],
         "alike": proof.alike,
@@ -27,7 +27,7 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
 
 
 def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
-    """An edit as JSON has it; ``fleet`` is there where one was given."""
+    """An edit as a JSON document; ``fleet`` is present if one was counted."""
     document: dict[str, Any] = {
         "compared": found.compared,
         "gone": found.gone,
@@ -37,7 +37,7 @@ def edit_document(found: Edit, counted: FleetCount | None) -> dict[str, Any]:
 
 
 def change_document(change: Difference) -> dict[str, Any]:
-    """A change as JSON has it."""
+    """A change as a JSON document."""
     return {
         "rule": change.rule,
         "rules": change.rules,

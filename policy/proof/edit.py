@@ -1,4 +1,4 @@
-"""What an edit of the rules means: release by release, for which deployments the answer changes.
+"""The effects of an edit of the rules: for each release, the deployments whose decision changes.
 
 Owns the pairing of releases, the folding of what is the same in several, and the counting of a fleet.
 """
@@ -35,7 +35,7 @@ class EditEffect:
 
 @dataclass(frozen=True, slots=True)
 class FleetCount:
-    """How many deployments of a fleet an edit changes, and of how many the runner or the start; ``first`` names some.
+    """The deployments of a fleet that an edit changes, and whose runner or start changes; ``first`` names some.
 
     ``undecided`` could not be decided under both.
     """
@@ -50,7 +50,7 @@ class FleetCount:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What an edit means. ``compared`` has for each release of the edited rules the one of the old rules that decided for it before.
+    """The effects of an edit; ``compared`` maps each release after the edit to the one that decided for it before.
 
     Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is affected there.
     """
@@ -61,15 +61,15 @@ class Edit:
 
     @property
     def changes_something(self) -> bool:
-        """Whether any deployment is answered otherwise, or a release is no longer known."""
+        """Whether any deployment is decided differently, or a release is no longer known."""
         return bool(self.effects or self.gone)
 
 
 def edit_of(base: Policy, head: Policy, tell: Callable[[str], None] = lambda _: None) -> Edit:
-    """What changes from ``base`` to ``head``; a release that is new is compared with the one that ``base`` has below it.
+    """The changes from ``base`` to ``head``; a new release is compared with the one below it in ``base``.
 
     Raises:
-        Unproved: the product answers a witness otherwise than was said of it.
+        ProofFailed: the policy decides a witness differently from the solver.
     """
     compared = {release: base.releases.resolve(release, nearest=True).decided_as for release in head.releases.known}
     found: dict[str, tuple[Difference, list[str]]] = {}
@@ -84,7 +84,7 @@ def edit_of(base: Policy, head: Policy, tell: Callable[[str], None] = lambda _: 
 
 
 def _weight(effect: EditEffect) -> tuple[bool, bool]:
-    """Another runner comes first, then another start, then other reasons."""
+    """Changes of the runner sort first, then of the start, then of the reasons."""
     before, after = effect.change.before, effect.change.after
     return before.runner == after.runner, before.starts == after.starts
 
@@ -92,7 +92,7 @@ def _weight(effect: EditEffect) -> tuple[bool, bool]:
 def count(
     fleet: Iterable[tuple[str, Request | None, Request | None]], base: Policy, head: Policy, today: date
 ) -> FleetCount:
-    """How many of the named deployments the edit changes; each is there as ``base`` and as ``head`` read it, whose releases may differ.
+    """Count the named deployments that the edit changes; each is given as ``base`` and as ``head`` read it.
 
     ``None`` is one that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""A deployment's facts, decided by the product itself under two sets of rules.
+"""Decide a deployment's facts with the policy itself under two sets of rules.
 
 Owns nothing but the asking; it is what every witness must pass.
 """
@@ -19,19 +19,19 @@ LONG_AGO = date.min
 
 
 class Replay:
-    """Two policies, each with the release that is asked of it."""
+    """Two policies, each with the release to decide for."""
 
     def __init__(self, before: tuple[Policy, str], after: tuple[Policy, str]) -> None:
         self._sides = before, after
 
     def __call__(self, facts: dict[str, Any]) -> tuple[ProofOutcome, ProofOutcome]:
-        """What both answer to a deployment of these facts, nested as in a request; they are legal."""
+        """The decisions of both on these facts, which are legal and nested as in a request."""
         before, after = (_answer(decide(policy, release, facts)) for policy, release in self._sides)
         return before, after
 
 
 def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
-    """The whole decision of a known release; rules past their review are not complained of."""
+    """The whole decision of a known release, without warnings about overdue reviews."""
     return policy.decide(read_request({"vllm_version": release, "facts": facts}, policy.releases), LONG_AGO)
 
 

@@ -1,11 +1,11 @@
 """All facts that a deployment could have, as the propositions of a solver.
 
-Owns which values of a fact the rules in question can tell apart, one representative each: a fact is one
-proposition a value, of which exactly one holds. A list of texts is whether it holds each text that some
-rule names (one for all that are named alike), whether it holds another, and which comes first.
+Owns which values of a fact the given rules can distinguish, one representative for each group: a fact has one
+proposition for each value, of which exactly one holds. A list of texts has one for each text that some rule names (one
+for all texts that the rules treat the same), one for any other text, and ones for which text is the first.
 
-What a leaf says of a value is asked of ``conditions.holds``, the same that explains a decision; nothing
-of a condition's meaning is said again here.
+Leaves are evaluated by ``conditions.holds``, which also explains decisions, so that the meaning of a condition is
+defined only once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MALFORMED: Final = parse_variable("true")
 
 
 class Choice:
-    """A fact with one proposition a value; ``values`` begins with its default."""
+    """A fact with one proposition for each value; ``values`` begins with its default."""
 
     def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
         self.fact = fact
@@ -43,7 +43,7 @@ class Choice:
         return [z3.PbEq([(proposition, 1) for proposition in self.is_value], 1)]
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:
-        """When the leaf holds, the objects above being there; what nobody stated is what it is by default in the series."""
+        """The condition under which the leaf holds, if the objects above it are present; defaults are those of the series."""
         return z3.Or(
             [
                 proposition
@@ -53,7 +53,7 @@ class Choice:
         )
 
     def wishes(self) -> list[Any]:
-        """What makes a deployment plainer: the default, else a value that comes early."""
+        """Preferences for a simple deployment: the default, else one of the first values."""
         return [z3.Not(proposition) for proposition in reversed(self.is_value[1:])]
 
     def value(self, model: Any) -> Any:
@@ -66,7 +66,7 @@ class Choice:
 
 
 class Texts:
-    """A list of texts: which are in it, and which comes first; by default there are none."""
+    """A list of texts: which are in it, and which is the first; the default is empty."""
 
     def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
         self.fact = fact
@@ -82,7 +82,7 @@ class Texts:
         self.stated = z3.Not(self.null) if fact.nullable else z3.Not(self.empty)
 
     def laws(self) -> list[Any]:
-        """One of the texts is the first, unless there is none; ``null`` has none."""
+        """One of the texts is the first, unless the list is empty; ``null`` counts as empty."""
         first = z3.PbEq([(proposition, 1) for proposition in (self.empty, *self.is_first)], 1)
         return [
             first,
@@ -92,7 +92,7 @@ class Texts:
         ]
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:  # noqa: ARG002  # no release has another default
-        """When the leaf holds, the objects above being there."""
+        """The condition under which the leaf holds, if the objects above it are present."""
         plain = Leaf(leaf.fact, leaf.test, leaf.operand, negated=False)
         match leaf.test:
             case Comparison.PRESENT:
@@ -110,11 +110,11 @@ class Texts:
         return z3.Not(found) if leaf.negated else found
 
     def wishes(self) -> list[Any]:
-        """What makes a deployment plainer: no list, else few texts, and of those that come early."""
+        """Preferences for a simple deployment: no list, else few texts, preferably the first ones."""
         return [z3.Not(self.stated), *(z3.Not(has) for has in reversed(self.holds_item))]
 
     def value(self, model: Any) -> list[str] | None:
-        """The list that a model has."""
+        """The list in a model of the solver."""
 
         def true(proposition: Any) -> bool:
             return bool(z3.is_true(model.eval(proposition, model_completion=True)))
@@ -128,7 +128,7 @@ class Texts:
 
 
 def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
-    """A value of each kind that the leaves can tell apart, the default aside."""
+    """One value of each group that the leaves can distinguish."""
     operands = [leaf.operand for leaf in asked]
     match fact.kind:
         case FactKind.PRESENCE | FactKind.BOOLEAN:
@@ -152,7 +152,7 @@ def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
 
 
 def _another(named: Collection[str]) -> str:
-    """A text that is none of these."""
+    """A text other than these."""
     text = "Another"
     while text in named:
         text += "One"
@@ -160,10 +160,10 @@ def _another(named: Collection[str]) -> str:
 
 
 class Space:
-    """The facts that some conditions ask for, and what is legal of them."""
+    """The facts that some conditions read, and the laws of their legal values."""
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
-        """``conditions`` are all that will be asked for, named ones put in place."""
+        """``conditions`` are all that will be used, with named conditions resolved."""
         asked: dict[str, list[Leaf]] = {}
         for leaf in dict.fromkeys(leaf for condition in conditions for leaf in leaves(condition)):
             asked.setdefault(leaf.fact, []).append(leaf)
@@ -184,7 +184,7 @@ class Space:
         return self.facts[name].stated
 
     def formula(self, condition: Condition | None, series: tuple[int, int], variable: bool | None = None) -> Any:  # noqa: FBT001  # the variable's value
-        """When the condition holds in a series; with ``variable``, the operator's variable has that value whatever is stated."""
+        """The formula of a condition in a series; with ``variable``, the operator's variable has that value."""
         match condition:
             case None:
                 return TRUE
@@ -194,7 +194,7 @@ class Space:
                 return z3.And([self.formula(part, series, variable) for part in parts])
             case Or(parts):
                 return z3.Or([self.formula(part, series, variable) for part in parts])
-        raise TypeError(condition)  # INVARIANT: named conditions are put in their place
+        raise TypeError(condition)  # INVARIANT: named conditions are resolved
 
     def _leaf(self, leaf: Leaf, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         if leaf.fact == VARIABLE and variable is not None:
@@ -203,7 +203,7 @@ class Space:
         return z3.And([*above, self.facts[leaf.fact].leaf(leaf, series)])
 
     def wishes(self) -> list[Any]:
-        """What a plain deployment is: each is to be had where it can be."""
+        """The preferences for a simple deployment; each is fulfilled if possible."""
         return [wish for fact in self.facts.values() for wish in fact.wishes()]
 
     def stated(self, model: Any) -> dict[str, Any]:

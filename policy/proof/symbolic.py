@@ -1,8 +1,7 @@
-"""What a release's rules make of all facts at once: the ruling of ``policy.decision.ruling``, as formulas.
+"""The ruling of ``policy.decision.ruling`` as formulas over all facts at once.
 
-Owns the second telling of how rules that hold become a decision. The first is the product's; every
-witness that is found here is decided by it too (``difference``), and a test holds the two together over
-drawn facts.
+Owns the second implementation of how rules that hold become a decision. The first decides requests. Every witness found
+here is decided by the first as well (``difference``), and a test compares the two on generated facts.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Series = tuple[int, int]
 
 @dataclass(frozen=True)
 class SymbolicRuling:
-    """When what follows, by one layer or both: each rule of the release by its place, each runner, each effect that decides."""
+    """The conditions of a ruling, by one layer or both: for each rule by its index, each runner and each deciding effect."""
 
     holds: list[Any]
     stands: list[Any]
@@ -38,7 +37,7 @@ class SymbolicRuling:
 
 
 class Symbolic:
-    """The rules of a release over a space: what is decided, whether it starts, and what is said."""
+    """The rules of a release over a space: the decision, whether vLLM starts, and the reasons."""
 
     def __init__(self, rules: Sequence[ReleaseRule], space: Space, series: Series) -> None:
         self.rules, self._space, self.series = rules, space, series
@@ -51,12 +50,12 @@ class Symbolic:
         self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
 
     def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
-        """``variable`` is a value of the operator's variable that is there whatever is stated."""
+        """The ruling; with ``variable``, the operator's variable has that value whatever is stated."""
         rules = self.rules
-        heard = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
+        included = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
         holds = [
-            self._space.formula(item.when, self.series, variable) if hears else FALSE
-            for item, hears in zip(rules, heard, strict=True)
+            self._space.formula(item.when, self.series, variable) if is_included else FALSE
+            for item, is_included in zip(rules, included, strict=True)
         ]
         lifted = [
             FALSE if item.lifted is None else self._space.formula(item.lifted, self.series, variable) for item in rules
@@ -95,7 +94,7 @@ class Symbolic:
         lifted: list[Any],
         alone: Any,
     ) -> tuple[list[Any], list[Any]]:
-        """Which rules refuse to start and which advise, the runner being chosen."""
+        """Which rules refuse to start and which advise, for the chosen runner."""
         rules = self.rules
         decisive = [z3.And(stands[n], decides.get(item.rule.effect.rank, FALSE)) for n, item in enumerate(rules)]
         chosen = [runner.get(item.rule.effect.lists, FALSE) for item in rules]
@@ -132,7 +131,7 @@ class Symbolic:
         return z3.Or(found)
 
     def _finally(self) -> list[Any]:
-        """Which rules refuse to start at last: where the house chose otherwise, with the variable that makes vLLM do it."""
+        """Which rules refuse to start in the end: if the house chose another runner, with the variable set for it."""
         if self.both is self.upstream:
             return self.upstream.refuses
         same = z3.And([self.both.runner[which] == self.upstream.runner[which] for which in (Runner.V1, Runner.V2)])
@@ -148,18 +147,18 @@ class Symbolic:
         ]
 
     def said(self) -> dict[tuple[Any, ...], Any]:
-        """When each thing that an answer can say is said: a reason by its rule and words, a refusal, a warning."""
+        """The condition of each possible reason, refusal and warning of an answer, by its rule and text."""
         found: dict[tuple[Any, ...], Any] = {}
         for n, item in enumerate(self.rules):
             effect = item.rule.effect
             when = self.both.stands[n] if effect.decides or effect.alone or effect.lists else self.both.advises[n]
             if effect.name.startswith("refuse"):
                 when = self.final[n]
-            found[item.rule.id, effect.layer, effect.name, item.range.words.text] = when
+            found[item.rule.id, effect.layer, effect.name, item.range.template.text] = when
         return found
 
     def outcomes(self) -> dict[str | None, Any]:
-        """When each outcome is the answer's."""
+        """The condition of each outcome."""
         found: dict[str | None, list[Any]] = {}
         for rank, when in self.both.decides.items():
             found.setdefault(_effect(self.rules, rank).outcome, []).append(when)

@@ -1,1 +1,1 @@
-"""A request, and a manifest as a request for each engine in it."""
+"""A request, and a manifest as one request for each engine in it."""

@@ -1,6 +1,6 @@
 """A manifest → a request for each vLLM container in it.
 
-Owns which release a container is decided for: its image's, else the request's, else the default one with a warning.
+Owns the choice of the release for a container: its image's, else the request's, else the default with a warning.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from policy.errors import RequestFault, RequestInvalid, at, quoted, walk_path
+from policy.errors import RequestFault, RequestInvalid
 from policy.intake.deployment import Deployment
 from policy.intake.manifests import read_manifest
+from policy.messages import quoted
+from policy.pointer import at, walk_path
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.releases import InvalidVersion, UnknownRelease
 
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
 
 
 MAX_SHARED: Final = 32 << 20
-"""How many characters of configurations all containers of a manifest may share: each container is decided with all of them."""
+"""Bytes of configurations times containers of a manifest: each container is decided with all configurations."""
 
 
 def requests_of(manifest: Manifest, releases: Releases) -> list[tuple[str, Request | RequestInvalid]]:
-    """Each container's path in the manifest with the request that it is, or with why it is none.
+    """Each container's path in the manifest, with its request or with the error that prevents one.
 
     Raises:
         RequestInvalid: the manifest itself cannot be read.
@@ -45,11 +47,11 @@ def containers_of(manifest: Manifest) -> list[Container]:
     containers = read_manifest(manifest.document, manifest.request.pointer, faults)
     size = len(encode(manifest.model_configs))
     if size * len(containers) > MAX_SHARED:
-        many = f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is read at a time"
         faults.append(
             RequestFault(
                 manifest.models_at or manifest.request.pointer,
-                f"{many}; send fewer containers, or only the models that they serve",
+                f"{len(containers)} vLLM containers with {size} characters of models' configurations are more than is "
+                "read at a time; send fewer containers, or only the models that they serve",
             )
         )
     if faults:
@@ -58,15 +60,15 @@ def containers_of(manifest: Manifest) -> list[Container]:
 
 
 def request_of(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
-    """The request that a container of a manifest is; a fault where its image has a release that is not known."""
-    asked = manifest.request
-    pointer = pointer_of(asked.pointer, container.path, manifest.document)
+    """The request for a container of a manifest; an error if the release of its image is unknown."""
+    base = manifest.request
+    pointer = pointer_of(base.pointer, container.path, manifest.document)
     notes = list(container.notes)
-    version, release = asked.vllm_version, asked.release
+    version, release = base.vllm_version, base.release
     if container.vllm_version is not None:
         version = container.vllm_version
-        if manifest.stated and version != asked.vllm_version:
-            notes.append(f"decided for vLLM {version}, which the image has; the request says {asked.vllm_version}")
+        if manifest.stated and version != base.vllm_version:
+            notes.append(f"decided for vLLM {version}, which the image has; the request says {base.vllm_version}")
         try:
             release = releases.resolve(version, nearest=manifest.nearest)
         except (UnknownRelease, InvalidVersion) as error:
@@ -81,42 +83,47 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
         container.words, container.env, configs, container.files, environment, container.places, *models, notes
     )
     return replace(
-        asked,
+        base,
         vllm_version=version,
         release=release,
         deployment=deployment,
         pointer=pointer,
-        manifest=(asked.pointer, manifest.document),
+        manifest=(base.pointer, manifest.document),
     )
 
 
-def way_of(document: Any, path: str) -> list[Any]:
-    """The values from a document down to what stands at a path such as ``items[3].spec``; it ends early where nothing does."""
+def values_along(document: Any, path: str) -> list[Any]:
+    """The values along a path such as ``items[3].spec``, the document first; it ends early if a step does not exist."""
     return walk_path(document, _steps(path))
 
 
 def name_of(document: object, path: str) -> str:
-    """A container as people call it, ``namespace/kind/name/container`` of the object that it stands in; the path where that has no name."""
-    way = way_of(document, path)
-    named: list[str] = []
-    for value in way:
+    """A container's name, ``namespace/kind/name/container`` with those of its object; the path if it has no name."""
+    values = values_along(document, path)
+    names: list[str] = []
+    for value in values:
         metadata = value.get("metadata") if isinstance(value, dict) and "kind" in value else None
         if isinstance(metadata, dict):
-            named = [
+            names = [
                 text
                 for text in (metadata.get("namespace"), value["kind"], metadata.get("name"))
                 if isinstance(text, str)
             ]
-    container = way[-1] if len(way) > len(_steps(path)) else None
-    if named and isinstance(container, dict) and isinstance(container.get("name"), str):
-        named.append(container["name"])
-    return "/".join(named) or path
+    container = values[-1] if len(values) > len(_steps(path)) else None
+    if names and isinstance(container, dict) and isinstance(container.get("name"), str):
+        names.append(container["name"])
+    return "/".join(names) or path
 
 
 def pointer_of(pointer: str, path: str, document: object) -> str:
-    """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``; it ends at a text, where the path leads on into it."""
-    way, steps = way_of(document, path), _steps(path)
-    return pointer + "".join(at("", step) for step in (steps[: len(way) - 1] if isinstance(way[-1], str) else steps))
+    """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``.
+
+    It ends at a text, if the path leads on into that text.
+    """
+    values, steps = values_along(document, path), _steps(path)
+    if isinstance(values[-1], str):
+        steps = steps[: len(values) - 1]
+    return pointer + "".join(at("", step) for step in steps)
 
 
 def _steps(path: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""A request as users write it → what is asked: a release, facts or the deployment that they are to be derived of, layers.
+"""A request's document → a typed request: release, layers, and facts or the deployment from which to derive them.
 
-Owns the members of a request and every fault in them, all at once, with JSON pointers.
+Owns the fields of a request and every fault in them, all at once, with JSON pointers.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, read_facts
 from policy.intake.deployment import Deployment, Environment, read_deployment, read_environment, read_model_configs
 from policy.intake.manifests import is_manifest
+from policy.messages import listed, nearest, quoted
+from policy.pointer import at
 from policy.rules.effects import Layer
 from policy.rules.releases import InvalidVersion, Resolution, UnknownRelease, series
 
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 
     from policy.rules.releases import Releases
 
-WAYS: Final = ("facts", "deployment", "manifest")
-"""The ways to say what is to be deployed; a request has one."""
-MEMBERS: Final = (
-    *WAYS,
+INPUTS: Final = ("facts", "deployment", "manifest")
+"""The fields that describe a deployment; a request has exactly one."""
+FIELDS: Final = (
+    *INPUTS,
     "model_configs",
     "environment",
     "vllm_version",
@@ -42,10 +44,10 @@ UNKNOWN_RELEASE: Final = "unknown-release"
 
 
 class Request(Struct, frozen=True, gc=False):
-    """One deployment to decide; ``vllm_version`` is the text that was asked for, or the default release.
+    """One deployment to decide; ``vllm_version`` is the requested text, or the default release.
 
-    Of a ``deployment`` the facts are still to be derived; ``pointer`` is its place in the body. One in a manifest has ``manifest``, that one's
-    place and document.
+    The facts of a ``deployment`` are still to be derived; ``pointer`` is its JSON pointer in the body. For a container
+    of a manifest, ``manifest`` is the manifest's pointer and document.
     """
 
     facts: Facts
@@ -62,8 +64,9 @@ class Request(Struct, frozen=True, gc=False):
 class Manifest(Struct, frozen=True):
     """A manifest to be decided container by container.
 
-    ``models_at`` is where the request states configurations, ``None`` where a bare manifest has no place for them, ``request`` what is asked of
-    each container, ``stated`` whether that says a version, and ``nearest`` whether one that is not known may stand for the nearest.
+    ``models_at`` is the pointer of the request's configurations, ``None`` for a bare manifest, which cannot have any.
+    ``request`` is the request for each container, ``stated`` tells whether it states a version, and ``nearest`` whether
+    an unknown version may be decided by the nearest known release.
     """
 
     document: Any
@@ -76,22 +79,22 @@ class Manifest(Struct, frozen=True):
 
 
 def read_request(document: object, releases: Releases, pointer: str = "") -> Request:
-    """What a request for one deployment asks; ``pointer`` is the document's place in the body.
+    """Read a request for one deployment; ``pointer`` is the document's JSON pointer in the body.
 
     Raises:
-        RequestInvalid: with every fault; of the kind ``unknown-release`` where the version is no known one.
+        RequestInvalid: with every fault; its problem is ``unknown-release`` if the version is unknown.
     """
-    asked = read_request_or_manifest(document, releases, pointer)
-    if isinstance(asked, Manifest):
-        raise RequestInvalid([RequestFault(pointer, "a manifest has any number of deployments; one is asked for here")])
-    return asked
+    request = read_request_or_manifest(document, releases, pointer)
+    if isinstance(request, Manifest):
+        raise RequestInvalid([RequestFault(pointer, "expected a request for one deployment, got a manifest")])
+    return request
 
 
 def read_request_or_manifest(document: object, releases: Releases, pointer: str = "") -> Request | Manifest:
-    """What a request's document asks, for one deployment or for those of a manifest; a bare manifest is one too.
+    """Read a request, for one deployment or for those of a manifest; a bare manifest is accepted too.
 
     Raises:
-        RequestInvalid: with every fault; of the kind ``unknown-release`` where the version is no known one.
+        RequestInvalid: with every fault; its problem is ``unknown-release`` if the version is unknown.
     """
     if is_manifest(document):
         document, at_manifest, models_at = {"manifest": document}, pointer, None
@@ -102,29 +105,30 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
             [
                 RequestFault(
                     pointer,
-                    f'{quoted(document)} is no request; write an object such as `{{"facts": {{"model_config": {{}}}}}}`',
+                    f'expected an object, got {quoted(document)}; write a request such as `{{"facts": {{"model_config": {{}}}}}}`',
                 )
             ]
         )
     faults: list[RequestFault] = []
-    if not document.keys() <= _MEMBERS:
-        faults.extend(_unknown_members(document, pointer))
+    if not document.keys() <= _FIELDS:
+        faults.extend(_unknown_fields(document, pointer))
     release, problem = _read_release(document, releases, pointer, faults)
     request_id = document.get("request_id")
     if request_id is not None and (type(request_id) is not str or len(request_id) > MAX_REQUEST_ID):
         faults.append(
             RequestFault(
-                at(pointer, "request_id"), f"{quoted(request_id)} is no text of at most {MAX_REQUEST_ID} characters"
+                at(pointer, "request_id"),
+                f"expected a text of at most {MAX_REQUEST_ID} characters, got {quoted(request_id)}",
             )
         )
     explain = document.get("explain", False)
     if explain is not True and explain is not False:
-        faults.append(RequestFault(at(pointer, "explain"), f"{quoted(explain)} is neither `true` nor `false`"))
-    way = _read_way(document, pointer, faults)
+        faults.append(RequestFault(at(pointer, "explain"), f"expected `true` or `false`, got {quoted(explain)}"))
+    field = _read_input(document, pointer, faults)
     facts, deployment = Facts([]), None
-    if way == "facts":
+    if field == "facts":
         facts = read_facts(document["facts"], series(release.decided_as), f"{pointer}/facts", faults)
-    elif way == "deployment":
+    elif field == "deployment":
         deployment = read_deployment(document["deployment"], f"{pointer}/deployment", faults)
     configs = read_model_configs(document.get("model_configs"), f"{pointer}/model_configs", faults)
     environment = read_environment(document.get("environment"), f"{pointer}/environment", faults)
@@ -132,11 +136,11 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     if faults:
         raise RequestInvalid(faults, problem)
     version = document.get("vllm_version")
-    place = at_manifest if way == "manifest" else f"{pointer}/deployment"
+    place = at_manifest if field == "manifest" else f"{pointer}/deployment"
     request = Request(
         facts, version or release.decided_as, release, upstream_only, request_id, bool(explain), deployment, place
     )
-    if way == "manifest":
+    if field == "manifest":
         return Manifest(
             document["manifest"],
             configs,
@@ -149,44 +153,44 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
     return request
 
 
-def with_explanation(asked: Request | Manifest) -> Request | Manifest:
-    """The same, with an explanation asked for."""
+def with_explanation(request: Request | Manifest) -> Request | Manifest:
+    """The same request, with an explanation."""
     return (
-        replace(asked, explain=True)
-        if isinstance(asked, Request)
-        else replace(asked, request=replace(asked.request, explain=True))
+        replace(request, explain=True)
+        if isinstance(request, Request)
+        else replace(request, request=replace(request.request, explain=True))
     )
 
 
-def _read_way(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> str:
-    """The one way in which a request says what is to be deployed; the first of several, after a fault."""
-    ways = [way for way in WAYS if way in document]
-    if not ways:
+def _read_input(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> str:
+    """The name of the field that describes the deployment; after a fault, the first of several."""
+    names = [name for name in INPUTS if name in document]
+    if not names:
         faults.append(
             RequestFault(
                 pointer,
-                f'none of {listed(WAYS)}; say what is to be deployed, or write `"facts": {{}}` for the defaults',
+                f'none of {listed(INPUTS)}; add one, or write `"facts": {{}}` for the defaults',
             )
         )
         return ""
     faults.extend(
-        RequestFault(at(pointer, way), f"a request has one of {listed(WAYS)}, and this one has `{ways[0]}` already")
-        for way in ways[1:]
+        RequestFault(at(pointer, name), f"a request has one of {listed(INPUTS)}, and this one has `{names[0]}` already")
+        for name in names[1:]
     )
-    if ways[0] != "manifest":
-        of = "in `deployment`" if ways[0] == "deployment" else "beside a `manifest`"
+    if names[0] != "manifest":
+        place = "in `deployment`" if names[0] == "deployment" else "beside a `manifest`"
         faults.extend(
-            RequestFault(at(pointer, name), f"`{name}` stands {of}")
+            RequestFault(at(pointer, name), f"`{name}` belongs {place}")
             for name in ("model_configs", "environment")
             if name in document
         )
-    return ways[0]
+    return names[0]
 
 
-def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
-    unknown = islice((key for key in document if key not in _MEMBERS), MAX_FAULTS)
+def _unknown_fields(document: Mapping[str, Any], pointer: str) -> list[RequestFault]:
+    unknown = islice((key for key in document if key not in _FIELDS), MAX_FAULTS)
     return [
-        RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}")
+        RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(FIELDS)}{nearest(key, FIELDS)}")
         for key in unknown
     ]
 
@@ -194,7 +198,7 @@ def _unknown_members(document: Mapping[str, Any], pointer: str) -> list[RequestF
 def _read_release(
     document: Mapping[str, Any], releases: Releases, pointer: str, faults: list[RequestFault]
 ) -> tuple[Resolution, str]:
-    """The release that decides, and what kind of problem a fault would be; after a fault, the default release."""
+    """The release that decides, and the problem that a fault would be; after a fault, the default release."""
     version, beyond = document.get("vllm_version"), document.get("beyond_verified")
     if beyond is not None and beyond != NEAREST:
         faults.append(
@@ -206,7 +210,9 @@ def _read_release(
     place = at(pointer, "vllm_version")
     if version is not None and type(version) is not str:
         faults.append(
-            RequestFault(place, f'{quoted(version)} is no text; write the version in quotes, such as `"0.23.0"`')
+            RequestFault(
+                place, f'expected a text, got {quoted(version)}; write the version in quotes, such as `"0.23.0"`'
+            )
         )
         version = None
     try:
@@ -220,7 +226,7 @@ def _read_release(
 
 
 def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[RequestFault]) -> bool:
-    """Whether upstream alone is asked."""
+    """Whether only the upstream layer is requested."""
     layers = document.get("layers")
     if layers is None:
         return False
@@ -234,4 +240,4 @@ def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[Request
     return False
 
 
-_MEMBERS: Final = frozenset(MEMBERS)
+_FIELDS: Final = frozenset(FIELDS)

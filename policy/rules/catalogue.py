@@ -1,7 +1,7 @@
 """All files of a rules folder → the catalogue: the rules of every release, checked against each other.
 
-Owns what must hold between files: ids, names, ranges, places in vLLM's lists, and that something
-decides in every release. Named conditions are put in their place here, release by release.
+Owns what must hold between files: ids, names, ranges, positions in vLLM's lists, and that some rule decides in every
+release. Named conditions are resolved here, release by release.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.errors import Fault, RulesInvalid, listed, nearest, quoted
+from policy.errors import Fault, RulesInvalid
 from policy.facts.vocabulary import VARIABLE
+from policy.messages import listed, nearest, quoted
 from policy.parser.fields import FieldReader, ReleaseRange, note
 from policy.parser.yamltree import read_yaml
 from policy.rules.conditions import MAX_WAYS, Condition, leaves, resolve, uses, ways
@@ -34,7 +35,7 @@ CONDITIONS: Final = "conditions"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """A rule as one release has it, named conditions put in place."""
+    """A rule in one release, its named conditions resolved; ``lifted`` is its ``cleared_at_startup``."""
 
     rule: Rule
     range: Range
@@ -44,7 +45,7 @@ class ReleaseRule:
 
 @dataclass(slots=True)
 class Catalogue:
-    """Everything that the rules folder says, checked; ``revision`` is a digest of what it was read from."""
+    """The content of a rules folder, checked; ``revision`` is a digest of its files."""
 
     releases: Releases
     rules: tuple[Rule, ...]
@@ -78,7 +79,7 @@ def load(sources: Sources) -> Catalogue:
 
 
 def revision_of(texts: Mapping[str, str]) -> str:
-    """The digest by which rules are known, of their files' texts by path."""
+    """The digest that identifies rules, made of their files' paths and texts."""
     digest = hashlib.sha256()
     for path, text in sorted(texts.items()):
         for part in (path, text):
@@ -97,7 +98,7 @@ class _CatalogueReader:
         self.releases: Releases | None = None
 
     def file(self, path: str, text: str) -> None:
-        """Read one file, by its place in the folder: releases, a named condition, or a rule."""
+        """Read one file; its path tells whether it has releases, a named condition or a rule."""
         reader = FieldReader(path)
         try:
             self.read(read_yaml(text, path), reader)
@@ -112,7 +113,7 @@ class _CatalogueReader:
         if path == RELEASES_FILE:
             self.releases = read_releases(node, reader)
         elif not folders or folders[0] not in set(Layer):
-            reader.fault(node, f"a rule file stands under {listed(f'{layer}/' for layer in Layer)}; move it there")
+            reader.fault(node, f"a rule file must be under {listed(f'{layer}/' for layer in Layer)}; move it there")
         elif folders[-1] == CONDITIONS:
             self.keep(read_named(node, reader), self.conditions, reader, node)
         else:
@@ -123,10 +124,10 @@ class _CatalogueReader:
             return
         earlier = known.setdefault(item.id, item)
         if earlier is not item:
-            reader.fault(node, f"the id {quoted(item.id)} is taken by {earlier.path}; choose another")
+            reader.fault(node, f"the id {quoted(item.id)} is already used by {earlier.path}; choose another")
 
     def catalogue(self, revision: str) -> Catalogue:
-        """The catalogue of all files; every fault between files is found here.
+        """The catalogue of all files, checked for every fault between files.
 
         Raises:
             RulesInvalid: there is a fault.
@@ -134,7 +135,7 @@ class _CatalogueReader:
         if self.releases is None:
             if not any(fault.path == RELEASES_FILE for fault in self.faults):
                 self.faults.append(
-                    Fault(RELEASES_FILE, 1, 1, "not there; it lists the known releases and the default one")
+                    Fault(RELEASES_FILE, 1, 1, "missing; it lists the known releases and the default one")
                 )
             raise RulesInvalid(self.faults)
         catalogue = Catalogue(self.releases, tuple(self.rules.values()), self.conditions, revision)
@@ -145,8 +146,8 @@ class _CatalogueReader:
             self.check_releases(named, list(named.ranges), ())
         for release in self.releases.known:
             catalogue.of_release[release] = self.release_rules(catalogue, release)
-        self.note(_twice_in_order(catalogue))
-        self.note(_without_last_word(catalogue))
+        self.note(_duplicate_orders(catalogue))
+        self.note(_undecided_releases(catalogue))
         if self.faults:
             raise RulesInvalid(self.faults)
         return catalogue
@@ -162,12 +163,12 @@ class _CatalogueReader:
             part = rule.range_of(release)
             if part is not None:
                 when, lifted = (
-                    self.in_place(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
+                    self.resolve_names(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
                 )
                 found.append(ReleaseRule(rule, part, when, lifted))
         return tuple(sorted(found, key=precedence))
 
-    def in_place(
+    def resolve_names(
         self,
         rule: Rule,
         span: ReleaseRange,
@@ -183,14 +184,14 @@ class _CatalogueReader:
                 self.at(
                     rule.path,
                     (use.line, use.column),
-                    f"no condition is called {quoted(use.name)}{nearest(use.name, named)}",
+                    f"unknown condition {quoted(use.name)}{nearest(use.name, named)}",
                 )
                 faulty = True
             elif named[use.name] is None:
                 self.at(
                     rule.path,
                     (use.line, use.column),
-                    f"the condition {quoted(use.name)} says nothing for {release}, which lies in `{span.text}`",
+                    f"the condition {quoted(use.name)} has no range for {release}, which lies in `{span.text}`",
                 )
                 faulty = True
         if faulty:
@@ -200,7 +201,8 @@ class _CatalogueReader:
             self.at(
                 rule.path,
                 rule.place,
-                f"the alternatives of the condition combine in {ways(whole)} ways, more than {MAX_WAYS}; split the rule, or use lists of values",
+                f"the alternatives of the condition combine in {ways(whole)} ways, more than {MAX_WAYS}; "
+                "split the rule, or use lists of values",
             )
         return whole
 
@@ -229,7 +231,8 @@ class _CatalogueReader:
                 self.at(
                     item.path,
                     item.place,
-                    f"no known release lies in {quoted(span.text)}; known are {self.releases.known[0]} to {self.releases.known[-1]}",
+                    f"no known release lies in {quoted(span.text)}; "
+                    f"known are {self.releases.known[0]} to {self.releases.known[-1]}",
                 )
         declared = {(gap.lower, gap.upper) for gap, _ in gaps}
         for earlier, later in pairwise(ordered):
@@ -237,18 +240,20 @@ class _CatalogueReader:
                 self.at(
                     item.path,
                     item.place,
-                    f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; end the first where the second begins",
+                    f"the ranges {quoted(earlier.text)} and {quoted(later.text)} overlap; "
+                    "end the first where the second begins",
                 )
             elif earlier.upper < later.lower and (earlier.upper, later.lower) not in declared:
                 gap = f">={earlier.upper},<{later.lower}"
                 self.at(
                     item.path,
                     item.place,
-                    f'a gap between {quoted(earlier.text)} and {quoted(later.text)}; declare it: `gaps: [{{vllm: "{gap}", why: …}}]`',
+                    f"a gap between {quoted(earlier.text)} and {quoted(later.text)}; "
+                    f'declare it: `gaps: [{{vllm: "{gap}", why: …}}]`',
                 )
             declared.discard((earlier.upper, later.lower))
         for lower, upper in declared:
-            self.at(item.path, item.place, f"the gap `>={lower},<{upper}` is declared but not there; remove it")
+            self.at(item.path, item.place, f"the gap `>={lower},<{upper}` is declared but does not exist; remove it")
 
     def at(self, path: str, place: tuple[int, int], message: str) -> None:
         self.note([Fault(path, *place, message)])
@@ -280,38 +285,38 @@ def precedence(item: ReleaseRule) -> tuple[int, int, str]:
     return item.rule.effect.rank, item.rule.order, item.rule.id
 
 
-def _twice_in_order(catalogue: Catalogue) -> Iterable[Fault]:
+def _duplicate_orders(catalogue: Catalogue) -> Iterable[Fault]:
     for rules in catalogue.of_release.values():
-        taken: dict[tuple[int, int], Rule] = {}
+        by_order: dict[tuple[int, int], Rule] = {}
         for item in rules:
             rule = item.rule
             if rule.effect.ordered:
-                earlier = taken.setdefault((rule.effect.rank, rule.order), rule)
+                earlier = by_order.setdefault((rule.effect.rank, rule.order), rule)
                 if earlier is not rule:
                     yield Fault(
                         rule.path,
                         *rule.place,
-                        f"order {rule.order} of `{rule.effect.name}` is taken by {earlier.path}; choose another",
+                        f"order {rule.order} of `{rule.effect.name}` is already used by {earlier.path}; choose another",
                     )
 
 
-def _without_last_word(catalogue: Catalogue) -> Iterable[Fault]:
+def _undecided_releases(catalogue: Catalogue) -> Iterable[Fault]:
     for release, rules in catalogue.of_release.items():
-        if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _opt_in(rules):
+        if not any(item.rule.effect.last_word and item.when is None for item in rules) and not _variable_decides(rules):
             yield Fault(
                 RELEASES_FILE,
                 1,
                 1,
-                f"nothing decides in {release} where no other rule fires; add a `default-v2` rule with `when: always`",
+                f"no rule decides in {release} if no other rule fires; add a `default-v2` rule with `when: always`",
             )
 
 
-def _opt_in(rules: Iterable[ReleaseRule]) -> bool:
-    """Whether the variable's rules leave nothing undecided, as in 0.20 and 0.21: true, or else not."""
-    asked: dict[Any, str] = {}
+def _variable_decides(rules: Iterable[ReleaseRule]) -> bool:
+    """Whether the variable's rules alone always decide, as in 0.20 and 0.21: one for true and one for false."""
+    effects: dict[Any, str] = {}
     for item in rules:
         if item.rule.effect.name in {"override-v2", "not-default"} and item.when is not None:
-            found = leaves(item.when)
-            if len(found) == 1 and found[0].fact == VARIABLE and not found[0].negated:
-                asked[found[0].operand] = item.rule.effect.name
-    return set(asked) >= {True, False}
+            comparisons = leaves(item.when)
+            if len(comparisons) == 1 and comparisons[0].fact == VARIABLE and not comparisons[0].negated:
+                effects[comparisons[0].operand] = item.rule.effect.name
+    return set(effects) >= {True, False}

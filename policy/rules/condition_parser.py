@@ -1,7 +1,7 @@
-"""A rule's ``when`` as it stands in a file → a tree: ``all``, ``any``, ``not`` and the operators.
+"""Parse a rule's ``when``: ``all``, ``any``, ``not`` and the operators become a tree of comparisons.
 
-Owns the reading of the language, checked against the vocabulary; every fault goes to the reader. Negations
-are pushed down to the leaves on the way.
+Owns the syntax of conditions, checked against the vocabulary; every fault is added to the reader. Negations are pushed
+down to the leaves.
 
 A map is *and*; a bare value means ``is``; several operators on one fact are *and*.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import listed, nearest, quoted
 from policy.facts.vocabulary import FACTS, Fact, FactKind
+from policy.messages import listed, nearest, quoted
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, leaves, uses
 from policy.rules.operators import OPERATORS, VALUES, WORDS, Operator, operators_for
 
@@ -24,11 +24,11 @@ MAX_LEAVES: Final = 64
 
 
 def read_condition(node: YamlNode, reader: FieldReader) -> Condition | None:
-    """The tree of a ``when``, or ``None`` for the word ``always``; faults go to the reader."""
+    """The tree of a ``when``, or ``None`` for the word ``always``; faults are added to the reader."""
     if node.value == "always":
         return None
     if not isinstance(node.value, dict):
-        reader.fault(node, f"{quoted(node.plain())} is no condition; write a map of facts, or `always`")
+        reader.fault(node, f"expected a condition, got {quoted(node.plain())}; write a map of facts, or `always`")
         return And(())
     condition = _read_map(node, reader, negated=False)
     if len(leaves(condition)) + len(uses(condition)) > MAX_LEAVES:
@@ -41,7 +41,7 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
     parts: list[Condition] = []
     assert isinstance(node.value, dict)
     if not node.value:
-        reader.fault(node, "an empty condition; write `always` where a rule needs none")
+        reader.fault(node, "an empty condition; write `always` if the rule needs none")
     for key, child in node.value.items():
         match key:
             case "all" | "any":
@@ -50,12 +50,14 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
                 if isinstance(child.value, dict):
                     parts.append(_read_map(child, reader, negated=not negated))
                 else:
-                    reader.fault(child, f"{quoted(child.plain())} under `not` is no condition; write a map of facts")
+                    reader.fault(
+                        child, f"expected a condition under `not`, got {quoted(child.plain())}; write a map of facts"
+                    )
             case "uses":
                 if isinstance(child.value, str):
                     parts.append(Ref(child.value, negated, child.line, child.column))
                 else:
-                    reader.fault(child, f"{quoted(child.plain())} is no name of a condition")
+                    reader.fault(child, f"expected the name of a condition, got {quoted(child.plain())}")
             case _:
                 parts.extend(_read_fact(key, child, reader, negated=negated))
     return _join(parts, either=negated)
@@ -70,7 +72,7 @@ def _read_list(word: str, node: YamlNode, reader: FieldReader, *, negated: bool)
         if isinstance(item.value, dict):
             parts.append(_read_map(item, reader, negated=negated))
         else:
-            reader.fault(item, f"{quoted(item.plain())} is no condition; write a map of facts")
+            reader.fault(item, f"expected a condition, got {quoted(item.plain())}; write a map of facts")
     return _join(parts, either=(word == "any") != negated)
 
 
@@ -85,7 +87,8 @@ def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool)
     if fact is None:
         reader.fault(
             node,
-            f"unknown fact {quoted(name)}{nearest(name, [*FACTS, 'all', 'any', 'not', 'uses'])}; `GET /v1/facts` and docs/facts.md list them",
+            f"unknown fact {quoted(name)}{nearest(name, [*FACTS, 'all', 'any', 'not', 'uses'])}; "
+            "`GET /v1/facts` and docs/facts.md list them",
             key=True,
         )
         return []
@@ -93,7 +96,7 @@ def _read_fact(name: str, node: YamlNode, reader: FieldReader, *, negated: bool)
         leaf = _read_bare(fact, node, reader, negated=negated)
         return [leaf] if leaf else []
     if not node.value:
-        reader.fault(node, f"nothing is asked of `{name}`; its operators are {listed(operators_for(fact))}")
+        reader.fault(node, f"no operator for `{name}`; its operators are {listed(operators_for(fact))}")
     found = [_read_operator(fact, word, child, reader, negated=negated) for word, child in node.value.items()]
     parts: list[Condition] = [leaf for leaf in found if leaf]
     return [_join(parts, either=True)] if negated and len(parts) > 1 else parts
@@ -104,7 +107,7 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
     if word in WORDS and isinstance(word, str):
         if word not in operators_for(fact):
             reader.fault(
-                node, f"`{fact.name}` is never {quoted(word)}; its operators are {listed(operators_for(fact))}"
+                node, f"`{fact.name}` cannot be {quoted(word)}; its operators are {listed(operators_for(fact))}"
             )
             return None
         operator = OPERATORS[word]
@@ -112,7 +115,8 @@ def _read_bare(fact: Fact, node: YamlNode, reader: FieldReader, *, negated: bool
     if fact.kind not in VALUES:
         reader.fault(
             node,
-            f"`{fact.name}` has no value to compare with {quoted(node.plain())}; its operators are {listed(operators_for(fact))}",
+            f"`{fact.name}` has no value to compare with {quoted(node.plain())}; "
+            f"its operators are {listed(operators_for(fact))}",
         )
         return None
     return _with_operand(fact, OPERATORS["is"], node, reader, negated=negated)
@@ -149,7 +153,7 @@ def _with_operand(fact: Fact, operator: Operator, node: YamlNode, reader: FieldR
 
 
 def _legal(fact: Fact) -> str:
-    """The values that a rule can compare a fact with; for ``null`` and the like it has words."""
+    """The values that a rule can compare a fact with; ``null`` and the like are tested with words such as ``absent``."""
     return listed(["true", "false"]) if fact.kind is FactKind.VARIABLE else replace(fact, nullable=False).legal
 
 
@@ -166,7 +170,7 @@ def _comparable(fact: Fact, operand: object) -> bool:
 
 def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, ...] | None:
     if not isinstance(node.value, list) or not node.value:
-        reader.fault(node, f"{quoted(node.plain())} is no list of values for `{fact.name}`")
+        reader.fault(node, f"expected a list of values for `{fact.name}`, got {quoted(node.plain())}")
         return None
     values: dict[str, None] = {}
     for item in node.value:
@@ -174,10 +178,11 @@ def _read_values(fact: Fact, node: YamlNode, reader: FieldReader) -> tuple[str, 
         if not legal:
             reader.fault(
                 item,
-                f"{quoted(item.plain())} is not legal for `{fact.name}`; legal: {listed(fact.choices) if fact.choices else 'texts'}",
+                f"{quoted(item.plain())} is not legal for `{fact.name}`; "
+                f"legal: {listed(fact.choices) if fact.choices else 'texts'}",
             )
         elif item.value in values:
-            reader.fault(item, f"{quoted(item.plain())} stands twice in one list; keep one")
+            reader.fault(item, f"duplicate value {quoted(item.plain())}; keep one")
         else:
             values[str(item.value)] = None
     return tuple(values)

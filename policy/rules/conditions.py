@@ -1,7 +1,7 @@
-"""What a rule asks of the facts, as a small tree whose negations stand at the leaves.
+"""A rule's condition on the facts: a small tree whose negations are at the leaves.
 
-Owns the tree, and what a leaf says of one value. Which trees hold for a deployment is for the engine to
-say: ``compile`` makes its definition of them, and ``trace`` explains one. ``when`` reads them.
+Owns the tree, and the evaluation of a leaf for one value. Whole conditions are evaluated by the engine: ``compiler``
+makes its definition of them, and ``trace`` explains them. ``condition_parser`` reads them.
 
 Below an absent object every leaf is false, a negated one too.
 """
@@ -23,7 +23,7 @@ MAX_WAYS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One comparison of one fact; ``operand`` is a value, a sorted tuple of texts, or ``None`` for a bare word."""
+    """One comparison of one fact; ``operand`` is a value, a tuple of texts, or ``None`` for a bare word."""
 
     fact: str
     test: Comparison
@@ -32,12 +32,12 @@ class Leaf:
 
     @property
     def index(self) -> int:
-        """The fact's place in a row."""
+        """The fact's index in a row."""
         return INDEX[self.fact]
 
     @property
     def expected(self) -> Any:
-        """What the leaf asks for, as a rule file would write it."""
+        """The expected value, as a rule file would write it."""
         operand = list(self.operand) if isinstance(self.operand, tuple) else self.operand
         match self.test, self.negated:
             case Comparison.IS, False:
@@ -83,7 +83,7 @@ Condition: TypeAlias = Leaf | And | Or | Ref
 
 
 def ways(condition: Condition) -> int:
-    """In how many ways a condition can come true; the engine fires a rule once for each that does."""
+    """The number of combinations of alternatives of a condition; the engine fires a rule once for each that holds."""
     match condition:
         case And(parts):
             return prod(map(ways, parts))
@@ -116,10 +116,10 @@ def uses(condition: Condition) -> tuple[Ref, ...]:
 
 
 def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
-    """The tree with every named condition put in its place.
+    """The tree with every named condition replaced by its content.
 
     Raises:
-        KeyError: a name that ``named`` does not hold.
+        KeyError: a name is not in ``named``.
     """
     match condition:
         case Ref(name, negated):
@@ -134,7 +134,7 @@ def resolve(condition: Condition, named: Mapping[str, Condition]) -> Condition:
 
 
 def negate(condition: Condition) -> Condition:
-    """De Morgan to the leaves; each keeps its guard, so that it stays false below an absent object."""
+    """The negation, by De Morgan down to the leaves; each stays false below an absent object."""
     match condition:
         case Leaf() | Ref():
             return replace(condition, negated=not condition.negated)
@@ -145,7 +145,7 @@ def negate(condition: Condition) -> Condition:
 
 
 def holds(leaf: Leaf, value: Any) -> bool:
-    """Whether a question is answered with yes by a value, the objects above it being there."""
+    """Whether a leaf holds for a value, if the objects above the fact are present."""
     match leaf.test:
         case Comparison.IS:
             answer = type(value) is type(leaf.operand) and value == leaf.operand

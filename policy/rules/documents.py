@@ -1,7 +1,7 @@
-"""What the project says of itself: the vocabulary, the catalogue, the releases, as plain documents.
+"""The vocabulary, the catalogue and the releases as plain documents.
 
-Owns the shapes behind ``GET /v1/facts``, ``/v1/rules``, ``/v1/releases`` and ``/v1/policy``, which the
-command line and the generated documentation show as well.
+Owns the documents of ``GET /v1/facts``, ``/v1/rules``, ``/v1/releases`` and ``/v1/policy``, which the command line and
+the generated documentation show as well.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def facts_document(catalogue: Catalogue) -> dict[str, Any]:
 
 
 def read_by(catalogue: Catalogue) -> dict[str, list[str]]:
-    """For each fact the known releases in which some rule's condition looks at it."""
+    """For each fact, the known releases in which some rule's condition reads it."""
     found: dict[str, list[str]] = {}
     for release in catalogue.releases.known:
         names: set[str] = set()
@@ -52,7 +52,7 @@ def read_by(catalogue: Catalogue) -> dict[str, list[str]]:
 
 
 def rule_document(rule: Rule, release: str | None = None) -> dict[str, Any]:
-    """A rule as its file has it, with its layer and place; with a release, only the range that holds for it."""
+    """A rule's file with its layer and path; with a release, only the range that applies to it."""
     document = {"id": rule.id, "layer": str(rule.layer), "file": rule.path, **rule.document}
     if release is not None:
         part = rule.range_of(release)
@@ -75,7 +75,7 @@ def rules_document(catalogue: Catalogue, release: str | None = None) -> dict[str
 
 
 def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
-    """The releases whose decisions were checked against vLLM itself, and the one that decides by default."""
+    """The releases whose decisions were checked against vLLM itself, and the default release."""
     known = [
         {"version": release, "verified": True, "default": release == default} for release in catalogue.releases.known
     ]
@@ -85,7 +85,10 @@ def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
 def policy_document(
     catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What is loaded: the revision, how many rules of which layer and effect, from where and since when (RFC 3339), and why newer ones are not."""
+    """The loaded policy: its revision, the number of rules by layer and effect, its source and time of loading (RFC 3339).
+
+    ``last_reload_error`` tells why newer rules are not loaded.
+    """
     layers: dict[str, Any] = {}
     for layer in Layer:
         effects: dict[str, int] = {}

@@ -1,13 +1,12 @@
-"""The one table of what a rule's effect does, in the order in which effects decide.
+"""The table of effects, in the order in which they decide.
 
-Owns the precedence. It is total: whatever fires, the first row that has a fired rule decides, and
-``default-v2`` (or, up to 0.21, ``not-default``) is there in every release. Conditions on facts are no
-business of this module; they stand in the rules.
+Owns the precedence. It is total: the first row with a fired rule decides, and ``default-v2`` (or, up to 0.21,
+``not-default``) exists in every release. Conditions on facts are in the rules, not here.
 
 =============  ==============  ======  ============  =============================================
 layer          effect          runner  outcome       the step of a vLLM release
 =============  ==============  ======  ============  =============================================
-upstream       invalid         none    none          the variable's text is no integer
+upstream       invalid         none    none          the variable's text is not an integer
 upstream       reject          none    none          HiSparse with a false variable
 upstream       require-v2      V2      required      HiSparse, watermark: before the variable
 upstream       override-v2     V2      override      the variable is true
@@ -22,8 +21,8 @@ upstream       exclude-v2      V1      fallback      the V2 list
 upstream       default-v2      V2      default       nothing of the above
 =============  ==============  ======  ============  =============================================
 
-What stands below decides nothing: ``exclude-v1`` (the V1 list), ``refuse-v1`` and ``refuse-v2`` (what stops
-vLLM at start once that runner is chosen) and ``advise``.
+The other effects decide nothing: ``exclude-v1`` (the V1 list), ``refuse-v1`` and ``refuse-v2`` (vLLM stops at startup
+with that runner) and ``advise``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from typing import Final
 
 
 class Layer(StrEnum):
-    """Whose rule it is: what vLLM does by itself, or what this organisation adds."""
+    """The layer of a rule: what vLLM does, or what this organisation adds."""
 
     UPSTREAM = "upstream"
     HOUSE = "house"
@@ -48,7 +47,7 @@ class Runner(StrEnum):
 
 
 class Outcome(StrEnum):
-    """By what kind of step a runner was chosen."""
+    """The kind of step that chose the runner."""
 
     OVERRIDE = "override"
     REQUIRED = "required"
@@ -58,7 +57,7 @@ class Outcome(StrEnum):
 
 
 class Says(StrEnum):
-    """The field that carries a rule's words."""
+    """The field that has a rule's text."""
 
     MESSAGE = "message"
     FEATURE = "feature"
@@ -69,9 +68,9 @@ class Says(StrEnum):
 class Effect:
     """What a rule of this layer and effect does when it fires.
 
-    ``rank`` is the row. ``decides`` is false for what only lists, refuses or advises; ``ordered`` means
-    that the rule's ``order`` is its place in vLLM's own list; ``last_word`` that it stands only where it
-    decides; ``alone`` that nothing else is looked at; ``lists`` names the runner whose list it is on.
+    ``rank`` is the row. ``decides`` is false for rules that only list, refuse or advise. ``ordered`` means that the
+    rule's ``order`` is its position in vLLM's own list, ``last_word`` that the rule applies only if it decides, and
+    ``alone`` that all other rules are ignored. ``lists`` is the runner whose list the rule is on.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Rules as they stand in a git revision, or in a folder → the texts of their files.
+"""Read rule files from a git revision, or from a folder.
 
-Owns the reading of a repository's objects; nothing is checked out, and no program is run. A tree that is not whole is
-refused, as a folder is.
+Owns the reading of a repository's objects: nothing is checked out, and no program is run. An incomplete tree is refused,
+as an incomplete folder is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dulwich.objects import S_ISGITLINK, Blob, Commit, ObjectID, ShaFile, Tag, T
 from dulwich.objectspec import parse_commit, parse_object
 from dulwich.repo import Repo
 
-from policy.errors import Fault, PolicyError, RulesInvalid, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
+from policy.messages import quoted
 from policy.parser.files import kind_of
 from policy.parser.yamltree import MAX_BYTES
 from policy.rules.loader import (
@@ -32,11 +33,11 @@ from policy.rules.loader import (
 
 Kind = TypeVar("Kind", bound=ShaFile)
 LINK_SUFFIXES: Final = {"", SUFFIX, OTHER_SUFFIX}
-"""How the name of a link ends that may stand for a folder or for a rule; others, as of a README, are left out."""
+"""Suffixes of links that may point to a folder or a rule; links with others, such as of a README, are left out."""
 
 
 class RevisionNotFound(PolicyError):
-    """What was named is neither a folder nor a revision."""
+    """The name is neither a folder nor a revision."""
 
 
 class ObjectUnreadable(PolicyError):
@@ -44,15 +45,15 @@ class ObjectUnreadable(PolicyError):
 
 
 def read_revision(name: str, folder: Path) -> Sources:
-    """The rules that ``name`` calls: a folder, or a revision of the repository in which ``folder`` lies, read there.
+    """The rules that ``name`` refers to: a folder, or ``folder`` in a revision of its repository.
 
     Raises:
-        NoRevision: there is neither; or the folder lies in no repository, or is not in the revision.
-        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is not whole.
+        RevisionNotFound: there is neither, or the folder is not in a repository, or not in the revision.
+        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is incomplete.
     """
     try:
         is_folder = Path(name).is_dir()
-    except OSError:  # reading it says why
+    except OSError:  # reading the folder reports why
         is_folder = True
     if is_folder:
         return read_folder(Path(name))
@@ -60,23 +61,18 @@ def read_revision(name: str, folder: Path) -> Sources:
         with Repo.discover(str(folder.resolve())) as repository:
             within = folder.resolve().relative_to(Path(repository.path).resolve()).as_posix()
             return read_commit(repository, name, "" if within == "." else f"{within}/")
-    except (
-        NotGitRepository,
-        ValueError,
-        RuntimeError,
-        OSError,
-    ) as error:  # a link that leads to itself is a RuntimeError
+    except (NotGitRepository, ValueError, RuntimeError, OSError) as error:  # RuntimeError: a link to itself
         raise RevisionNotFound(
-            f"{quoted(name)} is no folder, and {folder} lies in no git repository whose revision it could be"
+            f"{quoted(name)} is not a folder, and {folder} is not in a git repository whose revision it could be"
         ) from error
 
 
 def read_commit(repository: Repo, name: str, within: str) -> Sources:
-    """The rules of a revision, from the folder ``within``, which ends in a slash, or is nothing for all of it.
+    """The rules of a revision in the folder ``within``, which ends in a slash, or is empty for the root.
 
     Raises:
-        NoRevision: there is none of that name, or the folder is not in it.
-        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is not whole.
+        RevisionNotFound: there is no such revision, or the folder is not in it.
+        RulesInvalid: a file of it is not UTF-8, there are too many, or the tree is incomplete.
     """
     commit = _commit(repository, name)
     try:
@@ -97,7 +93,7 @@ def _commit(repository: Repo, name: str) -> Commit:
     try:
         found = parse_object(repository, name.encode())
         commit = parse_commit(repository, found) if isinstance(found, Commit | Tag) else None
-    except Exception:  # noqa: BLE001  # a name may be written in many wrong ways, an object damaged in as many, and dulwich raises whatever comes
+    except Exception:  # noqa: BLE001  # dulwich raises many types for bad names and damaged objects
         commit = None
     if commit is None:
         raise RevisionNotFound(
@@ -107,10 +103,10 @@ def _commit(repository: Repo, name: str) -> Commit:
 
 
 def _tree_at(repository: Repo, commit: Commit, parts: tuple[str, ...]) -> Tree | None:
-    """The folder of a commit, or nothing where there is none.
+    """The tree of a folder in a commit, or ``None`` if there is none.
 
     Raises:
-        ObjectUnreadable: it is something else than a folder, or cannot be read.
+        ObjectUnreadable: it is not a folder, or cannot be read.
     """
     tree = read_object(repository, commit.tree, Tree)
     for part in parts:
@@ -125,7 +121,7 @@ def _tree_at(repository: Repo, commit: Commit, parts: tuple[str, ...]) -> Tree |
 
 
 class _TreeWalk:
-    """The files of a tree and of those in it, and every fault."""
+    """Reads the files of a tree and its subtrees, and collects every fault."""
 
     def __init__(self, repository: Repo) -> None:
         self.reader = SourcesReader()
@@ -133,7 +129,7 @@ class _TreeWalk:
         self._names = 0
 
     def tree(self, tree: Tree, above: str, depth: int) -> None:
-        """Read what a tree has; ``above`` is its path, which ends in a slash or is empty."""
+        """Read a tree; ``above`` is its path, which ends in a slash or is empty."""
         for entry in tree.iteritems(name_order=True):
             name = above + entry.path.decode("utf-8", "surrogateescape")
             self._names += 1
@@ -188,7 +184,7 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
     """An object, read entirely.
 
     Raises:
-        ObjectUnreadable: it is not there, damaged, or of another kind.
+        ObjectUnreadable: it is missing, damaged, or of another kind.
     """
     brief = sha.decode("ascii", "replace")[:12]
     remedy = (
@@ -199,16 +195,14 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
     try:
         found = repository.object_store[sha]
         if isinstance(found, Commit):
-            _ = (
-                found.parents
-            )  # read now; a check would refuse what old commits are allowed, such as an author without an address
+            _ = found.parents  # parsed now; a check would refuse old commits, such as with an author without an address
         else:
             found.check()
     except KeyError as error:
         raise ObjectUnreadable(
             f"the object {brief} is missing in {printable(repository.path)}; fetch the whole revision{remedy}"
         ) from error
-    except Exception as error:  # a damaged object raises whatever zlib and dulwich do
+    except Exception as error:  # damaged objects raise errors of zlib and of dulwich of many types
         raise ObjectUnreadable(
             f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again"
         ) from error
@@ -218,7 +212,7 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
 
 
 def _kind_of(mode: int) -> str:
-    """What an entry's mode says it is, with its article."""
+    """The kind of an entry's mode, with its article."""
     if S_ISGITLINK(mode):
         return "a submodule"
     return "a file" if stat.S_ISREG(mode) else kind_of(mode)

@@ -1,7 +1,7 @@
-"""JSON Schemas made from the vocabulary and the rule language: of a request's facts and of the rule files.
+"""JSON Schemas of a request's facts and of the rule files, made from the vocabulary and the rule language.
 
-Owns the schemas that editors complete from and the OpenAPI document shows. They say what can be said
-of a file or a body by itself; the readers (``facts``, ``rule``, ``cases``) say the rest, with better words.
+Owns the schemas that editors use for completion and the OpenAPI document shows. They check what can be checked in one
+file or body; the readers (``facts``, ``rule``, ``cases``) check the rest, with better messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORDS: Final = {"type": "string", "minLength": 1}
 def facts_schema() -> dict[str, Any]:
     """A request's ``facts``: upstream's names, nested."""
     return {
-        "description": "What the rules read, under vLLM's own names; what is not said has its default",
+        "description": "What the rules read, under vLLM's own names; a fact that is not stated has its default",
         **_object(TREE),
     }
 
@@ -48,13 +48,13 @@ def _member(member: Member) -> dict[str, Any]:
     if fact is None:
         return _object(member)
     if fact.kind is FactKind.PRESENCE:
-        return {"description": f"{fact.meaning}; other members are vLLM's own and ignored", **_object(member)}
+        return {"description": f"{fact.meaning}; other fields are vLLM's own and ignored", **_object(member)}
     default = None if fact.kind is FactKind.VARIABLE else fact.default
     return {"description": fact.meaning, "default": default, **value_schema(fact)}
 
 
 def value_schema(fact: Fact) -> dict[str, Any]:
-    """The legal values of a fact that is no object."""
+    """The legal values of a fact that is not an object."""
     match fact.kind:
         case FactKind.BOOLEAN:
             return {"type": "boolean"}
@@ -78,7 +78,7 @@ def rule_schema() -> dict[str, Any]:
     words = {
         str(says): {
             **WORDS,
-            "description": f"the words of a rule whose effect says a {says}; `{{fact}}` stands for a value",
+            "description": f"the text of a rule whose effect has a {says}; `{{fact}}` is replaced by the value",
         }
         for says in Says
     }
@@ -91,7 +91,7 @@ def rule_schema() -> dict[str, Any]:
         "runner": {"enum": [str(runner) for runner in Runner], "description": "only with this runner chosen"},
         "cleared_at_startup": {
             "$ref": "#/$defs/condition",
-            "description": "when the reason is gone by the time at which vLLM would refuse",
+            "description": "when the reason is cleared by the time at which vLLM would refuse",
         },
     }
     common = {**words, **scope, "when": {"$ref": "#/$defs/when"}}
@@ -112,7 +112,7 @@ def rule_schema() -> dict[str, Any]:
                 "type": "integer",
                 "minimum": 0,
                 "exclusiveMaximum": MAX_ORDER,
-                "description": "the place in vLLM's own list",
+                "description": "the position in vLLM's own list",
             },
             "why": {"type": "string", "minLength": 1},
             "remedy": {"type": "string", "minLength": 1},
@@ -196,8 +196,8 @@ def cases_schema() -> dict[str, Any]:
                 "description": "known releases in which the claim holds",
             },
             "given": facts_schema(),
-            "fires": {"type": "boolean", "description": "whether the rule stands in the decision"},
-            "message": {"type": "string", "description": "the rule's words, values filled in"},
+            "fires": {"type": "boolean", "description": "whether the rule applies in the decision"},
+            "message": {"type": "string", "description": "the rule's text, values filled in"},
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
         },
     }
@@ -206,10 +206,10 @@ def cases_schema() -> dict[str, Any]:
         "required": ["vllm", "change", "why"],
         "additionalProperties": False,
         "properties": {
-            "item": {**NAME, "description": "the named condition that is changed; by itself the rule"},
-            "vllm": {"type": "string", "description": "the range that is changed, as the rule writes it"},
-            "change": {"type": "string", "description": "the change, as `rules test --mutate` words it"},
-            "why": {"type": "string", "minLength": 1, "description": "why no case can notice it"},
+            "item": {**NAME, "description": "the named condition that is changed; defaults to the rule"},
+            "vllm": {"type": "string", "description": "the range that is changed, as in the rule"},
+            "change": {"type": "string", "description": "the change, as `rules test --mutate` reports it"},
+            "why": {"type": "string", "minLength": 1, "description": "why no case can kill it"},
         },
     }
     return {
@@ -240,7 +240,7 @@ def releases_schema() -> dict[str, Any]:
 
 
 def definitions() -> dict[str, Any]:
-    """The rule language: ``when``, conditions, and what each fact can be asked."""
+    """The rule language: ``when``, conditions, and the operators of each fact."""
     many = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/condition"}}
     return {
         "when": {"oneOf": [{"const": "always"}, {"$ref": "#/$defs/condition"}]},
@@ -252,7 +252,7 @@ def definitions() -> dict[str, Any]:
             "properties": {
                 "all": {**many, "description": "every one holds"},
                 "any": {**many, "description": "at least one holds"},
-                "not": {"$ref": "#/$defs/condition", "description": "the reverse; still false below an absent object"},
+                "not": {"$ref": "#/$defs/condition", "description": "the negation; still false below an absent object"},
                 "uses": {**NAME, "description": "a named condition"},
                 **{
                     fact.name: {"description": f"{fact.meaning} (default {fact.default!r})", **question_schema(fact)}
@@ -264,7 +264,7 @@ def definitions() -> dict[str, Any]:
 
 
 def question_schema(fact: Fact) -> dict[str, Any]:
-    """What a rule may ask of a fact: a bare value, a bare word, or a map of operators."""
+    """The comparisons of a fact: a bare value, a bare word, or a map of operators."""
     bare: list[dict[str, Any]] = []
     value: dict[str, Any] = (
         {"type": "boolean"} if fact.kind is FactKind.VARIABLE else value_schema(replace(fact, nullable=False))

@@ -1,7 +1,7 @@
-"""The rules folder → the texts of its files, by their paths inside it.
+"""Read the rules folder: the texts of its files, by their paths inside it.
 
-Owns the only reading of rule files from disk, and where the folder is looked for. A folder that is not whole is
-refused: a file that is not read is a rule that does not decide, and nobody would notice.
+Owns the only reading of rule files from disk, and the search for the folder. An incomplete folder is refused: a file
+that cannot be read would be a rule that silently does not apply.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ SUFFIX: Final = ".yaml"
 OTHER_SUFFIX: Final = ".yml"
 MAX_FILES: Final = 2000
 MAX_DEPTH: Final = 8
-"""Folders inside each other."""
+"""Levels of nested folders."""
 MAX_NAMES: Final = 10_000
-"""Files and folders, those that are not read too: links can lead to many."""
+"""Files and folders, including those that are not read: links can lead to many."""
 MAX_TOTAL: Final = 16 << 20
 """Bytes of all files of a folder together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The texts of a rules folder: ``rules`` decide, ``cases`` stand beside them and test them."""
+    """The texts of a rules folder: ``rules`` decide, ``cases`` test them."""
 
     rules: dict[str, str] = field(default_factory=dict)
     cases: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Sources:
 
 
 class SourcesReader:
-    """The files of a folder or a revision as they are read: their texts within the bounds, and every fault."""
+    """Collects the files of a folder or a revision: their texts, within the bounds, and every fault."""
 
     def __init__(self) -> None:
         self.sources = Sources()
@@ -58,7 +58,7 @@ class SourcesReader:
         self.faults.append(Fault(printable(name), 1, 1, message))
 
     def has_room(self, name: str, size: int) -> bool:
-        """Whether a file of this many bytes is within the bounds; a fault is added where it is not."""
+        """Whether a file of this size is within the bounds; adds a fault if not."""
         if size > MAX_BYTES:
             self.fault(name, f"{size} bytes, more than the {MAX_BYTES} of a rule file; split it")
             return False
@@ -68,7 +68,7 @@ class SourcesReader:
         return not self._is_full
 
     def add(self, name: str, data: bytes) -> None:
-        """Keep a file's text; a fault is added where it is not UTF-8."""
+        """Keep a file's text; adds a fault if it is not UTF-8."""
         self._total += len(data)
         try:
             self.sources.add(name, data.decode())
@@ -196,7 +196,7 @@ def _read(entry: Entry, reader: SourcesReader) -> None:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The bytes of a regular file, no more than the bound and one: it may have grown, or be another by now."""
+    """The bytes of a regular file, checked again for its size: it may have grown or been replaced by now."""
     data = read_at_most(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(f"more than the {MAX_BYTES} bytes of a rule file; split it")
@@ -205,28 +205,32 @@ def _bytes_of(path: Path) -> bytes:
 
 def _why(entry: Entry, error: OSError) -> str:
     """Why an entry cannot be read, and what to do."""
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if not entry.name and isinstance(error, FileNotFoundError | NotADirectoryError):
         return "no such folder; name one with `--rules` or RUNNER_POLICY_RULES"
     if isinstance(error, FileNotFoundError) and entry.path.is_symlink():
-        return f"a symbolic link to `{printable(str(entry.path.readlink()))}`, which is not there; restore that, or remove the link"
+        target = printable(str(entry.path.readlink()))
+        return f"a symbolic link to `{target}`, which does not exist; restore that, or remove the link"
     if isinstance(error, PermissionError):
-        return f"cannot be read: {said}; give the service the right to read it"
+        return f"cannot be read: {reason}; give the service the right to read it"
     if error.errno == ELOOP:
-        return f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the folder up"
-    return f"cannot be read: {said}"
+        return (
+            f"symbolic links form a loop, or folders are nested more than {MAX_DEPTH} deep; "
+            "remove a link, or move the folder up"
+        )
+    return f"cannot be read: {reason}"
 
 
 def fingerprint(folder: Path) -> tuple[object, ...]:
-    """What changes when a file of the folder does, wherever links lead; it costs a look at each name, and reads nothing."""
-    found: list[object] = []
+    """A value that changes when a file of the folder does, also behind links; only metadata is read."""
+    states: list[object] = []
     for number, entry in enumerate(entries(folder)):
         if number == MAX_NAMES:
             break
         state = entry.found
-        found.append(
+        states.append(
             (entry.name, state.errno)
             if isinstance(state, OSError)
             else (entry.name, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
         )
-    return tuple(found)
+    return tuple(states)

@@ -1,7 +1,7 @@
-"""The operators of the rule language: a closed set of words, and which facts each is for.
+"""The operators of the rule language: a closed set of words, each for certain kinds of facts.
 
-Owns the words and their meanings. Everything else that speaks of them (the reading of rules, their JSON
-Schema, ``docs/language.md``) is made from ``OPERATORS``.
+Owns the operators and their meanings. The parser of conditions, the rules' JSON Schema and ``docs/language.md`` are
+made from ``OPERATORS``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A word of the rule language: which test it is, for which kinds of fact, and what it takes."""
+    """An operator: its comparison, the kinds of facts that it is for, and its operand."""
 
     test: Comparison
     negated: bool
@@ -59,7 +59,7 @@ OPERATORS: Final[dict[str, Operator]] = {
         Comparison.HAS_ANY_OF, True, TEXTS, "values", "the list holds none of these; an empty list holds none"
     ),
     "has_other_than": Operator(
-        Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something that is none of these"
+        Comparison.HAS_OTHER_THAN, False, TEXTS, "values", "the list holds something else than these"
     ),
     "first_is_in": Operator(Comparison.FIRST_IS_IN, False, TEXTS, "values", "the list's first item is one of these"),
     "not_empty": Operator(Comparison.NOT_EMPTY, False, LISTS, "nothing", "the list has an item; `null` has none"),
@@ -71,21 +71,21 @@ OPERATORS: Final[dict[str, Operator]] = {
         False,
         OBJECTS,
         "nothing",
-        "the object is there; the variable is set; the value is not `null`",
+        "the object is present; the variable is set; the value is not `null`",
     ),
     "absent": Operator(
         Comparison.PRESENT,
         True,
         OBJECTS,
         "nothing",
-        "the object is not there; the variable is not set; the value is `null`",
+        "the object is absent; the variable is not set; the value is `null`",
     ),
     "malformed": Operator(
         Comparison.MALFORMED,
         False,
         frozenset({FactKind.VARIABLE}),
         "nothing",
-        "the variable is set to a text that is no integer",
+        "the variable is set to a text that is not an integer",
     ),
 }
 NEGATIONS: Final[dict[Comparison, str]] = {op.test: word for word, op in OPERATORS.items() if op.negated}
@@ -93,7 +93,7 @@ WORDS: Final = tuple(word for word, op in OPERATORS.items() if op.takes == "noth
 
 
 def operators_for(fact: Fact) -> list[str]:
-    """The operators that a fact takes, in the language's order."""
+    """The operators of a fact, in the language's order."""
     words = [word for word, op in OPERATORS.items() if fact.kind in op.kinds]
     if fact.nullable or fact.kind in {FactKind.PRESENCE, FactKind.VARIABLE}:
         return words

@@ -1,6 +1,6 @@
-"""The vLLM releases that the rules know, and which of them decides for a version that somebody names.
+"""The vLLM releases that the rules know, and which of them decides for a given version.
 
-Owns reading ``releases.yaml`` and the way from any PEP 440 version to a known release.
+Owns the resolution of any PEP 440 version to a known release.
 """
 
 from __future__ import annotations
@@ -11,21 +11,25 @@ from msgspec import Struct
 from packaging.version import InvalidVersion as Unparsable
 from packaging.version import Version
 
-from policy.errors import PolicyError, listed, quoted
+from policy.errors import PolicyError
+from policy.messages import listed, quoted
 
 MAX_VERSION = 64
 
 
 class UnknownRelease(PolicyError):
-    """No known release can decide for this version; the message says which could."""
+    """No known release can decide for this version; the message names the known ones."""
 
 
 class InvalidVersion(PolicyError):
-    """The text is no PEP 440 version."""
+    """The text is not a PEP 440 version."""
 
 
 class Resolution(Struct, frozen=True, gc=False):
-    """Which known release decides: ``verified`` where it is the very one that was asked for, ``defaulted`` where nobody asked."""
+    """The known release that decides.
+
+    ``verified`` tells whether it is exactly the requested one, ``defaulted`` whether no version was requested.
+    """
 
     decided_as: str
     verified: bool
@@ -33,10 +37,10 @@ class Resolution(Struct, frozen=True, gc=False):
 
 
 def is_final(release: str) -> bool:
-    """Whether a text is a final release as vLLM writes one: ``0.23.0``, and no pre-release, post-release or other spelling."""
+    """Whether a text is a final release in vLLM's spelling, ``0.23.0``; no pre-release, post-release or other spelling."""
     try:
         version = Version(release)
-    except ValueError:  # no version, or a number of more digits than are read
+    except ValueError:  # not a version, or a number with too many digits for ``int``
         return False
     return str(version) == release == version.base_version and len(version.release) == len(("major", "minor", "patch"))
 
@@ -61,39 +65,39 @@ class Releases:
         """The same releases with another default.
 
         Raises:
-            NoVersion, UnknownRelease: ``version`` is none of them.
+            InvalidVersion, UnknownRelease: ``version`` does not resolve to one of them.
         """
         return Releases(self.known, self.resolve(version).decided_as)
 
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
-        """The release that decides for ``version``, a PEP 440 text with or without ``v``; ``None`` asks for the default.
+        """The release that decides for ``version``, a PEP 440 text with or without ``v``; ``None`` means the default.
 
         By its release segment: the newest known patch of its minor series that is not above it, else
         the series' first. With ``nearest``, versions outside the known series are decided by the closest.
 
         Raises:
-            NoVersion: ``version`` is no PEP 440 version.
-            UnknownRelease: it lies outside the known series and ``nearest`` was not asked for.
+            InvalidVersion: ``version`` is not a PEP 440 version.
+            UnknownRelease: it is outside the known series, and ``nearest`` is false.
         """
         if version is None:
             return Resolution(self.default, verified=True, defaulted=True)
-        asked = _parse(version)
-        segment = Version(asked.base_version)
+        parsed = _parse(version)
+        segment = Version(parsed.base_version)
         patches = [known for known in self._versions if series(known) == series(segment)]
-        if asked.epoch or not patches:
-            if not nearest or asked.epoch:
+        if parsed.epoch or not patches:
+            if not nearest or parsed.epoch:
                 raise UnknownRelease(self._advice(version))
             below = [known for known in self._versions if known <= segment]
             decided = below[-1] if below else self._versions[0]
         else:
             decided = max((known for known in patches if known <= segment), default=patches[0])
-        verified = Version(asked.public) == decided
+        verified = Version(parsed.public) == decided
         return Resolution(self.known[self._versions.index(decided)], verified, defaulted=False)
 
     def _advice(self, version: str) -> str:
         return (
-            f"{quoted(version)} is no release that the rules know; known are {self.known[0]} to {self.known[-1]}; "
-            'name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+            f"unknown release {quoted(version)}; known are {self.known[0]} to {self.known[-1]}; "
+            'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
         )
 
 
@@ -103,4 +107,6 @@ def _parse(version: str) -> Version:
             return Version(version)
         except Unparsable:
             pass
-    raise InvalidVersion(f"{quoted(version)} is no version; write it as {listed(['0.23.0'])} or {listed(['v0.23.0'])}")
+    raise InvalidVersion(
+        f"invalid version {quoted(version)}; write it as {listed(['0.23.0'])} or {listed(['v0.23.0'])}"
+    )

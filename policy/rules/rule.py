@@ -1,7 +1,7 @@
-"""One rule file, one condition file, ``releases.yaml``: their shapes and their reading.
+"""Read a rule file, a condition file or ``releases.yaml``.
 
-Owns what a single file says, checked as far as one file can be. What must hold between files is
-``catalogue``'s business, what the effects mean ``precedence``'s.
+Owns the content of a single file, checked as far as one file can be. What must hold between files is checked in
+``catalogue``; what effects mean is defined in ``effects``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packaging.version import Version
 
-from policy.errors import listed, nearest, quoted
+from policy.messages import listed, nearest, quoted
 from policy.parser.fields import NAME, FieldReader, ReleaseRange
 from policy.rules.condition_parser import read_condition
 from policy.rules.conditions import Condition, uses
@@ -44,15 +44,15 @@ HOUSE_REQUIRED: Final = ("owner", "review_by", "blocked_by")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a rule says for one range of releases; ``when`` is ``None`` where it always holds.
+    """A rule in one range of releases; ``when`` is ``None`` if it always holds.
 
-    ``requires_any`` and ``unless`` name effects or rules: one of ``requires_any`` must have fired, none of
-    ``unless`` may have. ``runner`` and ``decided_by`` bind an advisory to the decision, and
-    ``cleared_at_startup`` says when a reason is gone by the time at which vLLM would refuse to start.
+    ``requires_any`` and ``unless`` name effects or rules: one of ``requires_any`` must have fired, none of ``unless``
+    may have. ``runner`` and ``decided_by`` restrict an advisory to certain decisions. ``cleared_at_startup`` is the
+    condition under which a reason no longer applies when vLLM would refuse to start.
     """
 
     span: ReleaseRange
-    words: Template
+    template: Template
     when: Condition | None
     requires_any: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One restriction with its history; ``order`` is its place in vLLM's own list, ``document`` the file as it was read."""
+    """One restriction with its history; ``order`` is its position in vLLM's own list, ``document`` the parsed file."""
 
     id: str
     layer: Layer
@@ -87,7 +87,7 @@ class Rule:
         return self.review_by is not None and self.review_by < today
 
     def range_of(self, release: str) -> Range | None:
-        """The range that holds for a release."""
+        """The range that contains a release."""
         version = Version(release)
         return next((part for part in self.ranges if part.span.holds(version)), None)
 
@@ -110,17 +110,17 @@ def read_releases(node: YamlNode, reader: FieldReader) -> Releases | None:
     known: list[str] = []
     for item in reader.items(fields.get("known"), "releases", MAX_RELEASES):
         if not isinstance(item.value, str) or not is_final(item.value):
-            reader.fault(item, f'{quoted(item.plain())} is no final release; write it as `"0.23.0"`')
+            reader.fault(item, f'expected a final release, got {quoted(item.plain())}; write it as `"0.23.0"`')
         elif known and Version(known[-1]) >= Version(item.value):
             reader.fault(
                 item,
-                f"{quoted(item.plain())} does not come after {quoted(known[-1])}; list releases in ascending order",
+                f"{quoted(item.plain())} is not newer than {quoted(known[-1])}; list releases in ascending order",
             )
         else:
             known.append(item.value)
     default = fields.get("default")
     if default is not None and default.value not in known:
-        reader.fault(default, f"the default {quoted(default.plain())} is none of the known releases")
+        reader.fault(default, f"the default {quoted(default.plain())} is not a known release")
     return Releases(tuple(known), str(default.value)) if known and default and not reader.faults else None
 
 
@@ -131,7 +131,7 @@ def _read_id(fields: Mapping[str, YamlNode], reader: FieldReader) -> str | None:
     if node is None or name is None:
         return None
     if not NAME.fullmatch(name):
-        reader.fault(node, f"{quoted(name)} is no id; use lower-case words with hyphens")
+        reader.fault(node, f"invalid id {quoted(name)}; use lower-case words with hyphens")
     elif name != stem:
         reader.fault(
             node, f"the id {quoted(name)} is not the file's name; call the file `{name}.yaml`, or write `id: {stem}`"
@@ -149,7 +149,7 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
         span = reader.span(parts.get("vllm"))
         when = read_condition(parts["when"], reader) if "when" in parts else None
         if "when" in parts and when is None:
-            reader.fault(parts["when"], "a named condition that always holds says nothing; remove it")
+            reader.fault(parts["when"], "a named condition that always holds has no effect; remove it")
         for use in uses(when) if when else ():
             reader.fault(parts["when"], f"a named condition cannot use another ({quoted(use.name)}); write it out")
         if span and when:
@@ -162,7 +162,7 @@ def read_named(node: YamlNode, reader: FieldReader) -> NamedCondition | None:
 
 
 def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
-    """A rule of the layer whose folder the file stands in; ``None`` after a fault."""
+    """A rule of the layer whose folder the file is in; ``None`` after a fault."""
     required = RULE_REQUIRED + (HOUSE_REQUIRED if layer is Layer.HOUSE else ())
     fields = reader.fields(node, f"{layer} rule", required, RULE_OPTIONAL)
     effect = _read_effect(fields, reader, layer)
@@ -172,7 +172,7 @@ def read_rule(node: YamlNode, reader: FieldReader, layer: Layer) -> Rule | None:
     references = reader.texts(fields.get("references"), "links")
     for link in references:
         if not link.startswith("https://"):
-            reader.fault(fields["references"], f"{quoted(link)} is no `https://` link")
+            reader.fault(fields["references"], f"expected an `https://` link, got {quoted(link)}")
     review_by = _read_date(fields.get("review_by"), reader)
     ranges = [
         part
@@ -211,7 +211,8 @@ def _read_effect(fields: Mapping[str, YamlNode], reader: FieldReader, layer: Lay
         known = effects_of(layer)
         reader.fault(
             node,
-            f"{quoted(node.plain())} is no effect of the {layer} layer; legal: {listed(known)}{nearest(str(node.value), known)}",
+            f"unknown effect {quoted(node.plain())} of the {layer} layer; "
+            f"legal: {listed(known)}{nearest(str(node.value), known)}",
         )
     return effect
 
@@ -221,13 +222,11 @@ def _read_order(fields: Mapping[str, YamlNode], reader: FieldReader, effect: Eff
     if node is None:
         if effect is not None and effect.ordered:
             reader.fault(
-                rule, f"a rule with the effect `{effect.name}` has a place in vLLM's own list; add `order: NUMBER`"
+                rule, f"a rule with the effect `{effect.name}` has a position in vLLM's own list; add `order: NUMBER`"
             )
         return 0
     if type(node.value) is not int or not 0 <= node.value < MAX_ORDER:
-        reader.fault(
-            node, f"{quoted(node.plain())} is no place in a list; write a whole number from 0 to {MAX_ORDER - 1}"
-        )
+        reader.fault(node, f"expected a whole number from 0 to {MAX_ORDER - 1}, got {quoted(node.plain())}")
         return 0
     return node.value
 
@@ -240,7 +239,7 @@ def _read_date(node: YamlNode | None, reader: FieldReader) -> date | None:
             return date.fromisoformat(node.value)
     except ValueError:
         pass
-    reader.fault(node, f"{quoted(node.plain())} is no date; write it as `2027-01-31`")
+    reader.fault(node, f"invalid date {quoted(node.plain())}; write it as `2027-01-31`")
     return None
 
 
@@ -253,39 +252,41 @@ def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] |
 def _read_range(
     node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None
 ) -> Range | None:
-    """A range of a rule: what it does not say for itself, the rule says for all of its ranges."""
+    """A range of a rule; a field that it does not have itself is taken from the rule."""
     own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))
     if effect is not None:
         _check_fields(node, fields, reader, effect)
-    words = [reader.once(fields[name], read_template) for name in SAYS if name in fields]
+    templates = [reader.once(fields[name], read_template) for name in SAYS if name in fields]
     if effect is not None and effect.name not in LISTING:
-        for shown in words:
-            for name in shown.lists if shown else ():
+        for template in templates:
+            for name in template.lists if template else ():
                 reader.fault(
                     fields.get(effect.says, node),
-                    f"`{{{name}}}` stands in the words of {listed(LISTING)} only; the list is not made yet",
+                    f"`{{{name}}}` can be used only with the effects {listed(LISTING)}; the list is not made yet",
                 )
     when, lifted = (
         reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "cleared_at_startup")
     )
     if "cleared_at_startup" in fields and lifted is None:
-        reader.fault(fields["cleared_at_startup"], "a reason that is always gone at start is none; write a condition")
+        reader.fault(
+            fields["cleared_at_startup"], "a reason that is always cleared at startup has no effect; write a condition"
+        )
     runner = _read_runner(fields.get("runner"), reader)
     scope = {
         name: reader.once(fields[name], _read_names) if name in fields else ()
         for name in ("requires_any", "unless", "decided_by")
     }
-    if span is None or effect is None or len(words) != 1 or words[0] is None:
+    if span is None or effect is None or len(templates) != 1 or templates[0] is None:
         return None
     if effect.name.startswith("refuse"):
         runner = effect.runner
-    return Range(span=span, words=words[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
+    return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
-    """What a rule of this effect must and must not say."""
+    """Check the fields that a rule of this effect must and must not have."""
     for name in (str(effect.says), "when"):
         if name not in fields:
             reader.fault(
@@ -295,7 +296,7 @@ def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldR
         if name in fields and name != effect.says:
             reader.fault(
                 fields[name],
-                f"a rule with the effect `{effect.name}` says its words in `{effect.says}`, not in `{name}`",
+                f"a rule with the effect `{effect.name}` has its text in `{effect.says}`, not in `{name}`",
                 key=True,
             )
     for name, legal in SCOPE_EFFECTS.items():
@@ -311,6 +312,6 @@ def _read_runner(node: YamlNode | None, reader: FieldReader) -> Runner | None:
     if node is None:
         return None
     if not isinstance(node.value, str) or node.value not in set(Runner):
-        reader.fault(node, f"{quoted(node.plain())} is no model runner; legal: {listed(Runner)}")
+        reader.fault(node, f"unknown model runner {quoted(node.plain())}; legal: {listed(Runner)}")
         return None
     return Runner(node.value)

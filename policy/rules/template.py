@@ -1,7 +1,7 @@
-"""The words of a rule: a text in which ``{fact}`` stands for the fact's value.
+"""The text of a rule, in which ``{fact}`` is replaced by the fact's value.
 
-Owns reading such a text and filling it in. Two lists can stand in a text as well: ``{unsupported_features}``
-and ``{v1_unsupported_features}``, what the fired ``exclude-v2`` and ``exclude-v1`` rules say, with commas.
+Owns parsing such a text and filling it in. A text can also have two lists, ``{unsupported_features}`` and
+``{v1_unsupported_features}``: the features of the fired ``exclude-v2`` and ``exclude-v1`` rules, separated by commas.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import nearest, quoted
 from policy.facts.facts import to_json
 from policy.facts.vocabulary import FACTS, INDEX, Malformed
+from policy.messages import nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,28 +27,28 @@ LISTS: Final = (UNSUPPORTED, V1_UNSUPPORTED)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text and the facts or lists that stand in it; ``parts`` alternate text and name."""
+    """A text with facts or lists in it; each of the ``parts`` is a text and the name that follows it."""
 
     text: str
     parts: tuple[tuple[str, str | None], ...]
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The facts that the text shows."""
+        """The facts in the text."""
         return tuple(name for _, name in self.parts if name in FACTS)
 
     @property
     def lists(self) -> tuple[str, ...]:
-        """The lists that the text shows."""
+        """The lists in the text."""
         return tuple(name for _, name in self.parts if name in LISTS)
 
     @property
     def fixed(self) -> str | None:
-        """The text itself where nothing stands in it."""
+        """The text itself if no fact or list is in it, else ``None``."""
         return "".join(text for text, _ in self.parts) if all(name is None for _, name in self.parts) else None
 
     def filled(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
-        """The text with every value in its place."""
+        """The text with every value filled in."""
         out = []
         for text, name in self.parts:
             out.append(text)
@@ -58,7 +58,7 @@ class Template:
 
 
 def format_value(value: object) -> str:
-    """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas; a malformed variable as Python's words for it."""
+    """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas, a malformed variable as its error."""
     if isinstance(value, Malformed):
         return value.error
     if isinstance(value, tuple):
@@ -67,23 +67,23 @@ def format_value(value: object) -> str:
 
 
 def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None:
-    """The words at a node; unknown names and stray braces are faults."""
+    """The template of a node; unknown names and unmatched braces are faults."""
     if node is None:
         return None
     if not isinstance(node.value, str) or not node.value.strip():
-        reader.fault(node, f"{quoted(node.plain())} is no text; put it in quotes")
+        reader.fault(node, f"expected a text, got {quoted(node.plain())}; put it in quotes")
         return None
     try:
         parsed = list(Formatter().parse(node.value))
     except ValueError:
-        reader.fault(node, "a brace stands alone; write `{fact}` for a value, `{{` for a brace")
+        reader.fault(node, "unmatched brace; write `{fact}` for a value, `{{` for a brace")
         return None
     parts: list[tuple[str, str | None]] = []
     for text, name, form, conversion in parsed:
         if name is not None and (name not in FACTS and name not in LISTS):
             reader.fault(node, f"{quoted('{' + name + '}')} is no fact{nearest(name, [*FACTS, *LISTS])}")
         elif form or conversion:
-            reader.fault(node, f"a value stands in a text as it is; write `{{{name}}}`")
+            reader.fault(node, f"format specifiers are not supported in a text; write `{{{name}}}`")
         else:
             parts.append((text, name))
     return Template(node.value, tuple(parts))

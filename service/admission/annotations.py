@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import RequestFault, RequestInvalid, at, quoted
+from policy.errors import RequestFault, RequestInvalid
+from policy.messages import quoted
 from policy.parser.jsontext import NotJson, read_json
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from policy.errors import RequestInvalid
 from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
-from policy.request.manifest import containers_of, request_of, way_of
+from policy.request.manifest import containers_of, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
 from service.admission.annotations import NOTHING, SET_ENV, EngineAnnotations, metadata_of, named, said_on, stated_on
 from service.admission.review import STARTING
@@ -130,7 +130,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
     manifests: dict[EngineAnnotations, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
-        way = way_of(document, container.path)
+        way = values_along(document, container.path)
         stated = stated_on(way)
         if stated not in manifests:
             manifests[stated] = _read(document, stated, releases)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.errors import RequestInvalid, quoted
+from policy.errors import RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED
+from policy.messages import quoted
 from policy.request.request import UNKNOWN_RELEASE
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, said_on
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from policy.errors import PolicyError
     from service.admission.engines import AdmissionOptions, EngineUnderReview
 
-IN_A_REQUEST: Final = 'say `"beyond_verified": "nearest"` to be decided by the closest'
+IN_A_REQUEST: Final = 'set `"beyond_verified": "nearest"` to use the closest'
 IN_A_REVIEW: Final = f"annotate `{BEYOND_VERIFIED}: nearest`"
 """The remedy for a release that is not known, as a request states it and as an object does."""
 MAX_WARNING: Final = 256

@@ -9,8 +9,10 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.intake.manifests.reading import ManifestNode, ManifestReader
+from policy.messages import listed, quoted
+from policy.pointer import at
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -16,7 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from policy.decision.decision import encode
-from policy.errors import PolicyError, RequestFault, RequestInvalid, nearest, quoted
+from policy.errors import PolicyError, RequestFault, RequestInvalid
+from policy.messages import nearest, quoted
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid, listed, nearest, quoted
+from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid
+from policy.messages import listed, nearest, quoted
 from policy.parser.fields import FieldReader
 from policy.parser.files import read_at_most
 from policy.parser.yamltree import MAX_BYTES, read_yaml

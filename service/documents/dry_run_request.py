@@ -10,7 +10,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from policy.checks.candidate import MAX_RULES
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.messages import listed, nearest, quoted
+from policy.pointer import at
 
 MEMBERS: Final = ("request", "rules", "remove", "changes")
 ALL: Final = "all"

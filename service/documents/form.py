@@ -13,7 +13,8 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from policy.checks.candidate import MAX_RULES
-from policy.errors import RequestFault, RequestInvalid, listed, nearest, quoted
+from policy.errors import RequestFault, RequestInvalid
+from policy.messages import listed, nearest, quoted
 from service.documents.body import decode
 from service.documents.dry_run_request import Candidate, read_changes
 from service.problems import Refused

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

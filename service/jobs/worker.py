@@ -22,8 +22,10 @@ from policy.checks import candidate
 from policy.checks.candidate import with_models
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
-from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid, at, quoted
+from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded
+from policy.messages import quoted
+from policy.pointer import at
 from policy.policy import Policy
 from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
@@ -76,7 +78,7 @@ class JobRecords:
 
     def add(self, answer: EncodedDecision, request: Request, policy: Policy) -> None:
         """A decision was made."""
-        ruling, final = answer.weighed.ruling, answer.weighed.final
+        ruling, final = answer.evaluation.ruling, answer.evaluation.final
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
         places = {*ruling.standing, *final.refusals, *ruling.advice}
@@ -215,7 +217,7 @@ class JobWorker:
         asked = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
         if not isinstance(asked, Request) or asked.deployment is None:
             return document
-        return with_models(document, self.policy.taken_in(asked).found)
+        return with_models(document, self.policy.intake(asked).found)
 
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The answer to an admission review; what is decided in one of a dry run is recorded nowhere."""
@@ -263,11 +265,12 @@ class JobWorker:
     def _one(self, request: Request, records: JobRecords | None, budget: WorkBudget, today: date) -> Decision:
         budget.decide(explained=request.explain)
         try:
-            decision, weighed = self.policy.decided(request, today)
+            result = self.policy.evaluate(request)
+            decision = self.policy.assemble(result, today)
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error
         if records is not None:
-            answer = EncodedDecision(ID_START + decision.decision_id.encode(), weighed, decision)
+            answer = EncodedDecision(ID_START + decision.decision_id.encode(), result.evaluation, decision)
             records.add(answer, request, self.policy)
         return decision
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from sqlalchemy import select
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, listed, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
+from policy.messages import listed, quoted
 from service.documents.query import read_query
 from service.log.filters import (
     AGO,

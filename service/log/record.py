@@ -127,7 +127,7 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
             _result(answer),
             b"]",
         )
-    facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
+    facts = encode(answer.evaluation.facts.document(series(request.release.decided_as)))
     asked = _input(
         request.request_id,
         request.vllm_version,

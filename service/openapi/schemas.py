@@ -13,7 +13,7 @@ from policy.checks.candidate import MAX_RULES
 from policy.checks.comparison import DryRunComparison, DryRunComparisonOfAll
 from policy.decision.decision import Decision
 from policy.intake.deployment import PLATFORMS
-from policy.request.request import MAX_REQUEST_ID, WAYS
+from policy.request.request import INPUTS, MAX_REQUEST_ID
 from policy.rules.json_schema import facts_schema
 from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING, AdmissionReview
 from service.jobs.items import ManifestDecisions
@@ -75,7 +75,7 @@ def _page() -> Schema:
 def _request() -> Schema:
     return {
         "type": "object",
-        "oneOf": [{"required": [way]} for way in WAYS],
+        "oneOf": [{"required": [name]} for name in INPUTS],
         "additionalProperties": False,
         "properties": {
             "facts": ref("Facts"),

@@ -24,7 +24,7 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 from urllib3 import PoolManager, Retry
 
-from policy.errors import quoted
+from policy.messages import quoted
 from policy.parser.yamltree import MAX_BYTES
 from policy.rules.git import ObjectUnreadable, RevisionNotFound, read_commit, read_object
 from service.reload.reload import RulesSourceFailed

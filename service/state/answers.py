@@ -16,9 +16,10 @@ from uuid_utils import uuid7
 from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.engine.cache import SecondHitCache
-from policy.errors import PolicyError, nearest, quoted
+from policy.errors import PolicyError
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.intake import ModelConfigNeeded
+from policy.messages import nearest, quoted
 from policy.request.request import Manifest, Request, read_request_or_manifest
 from policy.rules.documents import facts_document, policy_document, releases_document, rule_document, rules_document
 from service.documents.body import decode
@@ -86,7 +87,7 @@ class Answers:
         if found is None:
             raise Refused(
                 "not-found",
-                f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
+                f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
             )
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
@@ -102,7 +103,7 @@ class Answers:
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
         if not self.recorder.silent:
-            self.recorder.log_it(EncodedDecision(json, answer.weighed, answer.decision), asked, asking, body)
+            self.recorder.log_it(EncodedDecision(json, answer.evaluation, answer.decision), asked, asking, body)
         return json
 
     def decision(self, body: bytes, asking: RequestContext) -> bytes | None:
@@ -123,8 +124,8 @@ class Answers:
         counted = self.recorder.note(answer, asked, self.policy, asking, body)
         json = answer.json
         passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
-        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.comes_again(body):
-            self._kept.keep(body, (json[ID_END:], answer, asked, counted))
+        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.seen_before(body):
+            self._kept.put(body, (json[ID_END:], answer, asked, counted))
         return json
 
     def _today(self) -> date:

@@ -548,7 +548,7 @@ def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Calla
     default = "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; state `vllm_version`"
     assert ask(pod(container), WARN)[1]["warnings"] == [f"{POD}: {SET}", f"{POD}: {default}"]
     assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"
-    why = f"the annotation `{VLLM_VERSION}`: `x` is no version; write it as `0.23.0` or `v0.23.0`"
+    why = f"the annotation `{VLLM_VERSION}`: invalid version `x`; write it as `0.23.0` or `v0.23.0`"
     assert ask(pod(container, annotations={VLLM_VERSION: "x"}), WARN)[1]["warnings"] == [f"{POD}: not decided: {why}"]
 
 
@@ -556,15 +556,15 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
-    known = "is no release that the rules know; known are 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
-    unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: `0.99.0` {known}"
+    known = "known are 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
+    unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: unknown release `0.99.0`; {known}"
     assert ask(pod(container), WARN) == ("undecided", told(unknown, runner=f"{POD}=undecided"))
     closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"
     assert ask(pod(container, annotations={BEYOND_VERIFIED: "nearest"}), WARN) == (
         "warned",
         told(closest, runner=f"{POD}=v2"),
     )
-    stated = f"{POD}: not decided: the annotation `{VLLM_VERSION}`: `9.9` {known}"
+    stated = f"{POD}: not decided: the annotation `{VLLM_VERSION}`: unknown release `9.9`; {known}"
     latest = {**container, "image": "vllm/vllm-openai:latest"}
     assert ask(pod(latest, annotations={VLLM_VERSION: "9.9"}), WARN)[1]["warnings"] == [stated]
     assert ask(pod(latest, annotations={VLLM_VERSION: "9.9", BEYOND_VERIFIED: "nearest"}), WARN)[1][

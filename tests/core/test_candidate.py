@@ -130,14 +130,14 @@ def test_ids_to_remove_that_are_not_there_are_faults(sources: Sources) -> None:
     with pytest.raises(RequestInvalid) as raised:
         overlay(sources.rules, ["["], ["kv-connector-fallbak", "moe", "zzz"])
     assert [(fault.pointer, fault.message) for fault in raised.value.faults] == [
-        ("/remove/0", "no rule is called `kv-connector-fallbak`; did you mean `kv-connector-fallback`?"),
-        ("/remove/2", "no rule is called `zzz`"),
+        ("/remove/0", "unknown rule `kv-connector-fallbak`; did you mean `kv-connector-fallback`?"),
+        ("/remove/2", "unknown rule `zzz`"),
     ]
 
 
 def test_a_candidate_that_is_given_twice_is_a_fault(sources: Sources) -> None:
     with pytest.raises(
-        RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is rules\[0\] as well; give each rule once$"
+        RulesInvalid, match=r"^rules\[2\]:1:1: the rule `twice` is also rules\[0\]; give each rule once$"
     ):
         overlay(sources.rules, [rule("twice"), rule("once"), rule("twice", effect="force-v2")], [])
 
@@ -169,7 +169,7 @@ def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Source
         f"rules[4]:1:1: {lacking}",
         "rules[5]:2:1: not YAML: while parsing a flow node did not find expected node content",
         f"rules[7]:3:3: {lacking}",
-        "rules[8]:1:1: not YAML: a lone surrogate is no character",
+        "rules[8]:1:1: not YAML: a lone surrogate",
         f"rules[9]:1:1: {lacking}",
     ]
 
@@ -180,7 +180,7 @@ def test_candidates_that_cannot_be_placed_are_faults_all_at_once(sources: Source
 def test_a_candidate_is_tried_on_the_request(sources: Sources) -> None:
     tried = run_job(job(sources, rule("kv-connector-fallback", when={"kv_transfer_config.kv_role": "present"})))
     assert tried.decision
-    assert (tried.decision.runner, tried.rules, tried.faults, tried.misfits, tried.failed) == (
+    assert (tried.decision.runner, tried.rules, tried.faults, tried.request_faults, tried.failed) == (
         "v2",
         ["kv-connector-fallback"],
         [],
@@ -195,9 +195,9 @@ def test_faults_in_a_candidate_are_told_by_the_file_that_it_would_be(sources: So
     assert [(fault.path, fault.message) for fault in tried.faults] == [
         (
             "house/new-rule.yaml",
-            "`fallback-v3` is no effect of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you mean `fallback-v1`?",
+            "unknown effect `fallback-v3` of the house layer; legal: `fallback-v1`, `force-v2`, `advise`; did you mean `fallback-v1`?",
         ),
-        ("house/new-rule.yaml", "`soon` is no date; write it as `2027-01-31`"),
+        ("house/new-rule.yaml", "invalid date `soon`; write it as `2027-01-31`"),
     ]
 
 
@@ -206,16 +206,16 @@ def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
     assert [(fault.path, fault.message) for fault in tried.faults][:1] == [
         (
             "releases.yaml",
-            "nothing decides in 0.22.0 where no other rule fires; add a `default-v2` rule with `when: always`",
+            "no rule decides in 0.22.0 if no other rule fires; add a `default-v2` rule with `when: always`",
         )
     ]
 
 
 def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
     assert run_job(job(sources, request={"facts": {}, "vllm_version": "newest", "explain": 1})) == SandboxResult(
-        misfits=[
-            ("/vllm_version", "`newest` is no version; write it as `0.23.0` or `v0.23.0`"),
-            ("/explain", "`1` is neither `true` nor `false`"),
+        request_faults=[
+            ("/vllm_version", "invalid version `newest`; write it as `0.23.0` or `v0.23.0`"),
+            ("/explain", "expected `true` or `false`, got `1`"),
         ],
         problem="invalid-request",
     )
@@ -405,7 +405,7 @@ def test_many_long_lists_are_answered_within_bounds(sources: Sources) -> None:
         (
             "os.abort()",
             -signal.SIGABRT,
-            "the candidate rules broke the engine (signal 6); make their conditions simpler",
+            "the candidate rules crashed the engine (signal 6); make their conditions simpler",
         ),
         (
             "bytearray(2 << 30)",

@@ -707,7 +707,7 @@ def test_a_house_rule_past_its_review_date_is_warned_of(
 
 def test_a_member_that_looks_misspelt_is_warned_of(policy: Policy) -> None:
     assert decided(policy, {"model_config": {"architecture": ["Qwen3ForCausalLM"]}}).warnings == [
-        "`model_config.architecture` is no fact and was ignored; did you mean `architectures`?"
+        "unknown fact `model_config.architecture` was ignored; did you mean `architectures`?"
     ]
 
 
@@ -722,7 +722,7 @@ def test_warnings_come_in_this_order(policy: Policy) -> None:
         THINKING,
         "vLLM 0.23.9 was not checked against these rules; decided as 0.23.0",
         *OVERDUE,
-        "`model_config.is_mo` is no fact and was ignored; did you mean `is_moe`?",
+        "unknown fact `model_config.is_mo` was ignored; did you mean `is_moe`?",
     ]
 
 

@@ -224,7 +224,7 @@ def test_a_colliding_name_in_a_request_changes_nothing(policy: Policy, name: str
 
 
 def test_a_colliding_name_outside_an_open_object_is_refused(policy: Policy) -> None:
-    with pytest.raises(RequestInvalid, match="unknown member"):
+    with pytest.raises(RequestInvalid, match="unknown field"):
         read_request({"facts": {colliding_with("id"): 1}}, policy.releases)
 
 

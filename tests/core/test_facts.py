@@ -342,9 +342,9 @@ LEGAL = {
 @pytest.mark.parametrize(
     ("document", "faults"),
     [
-        ([], [("", '`[]` is no object; write the facts as `{"model_config": {…}}`')]),
-        (None, [("", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
-        ("x" * 100, [("", f'`{"x" * 80}…` is no object; write the facts as `{{"model_config": {{…}}}}`')]),
+        ([], [("", 'expected an object, got `[]`; write the facts as `{"model_config": {…}}`')]),
+        (None, [("", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
+        ("x" * 100, [("", f'expected an object, got `{"x" * 80}…`; write the facts as `{{"model_config": {{…}}}}`')]),
         (
             {"model_config": []},
             [("/model_config", f"`[]` is not legal for `model_config`; legal: {LEGAL['presence']}")],
@@ -359,7 +359,7 @@ LEGAL = {
             [
                 (
                     "/platform",
-                    "`[]` is no object; its members are `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`",
+                    "expected an object, got `[]`; its fields are `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`",
                 )
             ],
         ),
@@ -381,11 +381,11 @@ LEGAL = {
             [
                 (
                     "/platform/isrocm",
-                    "unknown member `isrocm`; legal: `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`; did you mean `is_rocm`?",
+                    "unknown field `isrocm`; legal: `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`; did you mean `is_rocm`?",
                 )
             ],
         ),
-        ({"env": {"A/B~C": "1"}}, [("/env/A~1B~0C", "unknown member `A/B~C`; legal: `VLLM_USE_V2_MODEL_RUNNER`")]),
+        ({"env": {"A/B~C": "1"}}, [("/env/A~1B~0C", "unknown field `A/B~C`; legal: `VLLM_USE_V2_MODEL_RUNNER`")]),
         (
             {"env": {VARIABLE_NAME: 1}},
             [
@@ -458,7 +458,12 @@ LEGAL = {
         ),
         (
             {"speculative_config": {"draft_model_config": {"hf_config": 1}}},
-            [("/speculative_config/draft_model_config/hf_config", "`1` is no object; its members are `layer_types`")],
+            [
+                (
+                    "/speculative_config/draft_model_config/hf_config",
+                    "expected an object, got `1`; its fields are `layer_types`",
+                )
+            ],
         ),
     ],
 )
@@ -474,7 +479,7 @@ def test_an_unknown_member_at_the_top_is_told_the_legal_ones() -> None:
     assert faults == [
         (
             "/modelconfig",
-            f"unknown member `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean `model_config`?",
+            f"unknown field `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean `model_config`?",
         )
     ]
 
@@ -500,17 +505,17 @@ def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
     [
         (
             {"model_config": {"architecture": ["A"]}},
-            ["`model_config.architecture` is no fact and was ignored; did you mean `architectures`?"],
+            ["unknown fact `model_config.architecture` was ignored; did you mean `architectures`?"],
         ),
         (
             {"model_config": {"isMoe": True, "is_moee": True}},
-            ["`model_config.is_moee` is no fact and was ignored; did you mean `is_moe`?"],
+            ["unknown fact `model_config.is_moee` was ignored; did you mean `is_moe`?"],
         ),
         ({"speculative_config": {"Method": "mtp"}}, []),
         (
             {"speculative_config": {"draft_model_config": {"architectures_": []}}},
             [
-                "`speculative_config.draft_model_config.architectures_` is no fact and was ignored; did you mean `architectures`?"
+                "unknown fact `speculative_config.draft_model_config.architectures_` was ignored; did you mean `architectures`?"
             ],
         ),
         ({"kv_transfer_config": {"kv_connector_extra_config": {}, "kv_rank": 0, "kv_buffer_size": 1.0}}, []),

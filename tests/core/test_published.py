@@ -224,25 +224,25 @@ def test_the_policy_says_what_is_loaded(catalogue: Catalogue) -> None:
 
 def test_an_answer_is_worth_keeping_once_it_is_asked_for_again() -> None:
     recent: SecondHitCache[str, int] = SecondHitCache(2)
-    found = [recent.comes_again("a") for _ in range(2)]
-    recent.keep("a", 1)
+    found = [recent.seen_before("a") for _ in range(2)]
+    recent.put("a", 1)
     assert (found, recent.get("a")) == ([False, True], 1)
 
 
 def test_the_oldest_answer_is_let_go_for_the_newest() -> None:
     recent: SecondHitCache[int, int] = SecondHitCache(2)
     for question in (1, 2, 3):
-        recent.keep(question, question)
+        recent.put(question, question)
     assert [recent.get(question) for question in (1, 2, 3)] == [None, 2, 3]
 
 
 def test_a_memory_of_no_size_keeps_nothing() -> None:
     recent: SecondHitCache[str, int] = SecondHitCache(0)
-    assert [recent.comes_again("a") for _ in range(3)] == [False] * 3
+    assert [recent.seen_before("a") for _ in range(3)] == [False] * 3
 
 
 def test_everything_can_be_let_go() -> None:
     recent: SecondHitCache[str, int] = SecondHitCache(2)
-    recent.keep("a", 1)
+    recent.put("a", 1)
     recent.clear()
     assert recent.get("a") is None

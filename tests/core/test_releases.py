@@ -54,8 +54,8 @@ def test_a_version_outside_the_known_series_is_unknown(version: str) -> None:
     with pytest.raises(UnknownRelease) as raised:
         RELEASES.resolve(version)
     assert str(raised.value) == (
-        f"`{version}` is no release that the rules know; known are 0.20.0 to 0.33.0; "
-        'name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+        f"unknown release `{version}`; known are 0.20.0 to 0.33.0; "
+        'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
     )
 
 
@@ -97,7 +97,7 @@ def test_a_known_release_is_verified_with_nearest_too() -> None:
     ],
 )
 def test_what_is_no_version_is_told_how_to_write_one(version: str) -> None:
-    with pytest.raises(InvalidVersion, match=r"^`.*` is no version; write it as `0\.23\.0` or `v0\.23\.0`$"):
+    with pytest.raises(InvalidVersion, match=r"^invalid version `.*`; write it as `0\.23\.0` or `v0\.23\.0`$"):
         RELEASES.resolve(version)
 
 

@@ -71,28 +71,28 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
 @pytest.mark.parametrize(
     ("document", "faults"),
     [
-        ([], [("", '`[]` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
-        (None, [("", '`null` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
+        ([], [("", 'expected an object, got `[]`; write a request such as `{"facts": {"model_config": {}}}`')]),
+        (None, [("", 'expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`')]),
         (
             {},
             [
                 (
                     "",
-                    'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults',
+                    'none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
                 )
             ],
         ),
-        ({"facts": None}, [("/facts", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
-        ({"facts": {}, "fact": {}}, [("/fact", f"unknown member `fact`; legal: {MEMBERS}; did you mean `facts`?")]),
-        ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown member `a/b`; legal: {MEMBERS}")]),
-        ({"facts": {}, "request_id": 7}, [("/request_id", "`7` is no text of at most 256 characters")]),
+        ({"facts": None}, [("/facts", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
+        ({"facts": {}, "fact": {}}, [("/fact", f"unknown field `fact`; legal: {MEMBERS}; did you mean `facts`?")]),
+        ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown field `a/b`; legal: {MEMBERS}")]),
+        ({"facts": {}, "request_id": 7}, [("/request_id", "expected a text of at most 256 characters, got `7`")]),
         (
             {"facts": {}, "request_id": "x" * 257},
-            [("/request_id", f"`{'x' * 80}…` is no text of at most 256 characters")],
+            [("/request_id", f"expected a text of at most 256 characters, got `{'x' * 80}…`")],
         ),
-        ({"facts": {}, "explain": "yes"}, [("/explain", "`yes` is neither `true` nor `false`")]),
-        ({"facts": {}, "explain": 1}, [("/explain", "`1` is neither `true` nor `false`")]),
-        ({"facts": {}, "explain": None}, [("/explain", "`null` is neither `true` nor `false`")]),
+        ({"facts": {}, "explain": "yes"}, [("/explain", "expected `true` or `false`, got `yes`")]),
+        ({"facts": {}, "explain": 1}, [("/explain", "expected `true` or `false`, got `1`")]),
+        ({"facts": {}, "explain": None}, [("/explain", "expected `true` or `false`, got `null`")]),
         ({"facts": {}, "layers": "upstream"}, [("/layers", f"`upstream` is not legal; legal: {LAYERS}")]),
         ({"facts": {}, "layers": []}, [("/layers", f"`[]` is not legal; legal: {LAYERS}")]),
         ({"facts": {}, "layers": ["house"]}, [("/layers", f'`["house"]` is not legal; legal: {LAYERS}')]),
@@ -107,12 +107,15 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
         ),
         (
             {"facts": {}, "vllm_version": 0.23},
-            [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')],
+            [("/vllm_version", 'expected a text, got `0.23`; write the version in quotes, such as `"0.23.0"`')],
         ),
-        ({"facts": {}, "vllm_version": ""}, [("/vllm_version", "`` is no version; write it as `0.23.0` or `v0.23.0`")]),
+        (
+            {"facts": {}, "vllm_version": ""},
+            [("/vllm_version", "invalid version ``; write it as `0.23.0` or `v0.23.0`")],
+        ),
         (
             {"facts": {}, "vllm_version": "newest"},
-            [("/vllm_version", "`newest` is no version; write it as `0.23.0` or `v0.23.0`")],
+            [("/vllm_version", "invalid version `newest`; write it as `0.23.0` or `v0.23.0`")],
         ),
         (
             {
@@ -125,11 +128,11 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
                 "extra": "",
             },
             [
-                ("/extra", f"unknown member `extra`; legal: {MEMBERS}"),
+                ("/extra", f"unknown field `extra`; legal: {MEMBERS}"),
                 ("/beyond_verified", "`` is not legal; legal: `nearest`, or leave it out"),
-                ("/vllm_version", '`[]` is no text; write the version in quotes, such as `"0.23.0"`'),
-                ("/request_id", "`{}` is no text of at most 256 characters"),
-                ("/explain", "`0` is neither `true` nor `false`"),
+                ("/vllm_version", 'expected a text, got `[]`; write the version in quotes, such as `"0.23.0"`'),
+                ("/request_id", "expected a text of at most 256 characters, got `{}`"),
+                ("/explain", "expected `true` or `false`, got `0`"),
                 ("/facts/model_config/is_moe", "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`"),
                 ("/layers", f"`[]` is not legal; legal: {LAYERS}"),
             ],
@@ -172,7 +175,7 @@ def test_a_flood_of_unknown_members_is_cut(policy: Policy) -> None:
 def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
     with pytest.raises(
         RequestInvalid,
-        match=r"^/explain: `1` is neither `true` nor `false`; /: none of `facts`, `deployment`, `manifest`; say what",
+        match=r"^/explain: expected `true` or `false`, got `1`; /: none of `facts`, `deployment`, `manifest`; say what",
     ):
         read_request({"explain": 1}, policy.releases)
 
@@ -180,7 +183,7 @@ def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
 def test_odd_characters_are_shown_escaped(policy: Policy) -> None:
     with pytest.raises(RequestInvalid) as raised:
         read_request({"facts": {}, "explain": "a\x00\x1b[31m\ud800\u202eb"}, policy.releases)
-    assert raised.value.faults[0].message == r"`a\x00\x1b[31m\ud800\u202eb` is neither `true` nor `false`"
+    assert raised.value.faults[0].message == r"expected `true` or `false`, got `a\x00\x1b[31m\ud800\u202eb`"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ EMPTY = 'the body is empty; send a request such as {"facts": {"model_config": {"
 MARK = "the body begins with a byte order mark; send plain UTF-8"
 CUT = "not JSON: Input data was truncated; YAML is read with `content-type: application/yaml`"
 UTF8 = "not UTF-8: byte {} is not part of a character"
-SURROGATE = "not JSON: half of a surrogate pair, which is no character (byte {}); YAML is read with `content-type: application/yaml`"
+SURROGATE = "not JSON: half of a surrogate pair (byte {}); YAML is read with `content-type: application/yaml`"
 LARGE = "not JSON: a number that is too large (byte {}); YAML is read with `content-type: application/yaml`"
 
 
@@ -364,74 +364,79 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
 @pytest.mark.parametrize(
     ("document", "pointer", "starts", "ends"),
     [
-        ({"fact": {}}, "/fact", "unknown member `fact`; legal: `facts`", "; did you mean `facts`?"),
+        ({"fact": {}}, "/fact", "unknown field `fact`; legal: `facts`", "; did you mean `facts`?"),
         (
             {"facts": {}, "vllm_verison": "0.23.0"},
             "/vllm_verison",
-            f"unknown member `vllm_verison`; {MEMBERS}",
+            f"unknown field `vllm_verison`; {MEMBERS}",
             "; did you mean `vllm_version`?",
         ),
-        ({"facts": {}, "requestId": "x"}, "/requestId", "unknown member `requestId`", "; did you mean `request_id`?"),
+        ({"facts": {}, "requestId": "x"}, "/requestId", "unknown field `requestId`", "; did you mean `request_id`?"),
         (
             {"facts": {}, "deployment": {}},
             "/deployment",
             "a request has one of `facts`, `deployment`, `manifest`",
             "and this one has `facts` already",
         ),
-        ({"facts": {}, "": 1}, "/", f"unknown member ``; {MEMBERS}", MEMBERS),
-        ({"facts": {}, "a/b~c": 1}, "/a~1b~0c", "unknown member `a/b~c`", MEMBERS),
-        ({"facts": {}, "🦊": 1}, "/🦊", "unknown member `🦊`", MEMBERS),
-        ({"facts": {}, "x" * 300: 1}, f"/{'x' * 300}", f"unknown member `{'x' * 80}…`", MEMBERS),
-        ({"facts": {}, "__proto__": 1}, "/__proto__", "unknown member `__proto__`", MEMBERS),
+        ({"facts": {}, "": 1}, "/", f"unknown field ``; {MEMBERS}", MEMBERS),
+        ({"facts": {}, "a/b~c": 1}, "/a~1b~0c", "unknown field `a/b~c`", MEMBERS),
+        ({"facts": {}, "🦊": 1}, "/🦊", "unknown field `🦊`", MEMBERS),
+        ({"facts": {}, "x" * 300: 1}, f"/{'x' * 300}", f"unknown field `{'x' * 80}…`", MEMBERS),
+        ({"facts": {}, "__proto__": 1}, "/__proto__", "unknown field `__proto__`", MEMBERS),
         (
             {"facts": {"model_confg": {}}},
             "/facts/model_confg",
-            f"unknown member `model_confg`; legal: {OBJECTS}",
+            f"unknown field `model_confg`; legal: {OBJECTS}",
             "; did you mean `model_config`?",
         ),
-        ({"facts": {"model": {}}}, "/facts/model", "unknown member `model`", "`"),
+        ({"facts": {"model": {}}}, "/facts/model", "unknown field `model`", "`"),
         (
             {"facts": {"parallel_config": {"tensor_paralel_size": 2}}},
             "/facts/parallel_config/tensor_paralel_size",
-            "unknown member `tensor_paralel_size`; legal: `tensor_parallel_size`, ",
+            "unknown field `tensor_paralel_size`; legal: `tensor_parallel_size`, ",
             "; did you mean `tensor_parallel_size`?",
         ),
         (
             {"facts": {"env": {"VLLM_USE_V2_RUNNER": "1"}}},
             "/facts/env/VLLM_USE_V2_RUNNER",
-            "unknown member `VLLM_USE_V2_RUNNER`",
+            "unknown field `VLLM_USE_V2_RUNNER`",
             "MODEL_RUNNER`?",
         ),
         (
             {"facts": {"platform": {"is_rocm ": True}}},
             "/facts/platform/is_rocm ",
-            "unknown member `is_rocm `",
+            "unknown field `is_rocm `",
             "; did you mean `is_rocm`?",
         ),
         (
             {"facts": {"compilation_config": {"pass_config": {"sp": 1}}}},
             "/facts/compilation_config/pass_config/sp",
-            "unknown member `sp`",
+            "unknown field `sp`",
             "`enable_sp`",
         ),
         (
             {"facts": {"platform": []}},
             "/facts/platform",
-            "`[]` is no object; its members are `has_triton`, `is_rocm`",
+            "expected an object, got `[]`; its fields are `has_triton`, `is_rocm`",
             "`",
         ),
         ({"facts": {"parallel_config": "tp=2"}}, "/facts/parallel_config", "`tp=2` is no object", "`"),
-        ({"facts": []}, "/facts", "`[]` is no object; write the facts as", "`"),
-        ({"facts": None}, "/facts", "`null` is no object; write the facts as", "`"),
-        ({"facts": "x"}, "/facts", "`x` is no object; write the facts as", "`"),
-        ({"facts": {}, "explain": 1}, "/explain", "`1` is neither `true` nor `false`", "`false`"),
-        ({"facts": {}, "explain": None}, "/explain", "`null` is neither `true` nor `false`", "`false`"),
-        ({"facts": {}, "request_id": 7}, "/request_id", "`7` is no text of at most 256 characters", "characters"),
+        ({"facts": []}, "/facts", "expected an object, got `[]`; write the facts as", "`"),
+        ({"facts": None}, "/facts", "expected an object, got `null`; write the facts as", "`"),
+        ({"facts": "x"}, "/facts", "expected an object, got `x`; write the facts as", "`"),
+        ({"facts": {}, "explain": 1}, "/explain", "expected `true` or `false`, got `1`", "`false`"),
+        ({"facts": {}, "explain": None}, "/explain", "expected `true` or `false`, got `null`", "`false`"),
+        (
+            {"facts": {}, "request_id": 7},
+            "/request_id",
+            "expected a text of at most 256 characters, got `7`",
+            "characters",
+        ),
         ({"facts": {}, "request_id": ["x"]}, "/request_id", '`["x"]` is no text', "characters"),
         (
             {"facts": {}, "request_id": "x" * 257},
             "/request_id",
-            f"`{'x' * 80}…` is no text of at most 256 characters",
+            f"expected a text of at most 256 characters, got `{'x' * 80}…`",
             "characters",
         ),
         (
@@ -470,31 +475,46 @@ MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environme
         (
             {"facts": {}, "vllm_version": 0.23},
             "/vllm_version",
-            "`0.23` is no text; write the version in quotes",
+            "expected a text, got `0.23`; write the version in quotes",
             '`"0.23.0"`',
         ),
-        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "`[0, 23]` is no text", '`"0.23.0"`'),
-        ({"facts": {}, "vllm_version": ""}, "/vllm_version", "`` is no version; write it as", "`v0.23.0`"),
-        ({"facts": {}, "vllm_version": "latest"}, "/vllm_version", "`latest` is no version; write it as", "`v0.23.0`"),
-        ({"facts": {}, "vllm_version": "0.23.x"}, "/vllm_version", "`0.23.x` is no version; write it as", "`v0.23.0`"),
-        ({"facts": {}, "vllm_version": ">=0.23"}, "/vllm_version", "`>=0.23` is no version; write it as", "`v0.23.0`"),
+        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "expected a text, got `[0, 23]`", '`"0.23.0"`'),
+        ({"facts": {}, "vllm_version": ""}, "/vllm_version", "invalid version ``; write it as", "`v0.23.0`"),
+        (
+            {"facts": {}, "vllm_version": "latest"},
+            "/vllm_version",
+            "invalid version `latest`; write it as",
+            "`v0.23.0`",
+        ),
+        (
+            {"facts": {}, "vllm_version": "0.23.x"},
+            "/vllm_version",
+            "invalid version `0.23.x`; write it as",
+            "`v0.23.0`",
+        ),
+        (
+            {"facts": {}, "vllm_version": ">=0.23"},
+            "/vllm_version",
+            "invalid version `>=0.23`; write it as",
+            "`v0.23.0`",
+        ),
         (
             {"facts": {}, "vllm_version": "0." * 5000 + "1"},
             "/vllm_version",
-            f"`{'0.' * 40}…` is no version",
+            f"invalid version `{'0.' * 40}…`",
             "`v0.23.0`",
         ),
-        (None, "", "`null` is no request; write an object such as", "`"),
-        (True, "", "`true` is no request; write an object such as", "`"),
-        (7, "", "`7` is no request; write an object such as", "`"),
-        (1.5, "", "`1.5` is no request; write an object such as", "`"),
-        ("x", "", "`x` is no request; write an object such as", "`"),
-        ([], "", "`[]` is no request; write an object such as", "`"),
-        ([{"facts": {}}], "", "`[{…}]` is no request; write an object such as", "`"),
+        (None, "", "expected an object, got `null`; write a request such as", "`"),
+        (True, "", "expected an object, got `true`; write a request such as", "`"),
+        (7, "", "expected an object, got `7`; write a request such as", "`"),
+        (1.5, "", "expected an object, got `1.5`; write a request such as", "`"),
+        ("x", "", "expected an object, got `x`; write a request such as", "`"),
+        ([], "", "expected an object, got `[]`; write a request such as", "`"),
+        ([{"facts": {}}], "", "expected an object, got `[{…}]`; write a request such as", "`"),
         (
             {},
             "",
-            'none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults',
+            'none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
             "defaults",
         ),
     ],
@@ -509,7 +529,7 @@ def test_what_does_not_fit_is_a_422_that_says_what_where_and_what_is_legal(
     assert (faults[0][1].startswith(starts), faults[0][1].endswith(ends)) == (True, True), faults[0][1]
 
 
-UNKNOWN = 'is no release that the rules know; known are 0.20.0 to 0.33.0; name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+KNOWN = 'known are 0.20.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
 
 
 @pytest.mark.parametrize(
@@ -521,7 +541,7 @@ def test_an_unknown_release_is_a_problem_of_its_own_that_names_the_known_ones(
     assert told(client.post("/v1/decisions", json={"facts": {}, "vllm_version": version})) == (
         422,
         "unknown-release",
-        [("/vllm_version", f"`{version}` {UNKNOWN}")],
+        [("/vllm_version", f"unknown release `{version}`; {KNOWN}")],
     )
 
 
@@ -710,12 +730,12 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
         ("a: b: c\n", "line 1, column 5: not YAML"),
         ("@facts\n", "line 1, column 1: not YAML"),
         ("%YAML 9.9\n---\nfacts: {}\n", "line 1, column 1: not YAML"),
-        ("facts: {}\nfacts: {}\n", "line 2, column 1: the key `facts` stands twice in one map; keep one"),
+        ("facts: {}\nfacts: {}\n", "line 2, column 1: duplicate key `facts`; keep one"),
         (
             "facts:\n  model_config: {is_moe: true, is_moe: false}\n",
-            "line 2, column 32: the key `is_moe` stands twice in one map; keep one",
+            "line 2, column 32: duplicate key `is_moe`; keep one",
         ),
-        ("a: &x [*x]\n", "line 1, column 8: the alias `*x` stands within what it stands for"),
+        ("a: &x [*x]\n", "line 1, column 8: the alias `*x` refers to a value that contains it"),
         (BOMB, "line 5, column 12: more than 20000 values"),
         (LADDER, "line 2, column 44: nested more than 64 deep"),
         ("facts: *x\n", "line 1, column 8: the alias `*x` has no anchor before it"),
@@ -730,20 +750,20 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
             "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out",
         ),
         ("facts: !!set {a}\n", "line 1, column 8: the tag `tag:yaml.org,2002:set` is not read; leave it out"),
-        ("1: x\n", "line 1, column 1: the key `1` is no text; put it in quotes"),
-        ("null: x\n", "line 1, column 1: the key `null` is no text; put it in quotes"),
-        ("? [a]\n: x\n", "line 1, column 3: the key `[]` is no text; put it in quotes"),
+        ("1: x\n", "line 1, column 1: expected a text as key, got `1`; put it in quotes"),
+        ("null: x\n", "line 1, column 1: expected a text as key, got `null`; put it in quotes"),
+        ("? [a]\n: x\n", "line 1, column 3: expected a text as key, got `[]`; put it in quotes"),
         (
             "facts: {parallel_config: {tensor_parallel_size: .nan}}",
-            "line 1, column 49: `.nan` is no finite number; put it in quotes",
+            "line 1, column 49: expected a finite number, got `.nan`; put it in quotes",
         ),
         (
             "facts: {parallel_config: {tensor_parallel_size: -.inf}}",
-            "line 1, column 49: `-.inf` is no finite number; put it in quotes",
+            "line 1, column 49: expected a finite number, got `-.inf`; put it in quotes",
         ),
         (
             "facts: {parallel_config: {tensor_parallel_size: 1.0e+999}}",
-            "line 1, column 49: `1.0e+999` is no finite number; put it in quotes",
+            "line 1, column 49: expected a finite number, got `1.0e+999`; put it in quotes",
         ),
         (f"facts: {{parallel_config: {{tensor_parallel_size: {'9' * 5000}}}}}", "line 1, column 49: `9999"),
         ("request_id: \x01\n", "line 1, column 13: not YAML"),
@@ -798,13 +818,16 @@ def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: i
     [
         (
             "facts: {}\nvllm_version: 0.23\n",
-            [("/vllm_version", '`0.23` is no text; write the version in quotes, such as `"0.23.0"`')],
+            [("/vllm_version", 'expected a text, got `0.23`; write the version in quotes, such as `"0.23.0"`')],
         ),
-        ("facts:\n", [("/facts", '`null` is no object; write the facts as `{"model_config": {…}}`')]),
-        ("- facts: {}\n", [("", '`[{…}]` is no request; write an object such as `{"facts": {"model_config": {}}}`')]),
+        ("facts:\n", [("/facts", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
+        (
+            "- facts: {}\n",
+            [("", 'expected an object, got `[{…}]`; write a request such as `{"facts": {"model_config": {}}}`')],
+        ),
         (
             "just words\n",
-            [("", '`just words` is no request; write an object such as `{"facts": {"model_config": {}}}`')],
+            [("", 'expected an object, got `just words`; write a request such as `{"facts": {"model_config": {}}}`')],
         ),
     ],
 )
@@ -853,10 +876,10 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
             ],
         ),
         (DEPLOYMENT + part("rules", b"\xff", FILE) + END, [("/rules", "`x.yaml` is not UTF-8")]),
-        (DEPLOYMENT + part("remove", b"no-such") + END, [("/remove/0", "no rule is called `no-such`")]),
+        (DEPLOYMENT + part("remove", b"no-such") + END, [("/remove/0", "unknown rule `no-such`")]),
         (
             part("deployment", b'{"fact": 1, "facts": {}}') + END,
-            [("/fact", f"unknown member `fact`; {MEMBERS}; did you mean `facts`?")],
+            [("/fact", f"unknown field `fact`; {MEMBERS}; did you mean `facts`?")],
         ),
     ],
     ids=[
@@ -867,7 +890,7 @@ MISSING = ("/deployment", "a form has one part `deployment`; add `-F deployment=
         "unknown parts",
         "no text",
         "no such rule",
-        "unknown member",
+        "unknown field",
     ],
 )
 def test_a_form_that_does_not_fit_is_a_422_that_names_the_part(

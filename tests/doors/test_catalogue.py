@@ -196,15 +196,15 @@ def test_a_rule_is_shown_with_its_history_or_as_one_release_has_it(
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/v1/rules/kv-conector", "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?"),
+        ("/v1/rules/kv-conector", "unknown rule `kv-conector`; did you mean `kv-connector-fallback`?"),
         (
             "/v1/rules/kv-conector?vllm_version=0.24.0",
-            "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?",
+            "unknown rule `kv-conector`; did you mean `kv-connector-fallback`?",
         ),
-        ("/v1/rules/zzzzzzzz", "no rule is called `zzzzzzzz`"),
-        ("/v1/rules/%F0%9F%A6%8A", "no rule is called `🦊`"),
-        ("/v1/rules/%00%0a", r"no rule is called `\x00\n`"),
-        ("/v1/rules/" + "x" * 200, f"no rule is called `{'x' * 80}…`"),
+        ("/v1/rules/zzzzzzzz", "unknown rule `zzzzzzzz`"),
+        ("/v1/rules/%F0%9F%A6%8A", "unknown rule `🦊`"),
+        ("/v1/rules/%00%0a", r"unknown rule `\x00\n`"),
+        ("/v1/rules/" + "x" * 200, f"unknown rule `{'x' * 80}…`"),
         (
             "/v1/rules/kv-connector-fallback?vllm_version=0.25.0",
             "the rule `kv-connector-fallback` is not in force in 0.25.0",
@@ -223,12 +223,12 @@ def test_a_rule_that_is_not_there_is_a_404_with_a_near_match(client: httpx.Clien
 @pytest.mark.parametrize(
     ("version", "kind", "message"),
     [
-        ("0.19.0", "unknown-release", "`0.19.0` is no release that the rules know; known are 0.20.0 to 0.33.0"),
-        ("0.99", "unknown-release", "`0.99` is no release that the rules know; known are 0.20.0 to 0.33.0"),
-        ("1!0.23.0", "unknown-release", "`1!0.23.0` is no release that the rules know; known are 0.20.0 to 0.33.0"),
-        ("latest", "invalid-request", "`latest` is no version; write it as `0.23.0` or `v0.23.0`"),
-        ("", "invalid-request", "`` is no version; write it as `0.23.0` or `v0.23.0`"),
-        ("9" * 300, "invalid-request", f"`{'9' * 80}…` is no version; write it as `0.23.0` or `v0.23.0`"),
+        ("0.19.0", "unknown-release", "unknown release `0.19.0`; known are 0.20.0 to 0.33.0"),
+        ("0.99", "unknown-release", "unknown release `0.99`; known are 0.20.0 to 0.33.0"),
+        ("1!0.23.0", "unknown-release", "unknown release `1!0.23.0`; known are 0.20.0 to 0.33.0"),
+        ("latest", "invalid-request", "invalid version `latest`; write it as `0.23.0` or `v0.23.0`"),
+        ("", "invalid-request", "invalid version ``; write it as `0.23.0` or `v0.23.0`"),
+        ("9" * 300, "invalid-request", f"invalid version `{'9' * 80}…`; write it as `0.23.0` or `v0.23.0`"),
     ],
 )
 def test_a_version_in_a_query_that_decides_nothing_is_a_422(

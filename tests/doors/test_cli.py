@@ -101,7 +101,7 @@ def test_devices_and_pipes_that_nobody_writes_are_refused(
 )
 def test_what_comes_without_end_is_read_as_far_as_the_bound(run: Callable[..., Done], command: str) -> None:
     done = run("-c", command.format(BIN / "runner-policy"), program="bash")
-    assert (done.code, "more than the 33,554,432 bytes that are read" in done.err) == (2, True)
+    assert (done.code, "more than the 33,554,432 bytes" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("file_", ["-", "/dev/stdin", "<(cat)", "PIPE"])
@@ -194,7 +194,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             [
                 "V2  default  starts  vLLM 0.24.0rc1 (decided as 0.24.0)",
                 "warning: vLLM 0.24.0rc1 was not checked against these rules; decided as 0.24.0",
-                "warning: `model_config.is_mo` is no fact and was ignored; did you mean `is_moe`?",
+                "warning: unknown fact `model_config.is_mo` was ignored; did you mean `is_moe`?",
             ],
         ),
     ],
@@ -317,7 +317,7 @@ def test_on_a_terminal_a_dry_run_shows_first_what_changes(
 ) -> None:
     code, out = on_terminal("dry-run", str(file), "--candidate", str(candidate), NO_COLOR="1")
     lines = [re.sub(r"\s{2,}", "  ", line).strip() for line in plain(out).splitlines()]
-    assert (code, lines[0], lines[2]) == (0, "member  from  to  rules", "runner  v1  v2  kv-connector-fallback")
+    assert (code, lines[0], lines[2]) == (0, "field  from  to  rules", "runner  v1  v2  kv-connector-fallback")
 
 
 # exit codes and streams
@@ -336,23 +336,23 @@ TOO_DEEP = "[" * 100_000
         ("{", "{file}: not JSON: Input data was truncated"),
         ('[1, "x"', "{file}: not JSON: Input data was truncated"),
         ("a: [\n", "{file}:2:1: not YAML: while parsing a flow node did not find expected node content"),
-        ("facts: {}\nfacts: {}\n", "{file}:2:1: the key `facts` stands twice in one map; keep one"),
+        ("facts: {}\nfacts: {}\n", "{file}:2:1: duplicate key `facts`; keep one"),
         (b"\xff", "{file}: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
-        (TOO_DEEP, "{file}: nested too deeply to be read; 64 levels are taken"),
-        (TOO_DEEP + "]" * 100_000, "{file}: nested too deeply to be read; 64 levels are taken"),
+        (TOO_DEEP, "{file}: nested too deeply: at most 64 levels are read"),
+        (TOO_DEEP + "]" * 100_000, "{file}: nested too deeply: at most 64 levels are read"),
         (
             '{"facts": {"model_config": {"is_moe": ' + "[" * 800 + "]" * 800 + "}}}",
-            "{file}: nested too deeply to be read; 64 levels are taken",
+            "{file}: nested too deeply: at most 64 levels are read",
         ),
         (
             '{"facts": {"model_config": {"logits_processors": ' + "[" * 960 + "]" * 960 + "}}}",
-            "{file}: nested too deeply to be read; 64 levels are taken",
+            "{file}: nested too deeply: at most 64 levels are read",
         ),
         (BOMB, "{file}:7:20: more than 2000000 values"),
-        ("null", '/: `null` is no request; write an object such as `{"facts": {"model_config": {}}}`'),
+        ("null", '/: expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`'),
         (
             "{}",
-            '/: none of `facts`, `deployment`, `manifest`; say what is to be deployed, or write `"facts": {}` for the defaults',
+            '/: none of `facts`, `deployment`, `manifest`; add one, or write `"facts": {}` for the defaults',
         ),
         (
             '{"facts": {"model_config": {"is_moe": 1}}}',
@@ -360,11 +360,11 @@ TOO_DEEP = "[" * 100_000
         ),
         (
             "facts: {}\nvllm_version: 0.23\n",
-            '/vllm_version: `0.23` is no text; write the version in quotes, such as `"0.23.0"`',
+            '/vllm_version: expected a text, got `0.23`; write the version in quotes, such as `"0.23.0"`',
         ),
         (
             '{"facts": {}, "explain": 1, "request_id": 2}',
-            "/request_id: `2` is no text of at most 256 characters\n/explain: `1` is neither `true` nor `false`",
+            "/request_id: expected a text of at most 256 characters, got `2`\n/explain: expected `true` or `false`, got `1`",
         ),
     ],
     ids=lambda value: repr(value)[:40],
@@ -386,30 +386,30 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["decide"], "Missing argument 'FILE'"),
         (["decide", "-", "-"], "unexpected extra argument"),
         (["decide", "-", "--explian"], "No such option: --explian"),
-        (["decide", "-", "--default-release", "0.99"], "--default-release: `0.99` is no release that the rules know"),
-        (["decide", "-", "--default-release", "latest"], "--default-release: `latest` is no version"),
+        (["decide", "-", "--default-release", "0.99"], "--default-release: unknown release `0.99`"),
+        (["decide", "-", "--default-release", "latest"], "--default-release: invalid version `latest`"),
         (["dry-run", "-", "--candidate", "no-such-file"], "no-such-file: cannot be read"),
         (
             ["dry-run", "-", "--remove", "kv-conector-fallback"],
-            "/remove/0: no rule is called `kv-conector-fallback`; did you mean `kv-connector-fallback`?",
+            "/remove/0: unknown rule `kv-conector-fallback`; did you mean `kv-connector-fallback`?",
         ),
         (["rules", "check", "--format", "xml"], "'text'"),
         (["rules", "test", "--format", "xml"], "'text'"),
-        (["rules", "show", "kv-conector"], "no rule is called `kv-conector`; did you mean `kv-connector-fallback`?"),
-        (["rules", "show", "--vllm", "0.99"], "`0.99` is no release that the rules know"),
-        (["rules", "show", "--vllm", "latest"], "`latest` is no version"),
+        (["rules", "show", "kv-conector"], "unknown rule `kv-conector`; did you mean `kv-connector-fallback`?"),
+        (["rules", "show", "--vllm", "0.99"], "unknown release `0.99`"),
+        (["rules", "show", "--vllm", "latest"], "invalid version `latest`"),
         (["rules", "show", "moe", "fp8"], "unexpected extra argument"),
         (["rules", "proof"], "No such command 'proof'"),
         (["rules", "diff"], "Missing argument 'BASE'"),
         (["verify"], "Missing argument 'VERSION…'"),
         (
             ["verify", "0.33.0", "--draft"],
-            "--draft: name one final release that is newer than all that are known; known are 0.20.0 to",
+            "--draft: expected one final release newer than all known ones; known are 0.20.0 to",
         ),
-        (["verify", "0.34", "--draft"], "--draft: name one final release that is newer than all that are known"),
-        (["verify", "newest", "--draft"], "--draft: name one final release that is newer than all that are known"),
-        (["verify", "0.99.0"], "0.99.0: no release that the rules know; known are 0.20.0 to"),
-        (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: it is the source of one release; name one"),
+        (["verify", "0.34", "--draft"], "--draft: expected one final release newer than all known ones"),
+        (["verify", "newest", "--draft"], "--draft: expected one final release newer than all known ones"),
+        (["verify", "0.99.0"], "unknown release 0.99.0; known are 0.20.0 to"),
+        (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: expected one release; name one"),
         (["pins"], "No such command 'pins'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -444,7 +444,7 @@ def test_invalid_rules_are_a_3_with_every_fault_on_standard_error(
         3,
         "",
         [
-            f"{tmp_path}/b.yaml:1:1: a rule file stands under `upstream/`, `house/`; move it there",
+            f"{tmp_path}/b.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
             f"{tmp_path}/house/a.yaml:2:1: not YAML: while parsing a flow node did not find expected node content",
             f"{tmp_path}/releases.yaml:1:1: not there; it lists the known releases and the default one",
         ],
@@ -529,20 +529,20 @@ COMMANDS = {
     (): "Which vLLM model runner (V1 or V2) a deployment gets, why, and whether vLLM will start.",
     ("serve",): "Serve the policy over HTTP.",
     ("decide",): "Decide one deployment, or each vLLM container of a manifest.",
-    ("dry-run",): "Explain a decision, and with candidate rules say what they would change.",
+    ("dry-run",): "Explain a decision, or show what candidate rules would change.",
     ("verify",): "Compare the upstream layer with what vLLM itself decides.",
     ("rules",): "Check, test, show, prove and compare the rules.",
     ("rules", "check"): "Validate every file and report all faults as file:line:column: message.",
-    ("rules", "test"): "Run the cases beside the rules.",
+    ("rules", "test"): "Run the cases of the rules.",
     ("rules", "show"): "Show one rule's history as a table over the releases, or list all rules.",
     (
         "rules",
         "prove",
-    ): "Prove over all facts, for each release: no rule is idle, everything is decided; and which releases decide alike.",
+    ): "Prove over all facts, for each release: no unreachable or redundant rule, a decision for every deployment.",
     (
         "rules",
         "diff",
-    ): "Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.",
+    ): "Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.",
     ("log",): "The decision log: follow it, ask it, take it out.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",

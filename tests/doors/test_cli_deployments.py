@@ -108,7 +108,7 @@ def test_a_container_that_cannot_be_decided_has_its_problem_and_the_exit_code_sa
         "problem": [f"/items/3/spec/template/spec/containers/0: {NEEDED.format('a/b')}; {wrapped}"],
     }
     assert unknown["problem"][0].startswith(
-        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: `0.5.0` is no release"
+        "/items/3/spec/template/spec/containers/1: the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`"
     )
 
 
@@ -153,14 +153,14 @@ def test_a_large_list_on_a_terminal_says_that_it_is_read(
 ) -> None:
     (tmp_path / "list.yaml").write_text("# " + "x" * (1 << 19) + "\n" + yaml.safe_dump(NGINX))
     code, out = on_terminal("decide", str(tmp_path / "list.yaml"))
-    assert (code, "reading" in out, "no vLLM container in there" in out) == (0, True, True)
+    assert (code, "reading" in out, "no vLLM container found" in out) == (0, True, True)
 
 
 @pytest.mark.parametrize("text", [yaml.safe_dump(NGINX), yaml.safe_dump({**LIST, "items": []}), "[]"])
 def test_a_manifest_without_vllm_says_so(call: Call, text: str) -> None:
     text = text if text != "[]" else json.dumps({"manifest": []})
     done = call("decide", "-", stdin=text)
-    assert (done.code, done.out, done.err) == (0, "", "no vLLM container in there\n")
+    assert (done.code, done.out, done.err) == (0, "", "no vLLM container found\n")
 
 
 def test_explain_explains_each_container(call: Call, named: str) -> None:
@@ -176,14 +176,14 @@ def test_explain_explains_each_container(call: Call, named: str) -> None:
     [
         ("apiVersion: apps/v1\nkind: Deploymet\n", "/kind: unknown kind `Deploymet`; legal: `Pod`, "),
         ("a: *b\n", "-:1:4: the alias `*b` has no anchor before it"),
-        ("a: &a [*a]\n", "-:1:8: the alias `*a` stands within what it stands for"),
+        ("a: &a [*a]\n", "-:1:8: the alias `*a` refers to a value that contains it"),
         (
             "a: !!python/object/apply:os.system [true]\n",
             "-:1:4: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read; leave it out",
         ),
         ('{"deployment": ', "-: not JSON: "),
-        ("- 1\n- 2\n", "/: `[1, 2]` is no request; write an object such as "),
-        ("1\n", "/: `1` is no request; write an object such as "),
+        ("- 1\n- 2\n", "/: expected an object, got `[1, 2]`; write a request such as "),
+        ("1\n", "/: expected an object, got `1`; write a request such as "),
         ('{"deployment": {"args": "\'"}}', "/deployment/args: invalid shell command: "),
         ('{"deployment": {"args": ["serve", "a/b"]}}', f"/deployment/model_configs/a~1b: {NEEDED.format('a/b')}"),
     ],
@@ -244,7 +244,7 @@ def test_a_platform_counts_where_the_input_names_none(call: Call, named: str, te
         (["--model-config", "qwen.json"], "--model-config `qwen.json`: write NAME=FILE"),
         (["--model-config", "=qwen.json"], "--model-config `=qwen.json`: write NAME=FILE"),
         (["--model-config", f"{NAME}="], f"--model-config `{NAME}=`: write NAME=FILE"),
-        (["--vllm-version", "0.1"], "/vllm_version: `0.1` is no release"),
+        (["--vllm-version", "0.1"], "/vllm_version: unknown release `0.1`"),
     ],
 )
 def test_a_flag_that_does_not_fit_is_wrong_usage(call: Call, flags: list[str], told: str) -> None:
@@ -381,5 +381,5 @@ def test_a_manifest_is_decided_and_not_tried(call: Call, named: str) -> None:
     assert (done.code, done.out, done.err) == (
         2,
         "",
-        "-: a manifest has any number of deployments; `decide --explain` explains each\n",
+        "-: expected one deployment, got a manifest; `decide --explain` explains each\n",
     )

@@ -55,7 +55,7 @@ def changes(done: Done) -> list[tuple[list[str], str, str | None, str | None, di
 
 def test_what_is_not_edited_is_proved_to_change_nothing(call: Callable[..., Done], folder: Path) -> None:
     done = call("rules", "diff", "HEAD", "--rules", str(folder), "--exit-code")
-    assert (done.code, done.out) == (0, "no deployment is affected: proved\n")
+    assert (done.code, done.out) == (0, "no deployment is affected (proved)\n")
 
 
 def test_narrowing_a_rule_shows_its_class(call: Callable[..., Done], folder: Path) -> None:
@@ -84,7 +84,7 @@ def test_text_names_releases_rule_runner_reasons_and_deployment(call: Callable[.
     assert done.code == 1
     assert lines[4:8] == [
         "0.22.0 to 0.22.1",
-        "  kv-connector-fallback: V1 becomes V2",
+        "  kv-connector-fallback: V1 → V2",
         "    - kv-connector-fallback (fallback-v1), + v2-by-default (default-v2)",
         f"    {json.dumps(SMALLEST)}",
     ]
@@ -96,9 +96,9 @@ def test_text_names_releases_rule_runner_reasons_and_deployment(call: Callable[.
 def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folder: Path) -> None:
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "markdown").out.splitlines()
-    assert lines[0] == "## What this edit of the rules means"
+    assert lines[0] == "## What this edit of the rules changes"
     assert lines[7] == (
-        "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 becomes V2 | - kv-connector-fallback (fallback-v1)<br>+ v2-by-default (default-v2) "
+        "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 → V2 | - kv-connector-fallback (fallback-v1)<br>+ v2-by-default (default-v2) "
         f"| `{json.dumps(SMALLEST)}` |"
     )
 
@@ -107,12 +107,11 @@ def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Pat
     narrow(folder)
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "github").out.splitlines()
     assert (
-        lines[1]
-        == f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 becomes V2 for {json.dumps(SMALLEST)}"
+        lines[1] == f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 → V2 for {json.dumps(SMALLEST)}"
     )
     assert (
         call("rules", "diff", str(folder), "--rules", str(folder), "--format", "github").out
-        == "::notice::no deployment is affected: proved\n"
+        == "::notice::no deployment is affected (proved)\n"
     )
 
 
@@ -120,7 +119,7 @@ def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done
     for file in (folder / RULE, folder / RULE.replace(".yaml", "_test.yaml")):
         file.unlink()
     lines = call("rules", "diff", str(root / "rules"), "--rules", str(folder), "--format", "github").out.splitlines()
-    assert lines[1].startswith(f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 becomes V2")
+    assert lines[1].startswith(f"::notice file={folder / RULE},line=2,col=1::0.22.0 to 0.22.1: V1 → V2")
 
 
 FLEET = [
@@ -253,7 +252,7 @@ def test_rules_of_a_revision_that_are_none_are_told_with_their_place(call: Calla
     commit(folder.parent.parent)
     (folder / RULE).write_text(good.replace("effect: fallback-v1", "effect: none"))
     commit(folder.parent.parent)
-    for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "`none` is no effect of the house layer")):
+    for revision, said in (("HEAD~1", "cannot be read"), ("HEAD", "unknown effect `none` of the house layer")):
         done = call("rules", "diff", revision, "--rules", str(folder))
         assert (done.code, f"the rules of {revision}:" in done.err, said in done.err, RULE in done.err) == (
             3,
@@ -313,11 +312,11 @@ def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[Any], str])
         0,
         """\
 0.22.1 to 0.23.0
-  moe: V2 becomes V1
+  moe: V2 → V1
     - v2 (default-v2), + moe (not-default)
     {"model_config": {"is_moe": true}}
-0.22.0 = 0.22.1: decide alike, proved
-2 rules, 3 releases: each can fire, each matters, everything is decided: proved
+0.22.0 = 0.22.1: equivalent (proved)
+2 rules, 3 releases: no unreachable or redundant rule, every deployment decided (proved)
 """,
     )
 
@@ -352,7 +351,7 @@ def test_a_claim_that_does_not_hold_ends_with_1_at_its_rule(
 ) -> None:
     place = small({"all": [{"model_config.is_moe": True}, {"model_config": "absent"}]})
     done = call("rules", "prove", place, "--format", form)
-    said = "in 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range"
+    said = "in 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range"
     where = f"{place}/upstream/moe.yaml"
     assert done.code == 1
     assert (

@@ -53,7 +53,7 @@ def squeezed(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("form", "out"),
     [
-        ("text", r"\d+ rules, 18 releases, sha256:[0-9a-f]{64}: all well\n"),
+        ("text", r"\d+ rules, 18 releases, sha256:[0-9a-f]{64}: ok\n"),
         ("json", r'\{"faults": \[\], "warnings": \[\]\}\n'),
         (
             "junit",
@@ -90,7 +90,7 @@ def faults(folder: Path) -> list[tuple[str, int, int, str]]:
     return [
         (f"{folder}/house/broken.yaml", 2, 1, "not YAML: while parsing a flow node did not find expected node content"),
         (f"{folder}/{RULE}", int(line), int(column), message),
-        (f"{folder}/stray.yaml", 2, 1, "a rule file stands under `upstream/`, `house/`; move it there"),
+        (f"{folder}/stray.yaml", 2, 1, "a rule file must be under `upstream/`, `house/`; move it there"),
     ]
 
 
@@ -163,7 +163,10 @@ def test_faults_for_github_are_annotations(
 def test_annotations_name_files_as_the_caller_sees_them(run: Callable[..., Done], folder: Path) -> None:
     place = edit(folder / RULE, "effect: fallback-v1", "effect: none").partition(":")[0]
     done = run("rules", "check", "--format", "github", "--rules", folder.name, cwd=folder.parent)
-    assert (done.code, done.out.partition("::`")[0]) == (3, f"::error file=policy/{RULE},line={place},col=9")
+    assert (done.code, done.out.partition("::unknown effect")[0]) == (
+        3,
+        f"::error file=policy/{RULE},line={place},col=9",
+    )
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -262,7 +265,7 @@ def test_rules_that_the_engine_cannot_hold_are_a_3_with_the_bound(
     assert (
         done.code,
         done.out,
-        done.err.endswith(" different questions are more than the 200 that the rules of one release can ask\n"),
+        done.err.endswith(" different comparisons are more than the 200 of the rules of one release\n"),
     ) == (3, "", True), done.err
 
 
@@ -353,7 +356,7 @@ def small(tmp_path: Path) -> Path:
 
 
 FAILED = [
-    (7, "says [bold]another[/bold] thing", "0.23.0", "it says `LoRA is on`, expected `another thing`"),
+    (7, "says [bold]another[/bold] thing", "0.23.0", "expected the text `another thing`, got `LoRA is on`"),
     (12, "does not fire, 50%", "0.23.0", 'it does not fire: `lora_config` is "absent", expected "present"'),
     (16, "fires in spite", "0.23.0", "it fires"),
 ]
@@ -419,12 +422,12 @@ def test_failed_cases_for_github_are_annotations(call: Callable[..., Done], smal
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("rule: lora", "rule: lorra", "1:7: the cases of `lorra` stand in `lorra_test.yaml`"),
-        ("rule: lora\n", "rule: lora\nrule: x\n", "2:1: the key `rule` stands twice in one map; keep one"),
-        ("fires: true", "fires: yes please", "6:12: `yes please` is neither `true` nor `false`"),
+        ("rule: lora", "rule: lorra", "1:7: expected the cases of `lorra` in `lorra_test.yaml`"),
+        ("rule: lora\n", "rule: lora\nrule: x\n", "2:1: duplicate key `rule`; keep one"),
+        ("fires: true", "fires: yes please", "6:12: expected `true` or `false`, got `yes please`"),
         ("vllm: [0.23.0]", "vllm: [0.24.0]", "4:12: "),
         ("lora_config: {}}", "lora_config: 1}", "5:13: `1` is not legal for `lora_config`"),
-        ("lora_config:", "lora_confg:", "5:13: unknown member `lora_confg`"),
+        ("lora_config:", "lora_confg:", "5:13: unknown field `lora_confg`"),
     ],
 )
 @pytest.mark.parametrize("command", ["check", "test"])
@@ -630,7 +633,7 @@ def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_th
 
 def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
     (said,) = acceptance.faults_of(read_folder(two_rules), "9.9.9")
-    assert said.startswith("`9.9.9` is no release")
+    assert said.startswith("unknown release `9.9.9`")
 
 
 # test --mutate
@@ -642,14 +645,14 @@ def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[.
     assert (
         done.code,
         done.err,
-        re.fullmatch(r"\d{3} mutants: \d{3} noticed, \d explained, 0 survive\n", done.out) is not None,
+        re.fullmatch(r"\d{3} mutants: \d{3} killed, \d accepted, 0 survived\n", done.out) is not None,
     ) == (0, "", True)
 
 
 @pytest.mark.parametrize(
     ("form", "out"),
     [
-        ("text", "1 mutants: 1 noticed, 0 explained, 0 survive\n"),
+        ("text", "1 mutants: 1 killed, 0 accepted, 0 survived\n"),
         ("json", '{"mutants": 1, "accepted_mutants": [], "explained": [], "outdated": []}\n'),
         ("github", ""),
     ],
@@ -665,15 +668,15 @@ def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
 ) -> None:
     rule, cases = two_rules / "upstream/moe.yaml", two_rules / "upstream/moe_test.yaml"
     edit(rule, "is_moe: true", "is_moe: true, ec_transfer_config: absent")
-    cases.write_text(OF_MOE + "survivors:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
+    cases.write_text(OF_MOE + "accepted_mutants:\n  - {vllm: '>=0.22', change: 'when: nothing', why: Because.}\n")
     change = "when: without `ec_transfer_config: absent`"
     said = [
         (
             f"{rule}",
             1,
-            f"`>=0.22`: {change}: no case notices; add one that does, or explain it under `survivors` beside the cases",
+            f"`>=0.22`: {change}: no case fails; add one that does, or explain the mutant under `accepted_mutants` in the file of cases",
         ),
-        (f"{cases}", 6, "`>=0.22`: when: nothing: it is noticed, or is no change of moe; remove it"),
+        (f"{cases}", 6, "`>=0.22`: when: nothing: the mutant is killed, or is not one of moe; remove it"),
     ]
     done = {form: call("rules", "test", str(two_rules), "--mutate", "--format", form) for form in FORMATS}
     assert {form: answer.code for form, answer in done.items()} == dict.fromkeys(FORMATS, 1)
@@ -681,7 +684,7 @@ def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
         f"::error file={path},line={line},col=1::{words}" for path, line, words in said
     ]
     assert done["text"].err.splitlines() == [f"{path}:{line}:1: {words}" for path, line, words in said]
-    assert done["text"].out == "2 mutants: 1 noticed, 0 explained, 1 survive\n"
+    assert done["text"].out == "2 mutants: 1 killed, 0 accepted, 1 survived\n"
     assert json.loads(done["json"].out)["survivors"] == [{"item": "moe", "vllm": ">=0.22", "change": change}]
     assert 'tests="2" failures="2"' in done["junit"].out
 

@@ -39,7 +39,7 @@ def test_what_is_alike_is_said_with_what_was_not_looked_at(verify: Callable[...,
     assert (done.code, done.err) == (0, "")
     assert (
         done.out
-        == "0.33.0: 600 configurations, all alike\n  not looked at: elsewhere, which another file of vLLM says\n"
+        == "0.33.0: 600 configurations, all equal\n  not compared: elsewhere, whose text is in another file of vLLM\n"
     )
 
 
@@ -94,7 +94,7 @@ def test_only_a_newer_release_is_drafted(
 ) -> None:
     verify()
     done = call("verify", release, "--draft", "--rules", str(tmp_path / "rules"), "--source", str(tmp_path / "source"))
-    said = "--draft: name one final release that is newer than all that are known; known are 0.33.0 to 0.33.0\n"
+    said = "--draft: expected one final release newer than all known ones; known are 0.33.0 to 0.33.0\n"
     assert (done.code, done.out, done.err) == (2, "", said)
 
 

@@ -356,7 +356,7 @@ def test_after_a_malformed_variable_there_is_no_runner_and_vllm_s_own_text(decid
 @pytest.mark.parametrize(
     ("member", "hint"),
     [
-        ({"is_mo": True}, ["`model_config.is_mo` is no fact and was ignored; did you mean `is_moe`?"]),
+        ({"is_mo": True}, ["unknown fact `model_config.is_mo` was ignored; did you mean `is_moe`?"]),
         ({"hidden_size": 4096, "nested": {"is_moe": [{"x": None}]}}, []),
     ],
 )

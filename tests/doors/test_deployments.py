@@ -330,7 +330,7 @@ def test_what_is_wrong_is_told_by_its_place(
 
 @pytest.mark.parametrize("member", ["model_configs", "environment"])
 def test_what_belongs_into_a_deployment_is_told_where_it_stands_beside(client: httpx.Client, member: str) -> None:
-    faults = [(f"/{member}", f"`{member}` stands in `deployment`")]
+    faults = [(f"/{member}", f"`{member}` belongs in `deployment`")]
     assert told(client.post("/v1/decisions", json={**REQUEST, member: {}})) == (422, KIND_INVALID, faults)
 
 
@@ -358,7 +358,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
             "deployment: &d\n  args: *d\n",
             400,
             "malformed",
-            "line 2, column 9: the alias `*d` stands within what it stands for",
+            "line 2, column 9: the alias `*d` refers to a value that contains it",
         ),
         ("deployment:\n  args: [*a]\n", 400, "malformed", "line 2, column 10: the alias `*a` has no anchor before it"),
         (BOMB, 400, "malformed", "line 5, column 8: more than 20000 values"),

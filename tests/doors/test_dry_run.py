@@ -225,7 +225,7 @@ def test_plain_text_shows_what_a_candidate_changes_before_its_decision(client: h
     found = client.post("/v1/dry-run", json=document, headers={"accept": "text/plain"}).text.splitlines()
     assert set(found.pop(1)) == {"─"}
     assert [line for line in found if not line.startswith("warnings")][:6] == [
-        "member    from                                to        rules",
+        "field     from                                to        rules",
         "runner    v1                                  v2        kv-connector-fallback",
         "outcome   fallback                            default   kv-connector-fallback",
         'set_env   {"VLLM_USE_V2_MODEL_RUNNER": "0"}   {}        kv-connector-fallback',
@@ -332,7 +332,7 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
         ("id: [\n", [("rules[0]", 2, 1, "not YAML: while parsing a flow node did not find expected node content")]),
         ("- id: x\n", [("rules[0]", 1, 1, "the rule has no `id` in lower-case words with hyphens; add it")]),
         ("id: Not_A_Name\n", [("rules[0]", 1, 1, "the rule has no `id` in lower-case words with hyphens; add it")]),
-        ("id: a\nid: b\n", [("rules[0]", 2, 1, "the key `id` stands twice in one map; keep one")]),
+        ("id: a\nid: b\n", [("rules[0]", 2, 1, "duplicate key `id`; keep one")]),
         ("id: &a x\n", [("rules[0]", 1, 5, "anchors such as `&a` are not read; write the value out")]),
         (
             rule("newcomer", "model_config.is_moee: true"),
@@ -412,9 +412,9 @@ def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Clie
     [
         (
             {"request": {"facts": {}}, "remove": ["kv-conector-fallback", "kv-connector-fallback"]},
-            [("/remove/0", "no rule is called `kv-conector-fallback`; did you mean `kv-connector-fallback`?")],
+            [("/remove/0", "unknown rule `kv-conector-fallback`; did you mean `kv-connector-fallback`?")],
         ),
-        ({"request": {"facts": {}}, "remove": [""]}, [("/remove/0", "no rule is called ``")]),
+        ({"request": {"facts": {}}, "remove": [""]}, [("/remove/0", "unknown rule ``")]),
         ({"rules": ["x"]}, [("/request", "`null` is no request")]),
         ({"request": [], "rules": ["x"]}, [("/request", "`[]` is no request")]),
         ({"request": {"facts": {}}, "rules": None}, [("/rules", "`null` is no list of texts")]),
@@ -492,7 +492,7 @@ def test_more_than_the_engine_can_hold_is_refused_with_the_bound(client: httpx.C
     rules = [rule(f"asking-{number}", "all:", *(f"  - {part}" for part in parts)) for number, parts in enumerate(asked)]
     status, kind, ((fault),) = problem(client.post("/v1/dry-run", json={"request": {"facts": QWEN}, "rules": rules}))
     assert (status, kind, fault["file"]) == (422, "rules-invalid", "rules")
-    assert fault["message"].endswith(" different questions are more than the 200 that the rules of one release can ask")
+    assert fault["message"].endswith(" different comparisons are more than the 200 of the rules of one release")
 
 
 # candidates that would do harm
@@ -571,7 +571,7 @@ def test_a_candidate_that_affects_nobody_is_proved_to(client: httpx.Client, root
     body = {"request": {"facts": NIXL}, "rules": [same], "changes": "all"}
     assert dry(client, body)["changes"] == []
     text = client.post("/v1/dry-run", json=body, headers={"accept": "text/plain"}).text
-    assert text.splitlines()[0] == "the candidate rules change nothing for any deployment: proved"
+    assert text.splitlines()[0] == "the candidate rules change nothing for any deployment (proved)"
 
 
 def test_a_form_asks_of_all_deployments_too_and_plain_text_shows_them(client: httpx.Client) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.facts.vocabulary import VOCABULARY, Fact, FactKind
-from policy.request.request import MEMBERS
+from policy.request.request import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ LEGAL = {
 }
 NAMES = sorted(
     {part for fact in VOCABULARY for part in fact.name.split(".")}
-    | set(MEMBERS)
+    | set(FIELDS)
     | {"items", "request", "rules", "remove", "id", "sid"}
 )
 VERSIONS = ["0.20.0", "0.21.0", "0.22.1", "0.23.0", "v0.24.1", "0.29.0", "0.33.0", "0.19", "9.9", "x"]

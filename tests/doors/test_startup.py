@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ports import port_of_nobody
 
-from policy.errors import listed
+from policy.messages import listed
 from policy.rules.effects import Layer, effects_of
 
 from .conftest import PATIENCE
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 QWEN: dict[str, Any] = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
 UNKNOWN = (
-    "--default-release: `0.99` is no release that the rules know; known are 0.20.0 to 0.33.0; "
-    'name one of them, or say `"beyond_verified": "nearest"` to be decided by the closest'
+    "--default-release: unknown release `0.99`; known are 0.20.0 to 0.33.0; "
+    'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
 )
 LISTS = "`GET /v1/facts` and docs/facts.md list them"
 RULE = "house/kv-connector-fallback.yaml"
@@ -106,9 +106,9 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
         3,
         [
             f"{folder}/house/broken.yaml:3:1: not YAML: while parsing a flow node did not find expected node content",
-            f"{rule}:{place(rule, 'fallback-v3')}: `fallback-v3` is no effect of the house layer; legal: {effects}; did you mean `fallback-v1`?",
+            f"{rule}:{place(rule, 'fallback-v3')}: unknown effect `fallback-v3` of the house layer; legal: {effects}; did you mean `fallback-v1`?",
             f"{rule}:{place(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean `kv_transfer_config`?; {LISTS}",
-            f"{folder}/stray.yaml:1:1: a rule file stands under `upstream/`, `house/`; move it there",
+            f"{folder}/stray.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
         ],
     )
 
@@ -193,12 +193,12 @@ def test_rules_without_a_last_word_are_refused_for_every_release_concerned(
         (
             ["--default-release", "latest"],
             {},
-            ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"],
+            ["--default-release: invalid version `latest`; write it as `0.23.0` or `v0.23.0`"],
         ),
         (
             [],
             {"DEFAULT_RELEASE": "latest"},
-            ["--default-release: `latest` is no version; write it as `0.23.0` or `v0.23.0`"],
+            ["--default-release: invalid version `latest`; write it as `0.23.0` or `v0.23.0`"],
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else " ".join(value.values()),

@@ -382,7 +382,7 @@ def test_a_file_that_comes_packed_is_not_unpacked(server: HubServer, asks: Asks)
         (b"[]", "must be an object, got `[]`"),
         (b"<html>", "cannot be read: not JSON: JSON is malformed: invalid character (byte 0)"),
         (b'"\xff"', "cannot be read: not UTF-8: byte 1 is not part of a character"),
-        (b"[" * 100_000, "cannot be read: nested too deeply to be read; 64 levels are taken"),
+        (b"[" * 100_000, "cannot be read: nested too deeply: at most 64 levels are read"),
     ],
 )
 def test_a_configuration_that_is_no_object_is_told(server: HubServer, asks: Asks, body: bytes, told: str) -> None:

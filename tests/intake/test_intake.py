@@ -445,7 +445,7 @@ def test_a_deployment_is_decided_the_same_whenever_it_is_asked(
 ) -> None:
     document = {"deployment": deployment, "vllm_version": release}
     first = answer(ask, document)
-    forgetful.policy._taken.clear()
+    forgetful.policy._intakes.clear()
     assert [answer(ask, document), answer(forgetful, document)] == [first, first]
 
 

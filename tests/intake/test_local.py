@@ -134,9 +134,9 @@ def test_numbers_that_python_writes_and_json_does_not_know_are_null(text: str, d
         ('{"a": Infinity, ', "cannot be read: not JSON: JSON is malformed: invalid character (byte 6)"),
         ("<!doctype html>", "cannot be read: not JSON: JSON is malformed: invalid character (byte 0)"),
         ('{"a": 1e999}', "cannot be read: not JSON: a number that is too large (byte 6)"),
-        ('{"a":' * 65 + "1" + "}" * 65, "cannot be read: nested too deeply to be read; 64 levels are taken"),
+        ('{"a":' * 65 + "1" + "}" * 65, "cannot be read: nested too deeply: at most 64 levels are read"),
         ('{"a":' * 65 + "NaN" + "}" * 65, "cannot be read: not JSON: JSON is malformed: invalid character (byte 325)"),
-        ('{"a":' * 9999 + "NaN" + "}" * 9999, "cannot be read: nested too deeply to be read; 64 levels are taken"),
+        ('{"a":' * 9999 + "NaN" + "}" * 9999, "cannot be read: nested too deeply: at most 64 levels are read"),
     ],
 )
 def test_what_is_no_object_of_json_is_told(text: str, told: str) -> None:

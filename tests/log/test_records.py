@@ -418,7 +418,7 @@ def test_what_is_logged_is_a_request_for_the_same_decision(
     for again in (usual, read_request(json.loads(asked), policy.releases)):
         found = without_id(policy.answer(again, TODAY).json)
         assert {**found, "warnings": []} == {**expected, "warnings": []}
-        assert policy.answer(again, TODAY).weighed.facts.row == answer.weighed.facts.row
+        assert policy.answer(again, TODAY).evaluation.facts.row == answer.evaluation.facts.row
 
 
 @settings(derandomize=True, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

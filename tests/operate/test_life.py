@@ -105,7 +105,7 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
             ["--tls-cert", "Makefile", "--tls-key", "Makefile"],
             "--tls-cert: Makefile with Makefile is no certificate with its key: ",
         ),
-        (["--default-release", "0.99"], "--default-release: `0.99` is no release that the rules know; "),
+        (["--default-release", "0.99"], "--default-release: unknown release `0.99`; "),
         (["--rules-git", "file:///nowhere/rules.git"], "--rules-git: "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

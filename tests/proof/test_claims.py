@@ -71,7 +71,7 @@ BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
         [
             (
                 "upstream/never.yaml",
-                "in 0.22.0 to 0.23.0, the rule can never fire: no facts fulfil its condition; correct it, or remove the range",
+                "in 0.22.0 to 0.23.0, unreachable rule: no facts fulfil its condition; correct it, or remove the range",
             )
         ],
     ),
@@ -84,7 +84,7 @@ BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
         [
             (
                 "upstream/dense.yaml",
-                "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range",
+                "in 0.22.0 to 0.23.0, redundant rule: the answers are always the same without it; remove the range",
             )
         ],
     ),
@@ -93,11 +93,11 @@ BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
         [
             (
                 "upstream/moe.yaml",
-                "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range",
+                "in 0.22.0 to 0.23.0, redundant rule: the answers are always the same without it; remove the range",
             ),
             (
                 "upstream/v2.yaml",
-                "in 0.22.0 to 0.23.0, the rule never changes an answer: others always say the same without it; remove the range",
+                "in 0.22.0 to 0.23.0, redundant rule: the answers are always the same without it; remove the range",
             ),
         ],
     ),
@@ -119,5 +119,5 @@ def test_facts_that_nothing_decides_are_found() -> None:
     }
     proof = prove(policy_of(opt_in))
     assert [(fault.path, fault.message) for fault in proof.faults] == [
-        ("releases.yaml", "in 0.22.0 to 0.23.0, nothing decides for {}; add a `default-v2` rule with `when: always`")
+        ("releases.yaml", "in 0.22.0 to 0.23.0, no rule decides for {}; add a `default-v2` rule with `when: always`")
     ]

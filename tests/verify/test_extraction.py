@@ -94,7 +94,7 @@ MOVED: list[tuple[str, dict[str, str | None], str]] = [
     (
         CONFIG.replace("LISTED = ", "OTHERS = "),
         {},
-        "vllm/config/vllm.py uses `LISTED` and does not say where it is from",
+        "vllm/config/vllm.py uses `LISTED` and does not import it",
     ),
     (
         CONFIG.replace("vllm.config.compilation import", "vllm.config.modes import"),

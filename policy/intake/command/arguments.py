@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid, at, listed, nearest, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid
 from policy.intake.command.config_file import NotInFiles, read_file, words_of
 from policy.intake.command.flag_values import InvalidValue, fitted, human, parse_value
 from policy.intake.command.flags import dashed, elsewhere, flags
 from policy.intake.command.shell import MAX_TEXT, MAX_WORDS, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN, is_secret, masked
+from policy.messages import listed, nearest, quoted
 from policy.parser.jsontext import NotJson, read_json
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import Fault, PolicyError, RulesInvalid, nearest, quoted
+from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.intake.command.flags import dashed
 from policy.masking import masked
+from policy.messages import nearest, quoted
 from policy.parser.yamltree import read_yaml
 from policy.rules.releases import series
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import PolicyError, listed, nearest, quoted
+from policy.errors import PolicyError
+from policy.messages import listed, nearest, quoted
 from policy.parser.jsontext import NotJson, read_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
-from policy.errors import RequestFault, quoted
+from policy.errors import RequestFault
 from policy.intake.command.arguments import below
 from policy.intake.command.shell import (
     ASSIGNMENT,
@@ -25,6 +25,7 @@ from policy.intake.command.shell import (
     split,
 )
 from policy.intake.command_line import CommandLine
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

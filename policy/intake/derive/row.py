@@ -6,10 +6,11 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import RequestFault, quoted
+from policy.errors import RequestFault
 from policy.facts.facts import TREE, Facts, Member, defaults
 from policy.facts.vocabulary import FACTS, FactKind
 from policy.intake.provenance import ASSUMED, DEFAULT
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

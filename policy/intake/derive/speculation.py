@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import quoted
 from policy.intake.model.configuration import Configuration, as_draft, overridden
 from policy.intake.model.registry import architectures_of
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

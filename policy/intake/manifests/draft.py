@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import QUOTED, quoted
 from policy.intake.command import launcher, shell
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
 from policy.masking import is_secret
+from policy.messages import QUOTED, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

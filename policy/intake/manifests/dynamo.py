@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import listed, nearest, quoted
 from policy.intake.manifests.pods import pod_containers, read_container, read_env, read_pod, read_shared_env
+from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft

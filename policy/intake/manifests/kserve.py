@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import quoted
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.storage import hub_name, mount
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode

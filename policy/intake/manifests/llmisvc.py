@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.json import encode
 from packaging.version import Version
 
-from policy.errors import quoted
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.images import release
 from policy.intake.manifests.kserve import ADDED, MODEL_PATH
 from policy.intake.manifests.pods import pod_containers, read_container
 from policy.intake.manifests.quantities import whole
 from policy.intake.manifests.storage import mount
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode

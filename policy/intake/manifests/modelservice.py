@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import listed, nearest, quoted
 from policy.intake.manifests.pods import read_container
+from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import quoted
 from policy.intake.manifests.draft import EngineDraft
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

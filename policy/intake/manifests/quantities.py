@@ -9,7 +9,7 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import quoted
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.reading import ManifestNode

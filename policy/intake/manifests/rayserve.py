@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import RulesInvalid, quoted
+from policy.errors import RulesInvalid
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.reading import ManifestNode
+from policy.messages import quoted
 from policy.parser.yamltree import read_yaml
 
 if TYPE_CHECKING:

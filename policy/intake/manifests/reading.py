@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, at, quoted
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.masking import is_secret
+from policy.messages import quoted
+from policy.pointer import at
 
 if TYPE_CHECKING:
     from policy.intake.command_line import Container

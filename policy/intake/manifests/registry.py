@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import listed, nearest, quoted
 from policy.intake.manifests import (
     compose,
     dynamo,
@@ -23,6 +22,7 @@ from policy.intake.manifests import (
     workloads,
 )
 from policy.intake.manifests.reading import MAX_DOCUMENTS, ManifestNode, ManifestReader, TooManyFaults
+from policy.messages import listed, nearest, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

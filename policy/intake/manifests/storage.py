@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policy.errors import quoted
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from policy.intake.manifests.draft import EngineDraft

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from policy.errors import PolicyError, quoted
+from policy.errors import PolicyError
+from policy.messages import quoted
 from policy.parser.files import NotAFile, read_at_most
 from policy.parser.jsontext import NotJson, read_json
 

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from cachetools import TLRUCache
 
-from policy.errors import listed, quoted
 from policy.intake.model.files import COMPANIONS
 from policy.intake.model.hub_errors import (
     HubBusy,
@@ -28,6 +27,7 @@ from policy.intake.model.hub_errors import (
     ModelFiles,
     ModelSource,
 )
+from policy.messages import listed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

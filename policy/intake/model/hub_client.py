@@ -28,7 +28,6 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import get_token_to_send  # type: ignore[attr-defined]  # public; lazy loading hides it
 from huggingface_hub.utils.tqdm import silent_tqdm
 
-from policy.errors import quoted
 from policy.intake.model.files import CONFIG, MAX_BYTES, FileInvalid, TooLarge, read_config, read_file
 from policy.intake.model.hub_errors import (
     HubDenied,
@@ -41,6 +40,7 @@ from policy.intake.model.hub_errors import (
     HubUnreadable,
     ModelFiles,
 )
+from policy.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

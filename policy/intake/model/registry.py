@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from policy.errors import QUOTED
 from policy.intake.deployment import PLATFORMS
 from policy.intake.model.configuration import Configuration, architectures_stated
 from policy.intake.model.formula import Incomputable, compute
+from policy.messages import QUOTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""A release that the catalogue does not know → a draft of its rules: what changed in vLLM's decision, and rule files to start from.
+"""Draft the rules of an unknown release: what changed in vLLM's decision, and rule files to start from.
 
-Owns the draft. It is made from differences that were seen: a reason that vLLM no longer gives ends its
-rule's range, one that is new becomes a rule with the fewest facts that bring it. What is left is shown.
+Owns the draft. It is made from observed differences: a reason that vLLM no longer gives ends its rule's range, and a new
+reason becomes a rule with the fewest facts that cause it. Remaining differences are reported.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ FOLDERS: Final = {"exclude-v2": "v2", "exclude-v1": "v1"}
 
 @dataclass(frozen=True, slots=True)
 class RulesDraft:
-    """What is new in a release, seen from the newest known one below it.
+    """The changes of a release since the newest known one below it.
 
-    ``changed`` has for each function and constant of the decision a diff, ``said`` and ``unsaid`` the
-    texts that came and went; ``before`` and ``after`` are the release against the rules without the
-    draft and with it, whose ``beyond`` are places that ask for what is no fact yet; ``patch`` is a unified diff.
+    ``changed`` has a diff for each function and constant of the decision, ``said`` and ``unsaid`` the new and removed
+    texts. ``before`` and ``after`` compare the release with the rules without and with the draft; their ``beyond`` are
+    places that read something that is not a fact yet. ``patch`` is a unified diff.
     """
 
     release: str
@@ -54,10 +54,10 @@ class RulesDraft:
 def draft(
     sources: Sources, release: str, source: Path, known_source: Callable[[str], Path], cases: int, seed: int
 ) -> RulesDraft:
-    """The draft of a release that is not known; ``known_source`` gives the source of one that is.
+    """The draft of an unknown release; ``known_source`` returns the source of a known one.
 
     Raises:
-        NotExtracted: the decision of either source is not where it was looked for.
+        NotExtracted: the decision of either source was not found.
         PolicyError: the rules cannot be used.
     """
     known = load(sources).releases.resolve(release, nearest=True).decided_as
@@ -86,7 +86,7 @@ def _better(
     reasons: Sequence[str],
     again: Callable[[Policy], VerificationResult],
 ) -> Iterator[tuple[dict[str, str], VerificationResult]]:
-    """Rule files that differ less from the release: with the reasons that came and went, or else without a rule that alone decides otherwise."""
+    """Rule files closer to the release: with new and removed reasons, or else without a rule that alone differs."""
     for bold in (False, True):
         edited = _edited(texts, verified, release, reasons, bold=bold)
         if edited != texts:
@@ -103,7 +103,7 @@ def _changes(old: dict[str, str], new: dict[str, str]) -> Iterator[tuple[str, li
 
 
 def _with_release(text: str, release: str) -> str:
-    """The list of releases with one more; comments and layout stay."""
+    """The list of releases with one more; comments and layout are kept."""
     known = yaml.safe_load(text)["known"]
     last = known[-1]
     line = next(line for line in text.splitlines() if last in line and "default" not in line)
@@ -116,7 +116,7 @@ def _with_release(text: str, release: str) -> str:
 def _edited(
     texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, bold: bool
 ) -> dict[str, str]:
-    """The rule files with what the mismatches say: ranges that end, reasons that come, in the order of the release's ``reasons``."""
+    """The rule files edited for the mismatches: ended ranges, and new reasons in the order of ``reasons``."""
     edited = dict(texts)
     paths = {yaml.safe_load(text).get("id"): path for path, text in texts.items()}
     for mismatch in verified.mismatches:
@@ -134,7 +134,7 @@ def _edited(
 
 
 def _is_gone(mismatch: Mismatch, text: str, *, bold: bool) -> bool:
-    """Whether the rule's words are among those that vLLM does not say; boldly, also whether it is the one that decides otherwise."""
+    """Whether vLLM no longer has the rule's text; with ``bold``, also whether the rule alone decides differently."""
     document = yaml.safe_load(text)
     words = {part.get("feature", document.get("feature")) for part in document["releases"]} | {
         part.get("text", document.get("text")) for part in document["releases"]
@@ -152,7 +152,7 @@ def _is_gone(mismatch: Mismatch, text: str, *, bold: bool) -> bool:
 
 
 def _says(words: str, said: str) -> bool:
-    """Whether a rule's words, values filled in, can be what is said."""
+    """Whether a rule's text, with values filled in, can be equal to a text of vLLM."""
     return re.fullmatch(re.sub(r"\\\{[^}]*\\\}", ".*", re.escape(words)), said) is not None
 
 
@@ -163,7 +163,7 @@ def _ended(text: str, release: str) -> str:
 
 
 def _joined(there: str | None, document: dict[str, Any]) -> dict[str, Any]:
-    """A drafted rule, with what an earlier difference drafted of it as another way in which it fires."""
+    """A drafted rule, merged with an earlier draft of it as an alternative condition."""
     if there is None:
         return document
     earlier = yaml.safe_load(there)
@@ -175,7 +175,7 @@ def _joined(there: str | None, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _order(document: dict[str, Any], texts: dict[str, str], reasons: Sequence[str]) -> int:
-    """A place in vLLM's list: after the rule whose reason stands before this one in the release's code."""
+    """The position in vLLM's list: after the rule whose reason precedes this one in the release's code."""
     own = document["releases"][0]["feature"]
     places = {"'" + own + "'", '"' + own + '"'}
     before = reasons[
@@ -198,12 +198,12 @@ def _order(document: dict[str, Any], texts: dict[str, str], reasons: Sequence[st
 
 
 def _plain(reason: str) -> str:
-    """The text that a piece of code appends, each value in it as ``{}``."""
+    """The text that a piece of code appends, with ``{}`` for each value in it."""
     return re.sub(r"\{[^}]*\}", "{}", reason.removeprefix("f").strip("'\""))
 
 
 def _coming(mismatch: Mismatch, release: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A rule for each reason that only vLLM gives, with the facts that brought it."""
+    """A rule for each reason that only vLLM gives, with the facts that cause it."""
     major, minor = series(release)
     for name, effect in LISTS.items():
         for feature in mismatch.vllm.get(name, ()):
@@ -214,7 +214,7 @@ def _coming(mismatch: Mismatch, release: str) -> Iterator[tuple[str, dict[str, A
                     "id": rule_id,
                     "title": feature,
                     "effect": effect,
-                    "why": "A draft from what the release was seen to do; say why, and look at the condition.",
+                    "why": "A draft from the observed behaviour of the release; explain why, and check the condition.",
                     "references": [f"https://github.com/vllm-project/vllm/releases/tag/v{release}"],
                     "order": 0,
                     "releases": [

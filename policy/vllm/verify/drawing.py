@@ -1,6 +1,6 @@
-"""The facts that a release and the rules are both asked of: all pairs of what either mentions, then chance.
+"""Generate the facts for comparing a release with the rules: all pairs of relevant values, then random ones.
 
-Owns which values of a fact are worth asking, and the order of the cases; the seed decides the rest.
+Owns which values of a fact are relevant, and the order of the cases; the seed determines the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Facts = dict[str, Any]
 
 
 def values_of(leaves: Iterable[Leaf], texts: Iterable[str], numbers: Iterable[int], code: str) -> dict[str, list[Any]]:
-    """By fact, every value but its default that the leaves or the release's code can tell apart, for facts that either reads."""
+    """For each fact read by the leaves or the release's code, the values besides the default that they distinguish."""
     asked: dict[str, list[Leaf]] = {}
     for leaf in leaves:
         asked.setdefault(leaf.fact, []).append(leaf)
@@ -82,7 +82,7 @@ def _values(fact: Fact, asked: Sequence[Leaf], names: Sequence[str], bounds: Seq
 
 
 def aims(conditions: Iterable[Condition], values: Mapping[str, Sequence[Any]]) -> list[Facts]:
-    """Facts that fulfil each condition in each of its ways, and those that miss it in one leaf, as far as the values go."""
+    """Facts that fulfil each condition by each alternative, and facts that fail in one leaf, if the values allow it."""
     ways = dict.fromkeys(near for condition in conditions for way in _ways(condition) for near in (way, *_near(way)))
     found = [facts for facts in (_fulfilling(way, values) for way in ways) if facts is not None]
     return list({repr(sorted(facts.items())): facts for facts in found}.values())
@@ -96,7 +96,7 @@ def _ways(condition: Condition) -> list[tuple[Leaf, ...]]:
             return [tuple(leaf for way in chosen for leaf in way) for chosen in product(*map(_ways, parts))]
         case Or(parts):
             return [way for part in parts for way in _ways(part)]
-    raise TypeError(condition)  # INVARIANT: named conditions are put in their place
+    raise TypeError(condition)  # INVARIANT: named conditions are resolved
 
 
 def _near(way: tuple[Leaf, ...]) -> Iterator[tuple[Leaf, ...]]:
@@ -127,8 +127,8 @@ def _read(name: str, value: Any) -> Any:
 def cases(
     values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int
 ) -> Iterator[Facts]:
-    """``count`` facts: each value alone and what is aimed at conditions on each of the ``usual`` ones, all pairs over them in turn, then chance."""
-    return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # a draw, no secret
+    """``count`` facts: on each of ``usual``, every value alone and those in ``aimed``; then all pairs; then random ones."""
+    return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # not for security
 
 
 def _all(
@@ -155,7 +155,7 @@ def _all(
 
 
 def laid(base: Facts, stated: Facts) -> Facts:
-    """Facts over others; an object that is absent takes what is below it away, unless that is stated."""
+    """The base with facts overlaid; an absent object removes all facts below it that are not stated."""
     facts = base | stated
     gone = [
         name
@@ -170,6 +170,6 @@ def laid(base: Facts, stated: Facts) -> Facts:
 
 
 def whole(facts: Facts) -> Facts:
-    """The same with every object present below which something is stated."""
+    """The same facts, with every object present that has a stated fact below it."""
     above = {name: True for fact in facts for name in ancestors(fact)}
     return {**facts, **above}

@@ -1,8 +1,8 @@
-"""A release's source → its decision as code that runs by itself: the property, the lists, the refusals, and all they call.
+"""Extract the decision from a release's source as code that runs alone: the property, lists, refusals, and all they call.
 
-Owns what is taken, by its syntax tree. Methods and constants that the decision asks for are taken out of the
-source as well, wherever in the package they stand; what is left of vLLM is stood in for (``standins``). Nothing
-of vLLM is imported, and nothing of it is kept.
+Owns what is extracted, by syntax tree. Methods and constants that the decision uses are extracted as well, from anywhere
+in the package; the rest of vLLM is replaced by stand-ins (``standins``). vLLM is never imported, and no code of it is
+stored.
 
 What runs here is the release's code, so it runs in a process of its own (``worker``).
 """
@@ -47,11 +47,11 @@ UNKNOWN: Final = object()
 
 
 class SourceNotFound(Exception):
-    """Something that the decision needs is not where it was looked for."""
+    """Something that the decision needs was not found in the source."""
 
 
 class Extraction:
-    """The decision of one release, ready to be asked; what cannot be taken out of the source raises ``SourceNotFound`` at once."""
+    """The decision of one release, ready to run; raises ``SourceNotFound`` at once if a part of it is missing."""
 
     def __init__(self, source: SourceReader) -> None:
         self._source = source
@@ -83,7 +83,7 @@ class Extraction:
         ]
 
     def _take(self, names: Sequence[str]) -> None:
-        """Take these methods, and all of the class that they ask for."""
+        """Extract these methods, and all methods of the class that they use."""
         left = [name for name in names if ("", name) not in self._members]
         while left:
             name = left.pop()
@@ -112,7 +112,7 @@ class Extraction:
         """The value of a variable of the environment as the release reads it: by its entry in ``environment_variables``.
 
         Raises:
-            NotThere: the release has no such entry.
+            SourceNotFound: the release has no such entry.
         """
         if name not in self._variables:
             self._variables[name] = self._evaluated(ENVS, self._entry(name))
@@ -128,7 +128,7 @@ class Extraction:
         raise SourceNotFound(f"{ENVS} has no entry `{name}`")
 
     def constants(self) -> tuple[set[str], set[int]]:
-        """Every text and whole number that stands in what was taken."""
+        """Every text and whole number in the extracted code."""
         texts, numbers = set[str](), set[int]()
         for node in self._taken.values():
             for each in ast.walk(node):
@@ -139,13 +139,13 @@ class Extraction:
         return texts, numbers
 
     def taken(self) -> dict[str, str]:
-        """What was taken, by its name, without comments and layout: what a later release is compared by."""
+        """The extracted code by name, without comments and layout, for comparison with a later release."""
         return {name: ast.unparse(node) for name, node in sorted(self._taken.items())}
 
     def _note(self, path: str, name: str, node: ast.AST) -> None:
         self._taken[f"{path}:{name}"] = node
 
-    # Names → what they stand for.
+    # Names → their values.
 
     def _namespace(self, path: str) -> dict[str, Any]:
         return self._namespaces.setdefault(path, {"__name__": path, "__builtins__": builtins})
@@ -163,7 +163,7 @@ class Extraction:
             | set(inner)
         ):
             if name not in namespace and not hasattr(builtins, name) and not is_bound(name, node):
-                namespace[name] = UNKNOWN  # a name that leads back to itself is there by then
+                namespace[name] = UNKNOWN  # so that a recursive name is already bound
                 namespace[name] = self._named(path, name, inner)
 
     def _named(self, path: str, name: str, inner: Mapping[str, tuple[str, str | None]]) -> Any:
@@ -181,7 +181,7 @@ class Extraction:
                 return found
         module, member = inner.get(name) or dict(imports(self._tree(path))).get(name) or (None, None)
         if module is None:
-            raise SourceNotFound(f"{path} uses `{name}` and does not say where it is from")
+            raise SourceNotFound(f"{path} uses `{name}` and does not import it")
         if module.split(".")[0] in STANDARD:
             imported = importlib.import_module(module)
             return getattr(imported, member) if member else imported
@@ -213,23 +213,23 @@ class Extraction:
 
     @property
     def has_v1_list(self) -> bool:
-        """Whether the release knows what V1 does not support."""
+        """Whether the release has a list of what V1 does not support."""
         return V1_LIST in self._methods
 
     # The decision.
 
     def member(self, of: Object, path: str, name: str) -> Any:
-        """A member that is no fact: what the object's class has in the release.
+        """An attribute that is not a fact, from the object's class in the release.
 
         Raises:
-            AttributeError: it has none.
+            AttributeError: the class does not have it.
         """
         derived = DERIVED.get(f"{path}.{name}")
         if derived is not None:
             return derived(of)
         found = self._method(path, name)
         if found is None:
-            raise AttributeError(f"`{path}.{name}` is no fact")
+            raise AttributeError(f"unknown fact `{path}.{name}`")
         method, is_property = found
         return method(of) if is_property else method.__get__(of)
 
@@ -265,7 +265,7 @@ class Extraction:
         return scope[node.name]
 
     def is_method(self, path: str, name: str) -> bool:
-        """Whether the object's class in the release has a method of a fact's name, which is called where a fact is read."""
+        """Whether the object's class in the release has a method with a fact's name, which is called instead of read."""
         _, klass = self._class_of(path)
         return klass is not None and any(
             isinstance(node, ast.FunctionDef) and node.name == name and not is_property(node) for node in klass.body
@@ -275,7 +275,7 @@ class Extraction:
         """An enum of the release's configuration, such as ``CUDAGraphMode``.
 
         Raises:
-            NotThere: the release has none of that name.
+            SourceNotFound: the release has none of that name.
         """
         if name.lower() not in self._classes:
             raise SourceNotFound(f"no file below vllm/config/ has a class `{name}`")
@@ -286,7 +286,7 @@ class Extraction:
         return namespace[name]
 
     def _guards(self) -> Iterator[tuple[str, Any]]:
-        """What refuses a configuration because of the runner: each place in the class where a raise depends on it."""
+        """The checks that refuse a configuration because of the runner: each place in the class that raises for it."""
         for method in self._methods.values():
             if method.name in {PROPERTY, V2_LIST, V1_LIST}:
                 continue
@@ -307,8 +307,5 @@ class Extraction:
 
 
 def _names(methods: Mapping[str, Any]) -> str:
-    """The methods that may have taken the place of what is missing."""
-    return (
-        ", ".join(name for name in methods if "runner" in name or name.startswith("__"))
-        or "none that speak of a runner"
-    )
+    """The methods that may have replaced a missing one."""
+    return ", ".join(name for name in methods if "runner" in name or name.startswith("__")) or "none about a runner"

@@ -1,6 +1,6 @@
-"""What a release's decision finds in place of vLLM: objects that hold facts, the platform and Triton as facts, a silent log.
+"""Stand-ins for vLLM in a release's decision: objects that hold facts, the platform and Triton, and a silent log.
 
-Owns the stand-ins by the names under which vLLM's modules read them. How a release's own code is found is ``extraction``'s.
+Owns the stand-ins, by the names under which vLLM's modules use them. ``extraction`` finds the release's own code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Machine:
-    """What the decision asks of the place it runs in: which platform it is (CUDA where none is said), Triton, plugins."""
+    """The environment of the decision: the platform (CUDA by default), Triton, plugins."""
 
     platform: dict[str, bool] = field(default_factory=dict)
     plugins: Sequence[str] = ()
@@ -23,7 +23,7 @@ class Machine:
 
 
 class Object:
-    """A configuration object: facts by their names; ``member`` gives what its class has in the release besides."""
+    """A configuration object: facts by their names; ``member`` returns other attributes of its class in the release."""
 
     def __init__(self, path: str, members: Mapping[str, Any], member: Callable[[Object, str, str], Any]) -> None:
         self.__dict__.update(members)
@@ -34,7 +34,7 @@ class Object:
 
 
 class _Silent:
-    """A log that nobody reads."""
+    """A logger that drops everything."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
@@ -51,7 +51,7 @@ class _Variables:
 
 
 class _PlatformStandIn:
-    """``current_platform``: its questions are facts, and where none says another it is CUDA."""
+    """``current_platform``: its methods return facts; the default is CUDA."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -77,7 +77,7 @@ class _Triton:
 
 
 def _uncached(*found: Any, **_: Any) -> Any:
-    """In place of a cache: the platform is another one from case to case."""
+    """Replaces a cache decorator: the platform changes from case to case."""
     return found[0] if found and callable(found[0]) else lambda function: function
 
 
@@ -92,7 +92,7 @@ class _Functools:
 
 
 def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any]:
-    """By the name that vLLM's modules have for it, what stands there; ``variable`` reads one of the environment."""
+    """The stand-ins by their names in vLLM's modules; ``variable`` reads an environment variable."""
     return {
         "envs": _Variables(variable),
         "logger": _Silent(),
@@ -110,4 +110,7 @@ def stand_ins(machine: Machine, variable: Callable[[str], Any]) -> dict[str, Any
 DERIVED: Final[dict[str, Callable[[Object], Any]]] = {
     "model_config.architecture": lambda model: model.architectures[0] if model.architectures else None,
 }
-"""What a release asks for in place of a fact and cannot be computed here: the class that a model resolves to, which is the first of its architectures."""
+"""Attributes that a release reads and that cannot be computed by its code here.
+
+The class that a model resolves to is the first of its architectures.
+"""

@@ -1,6 +1,6 @@
-"""A release's syntax trees: what a piece of code imports, names and gives, and what of a body leads to one of its statements.
+"""Analyse syntax trees: what a piece of code imports, reads and assigns, and which statements lead to another one.
 
-Owns nothing of any release; it is asked of trees, and gives trees and names.
+It is independent of any release: its functions take trees, and return trees and names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_property(node: ast.FunctionDef) -> bool:
-    """Whether a method is read and not called."""
+    """Whether a method is a property."""
     return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
@@ -37,13 +37,13 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, str | None]]]:
 
 
 def targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
-    """The names that an assignment gives."""
+    """The names that an assignment binds."""
     places = node.targets if isinstance(node, ast.Assign) else [node.target]
     return {place.id for place in places if isinstance(place, ast.Name)}
 
 
 def is_bound(name: str, node: ast.AST) -> bool:
-    """Whether a piece of code gives a name itself: an argument, a local, a loop's or comprehension's."""
+    """Whether a piece of code binds a name itself: as an argument, a local, or in a loop or comprehension."""
     return any(
         (isinstance(each, ast.arg) and each.arg == name)
         or (isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id == name)
@@ -52,7 +52,7 @@ def is_bound(name: str, node: ast.AST) -> bool:
 
 
 class _Bare(ast.NodeTransformer):
-    """Imports inside functions go; what they name is provided."""
+    """Removes imports inside functions; the imported names are provided from outside."""
 
     def visit_Import(self, node: ast.Import) -> ast.Pass:
         return ast.copy_location(ast.Pass(), node)
@@ -62,18 +62,18 @@ class _Bare(ast.NodeTransformer):
 
 
 def without_imports(node: Any) -> Any:
-    """The same definition, whose imports are to be provided from outside."""
+    """The same definition without its imports, whose names are to be provided from outside."""
     return _Bare().visit(ast.parse(ast.unparse(node)).body[0])
 
 
 def asks_for(names: Collection[str], node: ast.AST) -> bool:
-    """Whether a statement's test reads a member of one of these names."""
+    """Whether a statement's test reads an attribute of one of these names."""
     test = node.test if isinstance(node, ast.If | ast.Assert) else None
     return test is not None and any(isinstance(each, ast.Attribute) and each.attr in names for each in ast.walk(test))
 
 
 def refuses(node: ast.AST) -> bool:
-    """Whether a statement raises, asserts, or calls a check that speaks of the runner."""
+    """Whether a statement raises, asserts, or calls a check of the runner."""
     return isinstance(node, ast.Assert) or any(
         isinstance(each, ast.Raise)
         or (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and "_model_runner" in each.func.attr)
@@ -82,7 +82,7 @@ def refuses(node: ast.AST) -> bool:
 
 
 def leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
-    """What of a body leads to a statement: names that are given, early returns, and the branches around it."""
+    """The statements of a body that lead to a statement: assignments, early returns, and the branches around it."""
     kept: list[Any] = []
     for statement in body:
         if statement is target:
@@ -105,7 +105,7 @@ def leading_to(body: Sequence[ast.stmt], target: ast.AST) -> list[Any]:
 
 
 def needed(body: list[Any]) -> list[Any]:
-    """The same without the names that nothing after them reads."""
+    """The same statements without assignments that are not read afterwards."""
     kept: list[Any] = []
     read: set[str] = set()
     for statement in reversed(body):

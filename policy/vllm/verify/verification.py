@@ -1,6 +1,6 @@
-"""A release of vLLM and the catalogue's upstream layer, asked the same: where they differ, with how few facts, and by which rule.
+"""Compare a release of vLLM with the catalogue's upstream layer: where they differ, with the fewest facts and the rules.
 
-Owns the comparison and the shrinking of what differs. The release's code runs in a process of its own.
+Owns the comparison and the minimization of differences. The release's code runs in a separate process.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def asking(source: Path) -> Iterator[ReleaseProcess]:
     """The decision of a source (a wheel, an archive, a folder) in a process that ends with the block.
 
     Raises:
-        NotExtracted: the decision is not where it was looked for.
+        NotExtracted: the decision was not found in the source.
     """
     process = subprocess.Popen(  # noqa: S603  # our own module, by our own interpreter
         [*COMMAND, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -114,7 +114,7 @@ def asking(source: Path) -> Iterator[ReleaseProcess]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Its input ends, and so does the process; one that does not is killed."""
+    """Close the input of the process, which ends it, and kill it if it does not end."""
     with suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=PATIENCE)
         return
@@ -125,10 +125,12 @@ def _end(process: subprocess.Popen[str]) -> None:
 def verify(
     policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None
 ) -> VerificationResult:
-    """Asks ``count`` facts of a known release's source and of the catalogue's upstream layer; ``tell`` hears how many are done.
+    """Decide ``count`` facts by a known release's source and by the catalogue's upstream layer.
+
+    ``tell`` is called with the number of facts done.
 
     Raises:
-        NotExtracted: the decision is not where it was looked for.
+        NotExtracted: the decision was not found in the source.
     """
     with asking(source) as vllm:
         return _ReleaseComparison(policy, release, vllm).verified(count, seed, tell)
@@ -146,8 +148,8 @@ class _ReleaseComparison:
         self._beyond: set[str] = set()
 
     def _is_said(self, item: ReleaseRule) -> bool:
-        """Whether a refusal's words stand in the code that was taken."""
-        parts = [text for text, _ in item.range.words.parts if text.strip()]
+        """Whether a refusal's text is in the extracted code."""
+        parts = [text for text, _ in item.range.template.parts if text.strip()]
         return all(any(part.strip() in text for text in self._vllm.found["said"]) for part in parts)
 
     def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> VerificationResult:
@@ -181,7 +183,7 @@ class _ReleaseComparison:
         )
 
     def _usual(self) -> list[Facts]:
-        """What the others are laid over: no model, a model that may get V2 by default, the variable set."""
+        """The bases for other facts: no model, a model that may get V2 by default, the variable set."""
         listed = sorted(
             text
             for item in self._rules
@@ -208,14 +210,14 @@ class _ReleaseComparison:
         return self._policy.decide(read_request(asked, self._policy.releases), LONG_AGO)
 
     def _said(self, decision: Decision) -> dict[str, Any]:
-        """What the rules say, without the refusals that are made elsewhere."""
+        """The compared fields of the decision, without refusals that other files of vLLM make."""
         elsewhere = {item.rule.id for item in self._elsewhere}
         texts = [reason.message for reason in decision.reasons if reason.rule in elsewhere]
         errors = [text for text in decision.startup_errors if text not in texts]
         return {name: errors if name == "startup_errors" else getattr(decision, name) for name in COMPARED}
 
     def _shrunk(self, facts: Facts, mismatch: Mismatch) -> Mismatch:
-        """The same mismatch with as few facts as any can be taken away."""
+        """The same mismatch with as few facts as possible."""
         shrinking = True
         while shrinking:
             shrinking = False
@@ -229,12 +231,12 @@ class _ReleaseComparison:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Refusals count in any order: vLLM stops at the first."""
+    """The value for comparison; refusals in any order, since vLLM stops at the first."""
     return sorted(value) if name == "startup_errors" else value
 
 
 def _suspects(decision: Decision, vllm: dict[str, Any]) -> tuple[str, ...]:
-    """The rules that decided, where the runner differs, and those whose words vLLM does not say."""
+    """The rules that decided, if the runner differs, and those whose text vLLM does not have."""
     said = {*vllm.get("unsupported_features", ()), *vllm.get("v1_unsupported_features", ()), *vllm["startup_errors"]}
     decided = [reason.rule for reason in decision.reasons if reason.decisive and decision.runner != vllm["runner"]]
     listed = [

@@ -1,6 +1,7 @@
-"""The process in which a release's decision runs: facts in, a line each; answers out.
+"""The process that runs a release's decision: it reads facts, one document a line, and writes results.
 
-Owns how facts become configuration objects, and what is asked of the release. ``python -m policy.vllm.verify.worker SOURCE``.
+Owns how facts become configuration objects, and what is read from the release. It is started by
+``python -m policy.vllm.verify.worker SOURCE``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def opened(place: Path) -> ReleaseSource:
 
 
 class Configurations:
-    """Configuration objects from facts; the shape is made once, the values case by case."""
+    """Makes configuration objects from facts; their structure is prepared once."""
 
     def __init__(self, release: Extraction) -> None:
         self._release = release
@@ -59,7 +60,7 @@ class Configurations:
             self._objects.append((path, above, last, path in FACTS))
 
     def made(self, facts: dict[str, Any]) -> Object:
-        """The configuration that has these facts, by flat names, and everything else by default."""
+        """The configuration with these facts, by flat names, and defaults for all others."""
         members: dict[str, dict[str, Any]] = {"": {}, **{path: {} for path, *_ in self._objects}}
         for name, above, last, default, make in self._leaves:
             value = facts.get(name, default)
@@ -81,7 +82,7 @@ def _called(value: Any) -> Any:
 
 
 def answered(release: Extraction, configurations: Configurations, facts: dict[str, Any]) -> dict[str, Any]:
-    """What the release says of a configuration: runner, lists, refusals, and what it could not be asked."""
+    """The release's decision on a configuration: runner, lists, refusals, and checks that could not run."""
     variable = facts.get(f"env.{VARIABLE}")
     os.environ.pop(VARIABLE, None)
     if variable is not None:
@@ -138,17 +139,17 @@ def _fault(error: Exception) -> dict[str, str]:
 
 
 def main() -> None:
-    """Say what was found in the source, then answer line by line."""
+    """Write what was found in the source, then a result for each line of facts."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
-        del os.environ[name]  # what the user has set is none of the facts
+        del os.environ[name]  # the user's own variables are not facts
     try:
         release = Extraction(SourceReader(opened(Path(sys.argv[1]))))
         configurations = Configurations(release)
         answered(release, configurations, {"model_config": True})
-    except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; whoever asked is told
+    except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; it is reported to the caller
         _say(_fault(error))
         return
     texts, numbers = release.constants()

@@ -1,0 +1,61 @@
+"""How messages show values: quoted, listed, and with a suggestion for a misspelt word."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from policy.masking import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+QUOTED = 80
+SHOWN_DEPTH = 3
+READ_FOR_SECRETS = 1024
+
+
+def quoted(value: object) -> str:
+    """A user's value in backticks: as JSON, with secrets masked, cut after 80 characters."""
+    text = masked((value if isinstance(value, str) else _as_json(value))[:READ_FOR_SECRETS])
+    text = text[: QUOTED + 1]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return f"`{text[:QUOTED]}…`" if len(text) > QUOTED else f"`{text}`"
+
+
+def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
+    """A value as JSON, or at least its first ``room`` characters; what would be cut off anyway is not encoded."""
+    match value:
+        case dict():
+            return "{…}" if value else "{}"
+        case list() if depth == SHOWN_DEPTH:
+            return "[…]"
+        case list():
+            parts = []
+            for item in value:
+                if room <= 0:
+                    break
+                parts.append(_as_json(item, depth + 1, room))
+                room -= len(parts[-1]) + len(", ")
+            return f"[{', '.join(parts)}]"
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case str():
+            return json.dumps(value[: QUOTED + 1], ensure_ascii=False)
+        case _:
+            return repr(value)
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``; did you mean `x`?`` for the closest known word, or an empty text if none is close."""
+    from rapidfuzz import fuzz, process  # noqa: PLC0415  # imported only for a suggestion: most requests need none
+
+    newest_first = sorted(known, reverse=True)  # of equally close words the first wins: for releases, the newest
+    close = process.extractOne(word[:QUOTED], newest_first, scorer=fuzz.ratio, score_cutoff=100 * cutoff)
+    return f"; did you mean {quoted(close[0])}?" if close else ""
+
+
+def listed(words: Iterable[str]) -> str:
+    """The legal words in backticks, separated by commas."""
+    return ", ".join(f"`{word}`" for word in words)

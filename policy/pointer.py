@@ -1,0 +1,46 @@
+"""JSON pointers (RFC 6901): built step by step, followed in a document, and shortened for messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_POINTER = 1024
+MAX_INDEX_DIGITS = 9
+
+
+def at(pointer: str, key: str | int) -> str:
+    """The JSON pointer of a field or item."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def walk_path(document: Any, steps: Iterable[str]) -> list[Any]:
+    """The values along a path of keys and indexes, the document first; the list ends early if a step does not exist."""
+    values = [document]
+    for step in steps:
+        value = values[-1]
+        if isinstance(value, list) and len(step) <= MAX_INDEX_DIGITS and step.isdecimal() and int(step) < len(value):
+            values.append(value[int(step)])
+        elif isinstance(value, dict) and step in value:
+            values.append(value[step])
+        else:
+            break
+    return values
+
+
+def shorten(pointer: str) -> str:
+    """The pointer, cut after the last step that fits into ``MAX_POINTER`` characters."""
+    if len(pointer) <= MAX_POINTER:
+        return pointer
+    return pointer[: max(pointer.rfind("/", 0, MAX_POINTER + 1), 0)]
+
+
+def existing(pointer: str, base: str, document: object) -> str:
+    """The part of a pointer that exists, if it points into ``document``, which is at ``base``; else the pointer itself."""
+    if not pointer.startswith(f"{base}/"):
+        return pointer
+    steps = pointer.removeprefix(base).split("/")[1:]
+    values = walk_path(document, [step.replace("~1", "/").replace("~0", "~") for step in steps])
+    return "/".join([base, *steps[: len(values) - 1]])
