@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from policy.errors import PolicyError
 from service.reload.reload import RevisionReader
-from service.transport.connection import Certificate, IdleReaper, state_of
+from service.transport.idle import IdleReaper
+from service.transport.tls import Certificate, state_of
 
 if TYPE_CHECKING:
     from service.auth.access import TokenFile

@@ -31,8 +31,9 @@ from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
 from service.settings import Settings
 from service.telemetry.logging import configuration
-from service.transport.connection import Connection, load, tls_context
+from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
+from service.transport.tls import load, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

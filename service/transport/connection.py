@@ -1,15 +1,12 @@
-"""What stands between the network and the calls: the certificate, and how many connections there are.
+"""HTTP/1.1 connections: how many a process has, how much of one it reads, and how it ends when the service ends.
 
-Owns the TLS context, which takes up a certificate that was renewed, the refusal of connections that are too
-many, the end of those on which no request comes, and the end of all of them when the service ends. What a request may
-take is ``slowness``'s.
+Not here: the certificate (``tls``), connections on which nothing moves (``idle``), and how long a body may take
+(``body_timeout``).
 """
 
 from __future__ import annotations
 
-import logging
 import select
-import ssl
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,16 +21,10 @@ from service.problems import MEDIA_TYPE, Refused, headers_of, problem_of
 
 if TYPE_CHECKING:
     import asyncio
-    import os
-    from collections.abc import Callable
-    from pathlib import Path
 
     from starlette.types import ASGIApp, Receive, Scope, Send
     from uvicorn import Config
 
-log = logging.getLogger("runner_policy")
-PATIENCE: Final = 10.0
-"""Seconds for a certificate that is just being written, where a process starts."""
 TOO_MANY: Final = 503
 MAX_HEAD: Final = 65_536
 """Bytes that a connection may send without a part of a body, or a request's end, among them."""
@@ -58,8 +49,6 @@ _on_body: Final = HttpToolsProtocol.on_body
 
 LAST_REQUESTS: Final = 1.0
 """Seconds for which a service that ends still answers on connections that are open, each answer with `connection: close`."""
-
-Files = tuple[tuple[int, int, int] | None, ...]
 
 
 class Flow(FlowControl):
@@ -360,128 +349,3 @@ def _turned_away(app: ASGIApp) -> ASGIApp:
         await send({"type": "http.response.body", "body": body})
 
     return refuse
-
-
-class IdleReaper:
-    """The connections on which nothing moves: no request comes, nor the rest of its head, or nothing of an answer is read.
-
-    They are closed after a while; those that had a request and have been idle since are the server's, which keeps them for longer.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._silent: dict[Connection, float] = {}
-        """Since when each that says nothing was seen to."""
-        self._deaf: dict[Connection, tuple[int, float]] = {}
-        """How many bytes of each one's answers wait to be sent, and since when they have not become fewer."""
-
-    def sweep(self) -> None:
-        """Close what has been silent or deaf for too long; to be called about every second."""
-        now = time.monotonic()
-        self._silent = {
-            each: self._silent.get(each, now)
-            for each in Connection.known
-            if each.is_waiting and each.timeout_keep_alive_task is None
-        }
-        for silent, since in self._silent.items():
-            if now - since > self._seconds:
-                silent.transport.close()
-        left = {each: each.transport.get_write_buffer_size() for each in Connection.known}
-        self._deaf = {each: self._moved(each, size, now) for each, size in left.items() if size}
-        for deaf, (_, since) in self._deaf.items():
-            if now - since > self._seconds:
-                deaf.transport.abort()
-
-    def _moved(self, each: Connection, size: int, now: float) -> tuple[int, float]:
-        before, since = self._deaf.get(each, (size, now))
-        return size, since if size >= before else now
-
-
-def state_of(*paths: Path | None) -> Files:
-    """By what one sees that files are others than before."""
-    return tuple(map(_state, paths))
-
-
-def _state(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        found: os.stat_result | None = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
-
-
-class Certificate:
-    """The certificate that a process shows, and the authorities whose clients it takes."""
-
-    serving: ClassVar[Certificate | None] = None
-    """That of this process, where it serves TLS."""
-
-    def __init__(self, made: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None) -> None:
-        """``made`` gives a context of the files as they are.
-
-        Raises:
-            ssl.SSLError, OSError: a file is not what it should be.
-        """
-        self._made = made
-        self._cert, self._key, self._authorities = cert, key, authorities
-        self._seen = self._files()
-        self._newest = self.context = self._hardened()
-        self.context.sni_callback = self._chosen
-
-    def _files(self) -> Files:
-        return state_of(self._cert, self._key, self._authorities)
-
-    def _hardened(self) -> ssl.SSLContext:
-        context = self._made()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self._authorities is not None:
-            context.minimum_version = (
-                ssl.TLSVersion.TLSv1_3
-            )  # in 1.2 who comes back within hours need not show its certificate again
-            context.num_tickets = 0  # nor in 1.3, with a ticket
-        return context
-
-    def _chosen(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-        """A connection that begins, whatever name it asks for, has the newest context."""
-        connection.context = self._newest
-
-    def renew(self) -> None:
-        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once."""
-        found = self._files()
-        if found == self._seen:
-            return
-        self._seen = found
-        try:
-            load(
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
-            )  # ``made`` would ask the terminal for a password
-            self._newest = self._hardened()
-        except (ssl.SSLError, OSError) as error:
-            log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
-        else:
-            log.info("certificate loaded", extra={"certificate": str(self._cert)})
-
-
-def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
-    """The context has the certificate and trusts the authorities; nobody is asked for a key's password.
-
-    Raises:
-        ssl.SSLError, OSError: a file is not what it should be.
-    """
-    context.load_cert_chain(cert, key, lambda: "")
-    if authorities is not None:
-        context.load_verify_locations(authorities)
-
-
-def tls_context(config: Config, made: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """The context as uvicorn makes it, from TLS 1.2 on, or 1.3 where clients show certificates; a certificate that is just being written is waited for."""
-    ends = time.monotonic() + PATIENCE
-    while True:
-        try:
-            Certificate.serving = Certificate(made, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # INVARIANT: `serving` names the first two, all as paths
-        except (ssl.SSLError, OSError):
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.2)
-        else:
-            return Certificate.serving.context

@@ -1,0 +1,111 @@
+"""The TLS context: the certificate a process serves, which is loaded again when its files change."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from uvicorn import Config
+
+log = logging.getLogger("runner_policy")
+PATIENCE: Final = 10.0
+"""Seconds for a certificate that is just being written, where a process starts."""
+
+Files = tuple[tuple[int, int, int] | None, ...]
+
+
+def state_of(*paths: Path | None) -> Files:
+    """By what one sees that files are others than before."""
+    return tuple(map(_state, paths))
+
+
+def _state(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        found: os.stat_result | None = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
+
+
+class Certificate:
+    """The certificate that a process shows, and the authorities whose clients it takes."""
+
+    serving: ClassVar[Certificate | None] = None
+    """That of this process, where it serves TLS."""
+
+    def __init__(self, made: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None) -> None:
+        """``made`` gives a context of the files as they are.
+
+        Raises:
+            ssl.SSLError, OSError: a file is not what it should be.
+        """
+        self._made = made
+        self._cert, self._key, self._authorities = cert, key, authorities
+        self._seen = self._files()
+        self._newest = self.context = self._hardened()
+        self.context.sni_callback = self._chosen
+
+    def _files(self) -> Files:
+        return state_of(self._cert, self._key, self._authorities)
+
+    def _hardened(self) -> ssl.SSLContext:
+        context = self._made()
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self._authorities is not None:
+            context.minimum_version = (
+                ssl.TLSVersion.TLSv1_3
+            )  # in 1.2 who comes back within hours need not show its certificate again
+            context.num_tickets = 0  # nor in 1.3, with a ticket
+        return context
+
+    def _chosen(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+        """A connection that begins, whatever name it asks for, has the newest context."""
+        connection.context = self._newest
+
+    def renew(self) -> None:
+        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once."""
+        found = self._files()
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            load(
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
+            )  # ``made`` would ask the terminal for a password
+            self._newest = self._hardened()
+        except (ssl.SSLError, OSError) as error:
+            log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+        else:
+            log.info("certificate loaded", extra={"certificate": str(self._cert)})
+
+
+def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
+    """The context has the certificate and trusts the authorities; nobody is asked for a key's password.
+
+    Raises:
+        ssl.SSLError, OSError: a file is not what it should be.
+    """
+    context.load_cert_chain(cert, key, lambda: "")
+    if authorities is not None:
+        context.load_verify_locations(authorities)
+
+
+def tls_context(config: Config, made: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """The context as uvicorn makes it, from TLS 1.2 on, or 1.3 where clients show certificates; a certificate that is just being written is waited for."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            Certificate.serving = Certificate(made, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # INVARIANT: `serving` names the first two, all as paths
+        except (ssl.SSLError, OSError):
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.2)
+        else:
+            return Certificate.serving.context
