@@ -20,9 +20,12 @@ from starlette.routing import Match, Mount, Route
 
 from policy.errors import PolicyError
 from service.api.admission import MUTATE, VALIDATE, AdmissionEndpoint
+from service.api.batch import BatchEndpoint
 from service.api.catalogue import add_handlers, router
-from service.api.decisions import BatchEndpoint, DecisionEndpoint, DryRunEndpoint, send_problem
+from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
+from service.api.dry_run import DryRunEndpoint
+from service.api.endpoint import send_problem
 from service.auth.access import Access, TokenFile, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind

@@ -1,0 +1,120 @@
+"""``POST /v1/decisions/batch``: many deployments in one document, or one a line in a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import current_task
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+from policy.decision.decision import encode
+from policy.errors import PolicyError
+from service.api.endpoint import TURN, Endpoint
+from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
+from service.jobs.messages import JobKind
+from service.jobs.worker import OK
+from service.problems import Refused, problem_of
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from service.request_context import RequestContext
+    from service.state.answers import Answers
+    from service.state.state import ServiceState
+
+NDJSON: Final = b"application/x-ndjson"
+LINES: Final = 32
+"""Lines of a stream that are answered together."""
+
+
+class BatchEndpoint(Endpoint):
+    """``POST /v1/decisions/batch``."""
+
+    def __init__(self, served: ServiceState, path: str) -> None:
+        super().__init__(served, path)
+        self.turn = asyncio.Lock()
+        """Whose turn it is among the streams of lines: one of them works at a time, so that others wait for one turn only."""
+
+    async def answer(
+        self,
+        scope: Scope,  # noqa: ARG002
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        send: Send,
+        asking: RequestContext,
+    ) -> int:
+        """Decide many deployments, as one document or as a stream of lines."""
+        limit = self.settings.max_batch_body
+        wanted = read_headers(headers, 1 << 62)
+        if wanted.content_type in NDJSON_TYPES:
+            answers = self.served.answers_for(headers)
+            with self.served.streams.place(asking.caller):
+                return await self.stream(answers, wanted, receive, send, asking)
+        wanted = read_headers(headers, limit)
+        with self.served.memory.hold() as held:
+            body = await read_body(receive, limit, held)
+            self.arrived()
+            return await self.send_worked(
+                JobKind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send
+            )
+
+    async def stream(
+        self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: RequestContext
+    ) -> int:
+        """A request a line in, an answer a line out, as they come; all of them by one revision."""
+        await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
+        async for lines in read_lines(receive, self.settings.max_body):
+            self.arrived()
+            if not lines:
+                await asyncio.sleep(0)
+            for start in range(0, len(lines), LINES):
+                await self.answer_lines(lines[start : start + LINES], answers, wanted, send, asking)
+            self.served.slow.reading[current_task()] = perf_counter_ns()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return OK
+
+    async def answer_lines(
+        self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: RequestContext
+    ) -> None:
+        """The answers to some lines of a stream, slowed down to the caller's rate."""
+        found: list[bytes] = []
+        while len(found) < len(lines):
+            async with self.turn:
+                is_large = _answer_small(answers, lines, asking, found)
+                await asyncio.sleep(0)
+            if is_large:
+                line = lines[len(found)]
+                assert isinstance(line, bytes)  # INVARIANT: a line that was refused has its answer
+                found.append(await self.worked_line(answers, line, wanted, asking))
+        try:
+            await asking.safe()
+        except PolicyError as error:
+            found = [encode(problem_of(error)) + b"\n"] * len(found)
+        await send({"type": "http.response.body", "body": b"".join(found), "more_body": True})
+        await asyncio.sleep(self.served.access.charge(asking.caller, len(lines)))
+
+    async def worked_line(self, answers: Answers, line: bytes, wanted: Headers, asking: RequestContext) -> bytes:
+        """The answer of a worker process to one line."""
+        try:
+            found, output = await self.worked(JobKind.DECISION, answers, line, wanted, asking, None)
+        except PolicyError as error:
+            return encode(problem_of(error)) + b"\n"
+        if output is None or found.spooled is None:
+            return found.body + b"\n"
+        try:
+            return await asyncio.to_thread(output.read_bytes) + b"\n"
+        finally:
+            output.unlink(missing_ok=True)
+
+
+def _answer_small(answers: Answers, lines: list[bytes | Refused], asking: RequestContext, found: list[bytes]) -> bool:
+    """Answer the lines that have no answer in ``found`` yet, until the turn is over; whether the next one is for a worker process."""
+    ends = perf_counter_ns() + TURN
+    for line in lines[len(found) :]:
+        answer = answers.line(line, asking)
+        if answer is None:
+            return True
+        found.append(answer)
+        if perf_counter_ns() > ends:
+            break
+    return False
