@@ -56,7 +56,7 @@ SHORTEST: Final = 0.1
 """Seconds that the log and the traces have to end, however late it is."""
 SWITCH: Final = 0.001
 """Seconds after which a thread that builds changed rules lets the one go on that answers."""
-CALLS: Final = {
+ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
     "/v1/dry-run": DryRunEndpoint,
@@ -71,9 +71,9 @@ class Application(FastAPI):
     They are routes of the application as well, so that another method on them gets a 405.
     """
 
-    calls: dict[str, ASGIApp]
-    showing: ASGIApp
-    served: ServiceState
+    endpoints: dict[str, ASGIApp]
+    read_app: ASGIApp
+    service: ServiceState
     file: TokenFile | None
     guard: BrowserGuard | None
     described: Answers | None = None
@@ -89,25 +89,25 @@ class Application(FastAPI):
                 except Refused as error:
                     return self.refuse(scope, send, error)
             if scope["method"] == "POST":
-                call = self.calls.get(scope["path"])
-                if call is not None:
-                    return call(scope, receive, send)
-            return self.showing(scope, receive, send)
+                endpoint = self.endpoints.get(scope["path"])
+                if endpoint is not None:
+                    return endpoint(scope, receive, send)
+            return self.read_app(scope, receive, send)
         return super().__call__(scope, receive, send)
 
     async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
         """Answer a request that a page of another site may have made."""
         began = perf_counter_ns()
         status = await send_problem(send, error)
-        self.served.done(scope, status, began, self.counted_as(scope))
+        self.service.request_done(scope, status, began, self.path_label(scope))
 
-    async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer_read(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call that shows, to whom it may be shown."""
         began = perf_counter_ns()
         status = 500
         path = scope["path"]
 
-        async def noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -116,15 +116,15 @@ class Application(FastAPI):
         needed = scope_of(path)
         try:
             if needed is not None:
-                scope["caller"] = self.served.access.caller(scope["client"], dict(scope["headers"]), needed)
+                scope["caller"] = self.service.access.caller(scope["client"], dict(scope["headers"]), needed)
         except PolicyError as error:
             status = await send_problem(send, error)
         else:
-            await super().__call__(scope, receive, noted)
+            await super().__call__(scope, receive, send_and_note)
         finally:
-            self.served.done(scope, status, began, self.counted_as(scope))
+            self.service.request_done(scope, status, began, self.path_label(scope))
 
-    def counted_as(self, scope: Scope) -> str:
+    def path_label(self, scope: Scope) -> str:
         """The path as the call has it that it is one of, so that nobody can make up new ones."""
         plain = {"type": "http", "method": scope["method"], "path": scope["path"]}
         known = (route for route in (*router.routes, *self.routes) if isinstance(route, Route | Mount))
@@ -133,11 +133,11 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, the hot calls included; its examples are of the rules that are loaded."""
         self.openapi_schema = None
-        return document(super().openapi(), self.served)
+        return document(super().openapi(), self.service)
 
     async def openapi_json(self) -> bytes:
         """The same as JSON, made once for each revision, in a thread: it takes some 50 ms."""
-        answers = self.served.answers
+        answers = self.service.answers
         if self.described is not answers:
             found = await asyncio.to_thread(self.openapi)
             self.document_json, self.described = msgspec.json.encode(found), answers
@@ -169,11 +169,11 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         None,
         required=settings.log_required,
         stdout_labels=labels if settings.log_stdout else None,
-        tells=settings.access_log,
+        collects_ids=settings.access_log,
     )
     file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
     access = Access(file.first() if file is not None else None, settings.rate_limit, metrics)
-    served = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
+    service = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
     app = Application(
         title="Runner Policy",
         summary="Which vLLM model runner a deployment gets, and why",
@@ -184,13 +184,13 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         lifespan=_lifespan,
         redirect_slashes=False,
     )
-    app.served, app.file = served, file
+    app.service, app.file = service, file
     app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
-    app.state.served = served
+    app.state.service = service
     app.state.store = None
-    app.calls = {path: call(served, path) for path, call in CALLS.items()}
-    app.router.routes.extend(Route(path, call, methods=["POST"]) for path, call in app.calls.items())
-    app.showing = app.show
+    app.endpoints = {path: endpoint(service, path) for path, endpoint in ENDPOINTS.items()}
+    app.router.routes.extend(Route(path, endpoint, methods=["POST"]) for path, endpoint in app.endpoints.items())
+    app.read_app = app.answer_read
     app.include_router(router)
     add_docs(app, app.openapi_json)
     add_handlers(app)
@@ -224,26 +224,26 @@ def _hub(settings: Settings) -> Hub | None:
 @asynccontextmanager
 async def _lifespan(app: Application) -> AsyncIterator[None]:
     """The log is open and the process looks after itself for as long as it serves; at the end everything noted is safe."""
-    served = app.served
-    settings = served.settings
+    service = app.service
+    settings = service.settings
     sys.setswitchinterval(SWITCH)
-    tracing = set_up(lambda: served.answers.policy.revision)
+    tracing = set_up(lambda: service.answers.policy.revision)
     if tracing is not None:
-        app.calls = {path: tracing.traced(call, path) for path, call in app.calls.items()}
-        app.showing = tracing.traced(app.show)
-    kept = served.recorder.log = _log(app)
-    upkeep = asyncio.create_task(Housekeeping(served, app.file).run())
+        app.endpoints = {path: tracing.traced(endpoint, path) for path, endpoint in app.endpoints.items()}
+        app.read_app = tracing.traced(app.answer_read)
+    log = service.recorder.log = _log(app)
+    housekeeping = asyncio.create_task(Housekeeping(service, app.file).run())
     try:
         yield
     finally:
-        upkeep.cancel()
-        served.pool.close()
-        if kept is not None:
-            await kept.close(_time_left(settings))
-        await served.recorder.close()
+        housekeeping.cancel()
+        service.pool.close()
+        if log is not None:
+            await log.close(_time_left(settings))
+        await service.recorder.close()
         if tracing is not None:
             await asyncio.to_thread(tracing.stop, _time_left(settings))
-        served.metrics.snapshot()
+        service.metrics.snapshot()
 
 
 def _time_left(settings: Settings) -> float:
@@ -255,7 +255,7 @@ def _time_left(settings: Settings) -> float:
 
 def _log(app: Application) -> LogClient | None:
     """The decision log, where one is kept."""
-    settings = app.served.settings
+    settings = app.service.settings
     url = settings.log_url()
     if url is None:
         return None
@@ -269,7 +269,7 @@ def _log(app: Application) -> LogClient | None:
     )
     spill = str(settings.spill_folder())
     size, patience, required = settings.log_spill_size, settings.log_timeout, settings.log_required
-    kept = LogConfig(
+    log = LogConfig(
         url,
         spill,
         size,
@@ -277,6 +277,6 @@ def _log(app: Application) -> LogClient | None:
         required,
         keep_seconds,
         settings.log_retention_bytes,
-        _labels(settings, app.served.version),
+        _labels(settings, app.service.version),
     )
-    return LogClient(kept, settings.log_queue_size)
+    return LogClient(log, settings.log_queue_size)

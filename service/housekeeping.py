@@ -33,13 +33,13 @@ SWEEP: Final = 1.0
 class Housekeeping:
     """Of one process; ``file`` is that of the tokens, where callers need one."""
 
-    def __init__(self, served: ServiceState, file: TokenFile | None) -> None:
-        self._served = served
-        self._reader = RevisionReader(served.settings.run) if served.settings.run is not None else None
+    def __init__(self, service: ServiceState, file: TokenFile | None) -> None:
+        self._served = service
+        self._reader = RevisionReader(service.settings.run) if service.settings.run is not None else None
         self._wanted: Published | None = None
         self._file = file
         self._seen = state_of()
-        self._silence = IdleReaper(served.settings.body_timeout)
+        self._silence = IdleReaper(service.settings.body_timeout)
         self._parent = multiprocessing.parent_process()
         self._swept = 0.0
 
@@ -57,7 +57,7 @@ class Housekeeping:
         due = monotonic() - self._swept >= SWEEP
         if due:
             self._swept = monotonic()
-            self._served.slow.sweep()
+            self._served.body_timeouts.sweep()
             self._silence.sweep()
             self._end_with_parent()
             self._served.metrics.snapshot()
@@ -71,12 +71,12 @@ class Housekeeping:
 
     async def _load(self, published: Published) -> None:
         """What is published is served; where it cannot be loaded, it is tried again."""
-        served = self._served
-        if published.revision == served.answers.policy.revision:
-            served.published = published
+        service = self._served
+        if published.revision == service.answers.policy.revision:
+            service.published = published
         else:
             try:
-                served.swap(published, await asyncio.to_thread(served.made, published, served.answers))
+                service.swap(published, await asyncio.to_thread(service.build_answers, published, service.answers))
             except PolicyError as error:
                 log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
                 return

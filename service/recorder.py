@@ -1,4 +1,4 @@
-"""What is noted of each decision: it is counted, and it is logged.
+"""What is entry of each decision: it is counted, and it is logged.
 
 Owns the moment after a decision was made and before it is answered.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 PAUSE: Final = 64
-"""Lines of a worker process that are noted in one turn of the event loop."""
+"""Lines of a worker process that are entry in one turn of the event loop."""
 
 
 class Recorder:
@@ -39,7 +39,7 @@ class Recorder:
         *,
         required: bool = False,
         stdout_labels: str | None = None,
-        tells: bool = False,
+        collects_ids: bool = False,
     ) -> None:
         """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well.
 
@@ -47,7 +47,7 @@ class Recorder:
         """
         self.metrics = metrics
         self._required = required
-        self._tells = tells
+        self._collects_ids = collects_ids
         self._printer = Printer(stdout_labels) if stdout_labels is not None else None
         self.log = log
 
@@ -59,66 +59,68 @@ class Recorder:
     @log.setter
     def log(self, log: LogClient | None) -> None:
         self._log = log
-        self.silent = log is None and self._printer is None and not self._tells
+        self.is_silent = log is None and self._printer is None and not self._collects_ids
 
     @property
-    def unprinted(self) -> int:
+    def stdout_dropped(self) -> int:
         """Records that nobody took from the standard output."""
         return self._printer.dropped if self._printer is not None else 0
 
-    def note(
+    def record(
         self,
         answer: EncodedDecision,
         request: Request,
         policy: Policy,
-        asking: RequestContext,
+        context: RequestContext,
         body: bytes | None = None,
     ) -> DecisionCounter:
         """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
-        if not self.silent:
-            self.log_it(answer, request, asking, body)
-        return self.metrics.decided(request, answer.weighed, policy)
+        if not self.is_silent:
+            self.log_decision(answer, request, context, body)
+        return self.metrics.count_decision(request, answer.weighed, policy)
 
-    def log_it(self, answer: EncodedDecision, request: Request, asking: RequestContext, body: bytes | None) -> None:
+    def log_decision(
+        self, answer: EncodedDecision, request: Request, context: RequestContext, body: bytes | None
+    ) -> None:
         """The decision is on its way to the log."""
-        if self._tells:
-            asking.made(id_of(answer.json))
-        self._log_noted(asking.noted(answer, request, body), asking)
+        if self._collects_ids:
+            context.add_decision(id_of(answer.json))
+        self._log_entry(context.log_entry(answer, request, body), context)
 
     @property
-    def keeps(self) -> bool:
+    def is_logging(self) -> bool:
         """Whether records are kept or printed."""
         return self._log is not None or self._printer is not None
 
-    async def log_made_elsewhere(self, found: JobResult, output: Path | None, asking: RequestContext) -> None:
+    async def log_job_decisions(self, found: JobResult, output: Path | None, context: RequestContext) -> None:
         """The decisions of a worker process, whose large answers are in ``output``, are counted and on their way to the log.
 
         They come in parts: others have their turn in between, and where the log is full, it is waited for.
         """
         for counted, number in found.counts:
-            self.metrics.count_decisions(counted, number)
-        if self._tells:
+            self.metrics.count_job_decisions(counted, number)
+        if self._collects_ids:
             for decision_id in found.ids:
-                asking.made(decision_id)
-        for number, made in enumerate(_lines(found, output)):
+                context.add_decision(decision_id)
+        for number, entry in enumerate(_lines(found, output)):
             if number % PAUSE == PAUSE - 1:
                 await asyncio.sleep(0)
                 if self._log is not None:
                     await self._log.room()
-            self._log_noted(made, asking)
+            self._log_entry(entry, context)
 
-    def _log_noted(self, noted: LogEntry | bytes, asking: RequestContext) -> None:
+    def _log_entry(self, entry: LogEntry | bytes, context: RequestContext) -> None:
         if self._printer is not None:
-            self._printer.note(noted)
+            self._printer.note(entry)
         log = self._log
         if log is None:
             return
         if not self._required:
-            log.note(noted)
-        elif asking.waiting is None:
-            asking.waiting = [log.recorded(noted)]
+            log.note(entry)
+        elif context.waiting is None:
+            context.waiting = [log.recorded(entry)]
         else:
-            asking.waiting.append(log.recorded(noted))
+            context.waiting.append(log.recorded(entry))
 
     async def close(self) -> None:
         """What is to be printed is printed, or nobody took it for a while."""

@@ -29,18 +29,18 @@ class RequestContext(Struct, gc=False):
     waiting: list[asyncio.Future[None]] | None = None
     decisions: list[str] | None = None
 
-    def noted(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
+    def log_entry(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
         """What the log takes of a decision that was made just now."""
         return answer, request, self.path, self.caller, perf_counter_ns() - self.began, body
 
-    def made(self, decision_id: str) -> None:
+    def add_decision(self, decision_id: str) -> None:
         """A decision was made for it."""
         if self.decisions is None:
             self.decisions = []
         if len(self.decisions) < MOST:
             self.decisions.append(decision_id)
 
-    async def safe(self) -> None:
+    async def wait_recorded(self) -> None:
         """Every decision of the request is recorded where it must be.
 
         Raises:

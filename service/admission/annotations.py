@@ -37,19 +37,21 @@ class EngineAnnotations(Struct, frozen=True):
         Raises:
             RequestInvalid: one cannot be read.
         """
-        said = {"vllm_version": self.vllm_version, "beyond_verified": self.beyond_verified}
-        return said if self.model_configs is None else {**said, "model_configs": _model_configs(self.model_configs)}
+        fields = {"vllm_version": self.vllm_version, "beyond_verified": self.beyond_verified}
+        return fields if self.model_configs is None else {**fields, "model_configs": _model_configs(self.model_configs)}
 
 
 NOTHING: Final = EngineAnnotations()
 
 
-def stated_on(way: Sequence[Any]) -> EngineAnnotations:
+def annotations_on(nodes: Sequence[Any]) -> EngineAnnotations:
     """What is stated of an engine."""
-    return EngineAnnotations(said_on(way, MODEL_CONFIGS), said_on(way, VLLM_VERSION), said_on(way, BEYOND_VERIFIED))
+    return EngineAnnotations(
+        annotation_of(nodes, MODEL_CONFIGS), annotation_of(nodes, VLLM_VERSION), annotation_of(nodes, BEYOND_VERIFIED)
+    )
 
 
-def named(error: RequestInvalid) -> RequestInvalid:
+def name_annotations(error: RequestInvalid) -> RequestInvalid:
     """The same faults of the members that annotations state, each with the name of its annotation."""
     names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
     return RequestInvalid(
@@ -58,11 +60,11 @@ def named(error: RequestInvalid) -> RequestInvalid:
     )
 
 
-def said_on(way: Sequence[Any], name: str) -> str | None:
+def annotation_of(nodes: Sequence[Any], name: str) -> str | None:
     """What an annotation says, of the object, its pod template or what else is on the way; the innermost counts."""
-    every = (metadata_of(value).get("annotations") for value in reversed(way))
-    said = next((each[name] for each in every if isinstance(each, dict) and each.get(name) is not None), None)
-    return said if said is None or isinstance(said, str) else quoted(said)
+    every = (metadata_of(value).get("annotations") for value in reversed(nodes))
+    fields = next((each[name] for each in every if isinstance(each, dict) and each.get(name) is not None), None)
+    return fields if fields is None or isinstance(fields, str) else quoted(fields)
 
 
 def metadata_of(value: Any) -> dict[str, Any]:

@@ -15,7 +15,15 @@ from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
 from policy.request.manifest import containers_of, request_of, way_of
 from policy.request.request import Manifest, read_request_or_manifest
-from service.admission.annotations import NOTHING, SET_ENV, EngineAnnotations, metadata_of, named, said_on, stated_on
+from service.admission.annotations import (
+    NOTHING,
+    SET_ENV,
+    EngineAnnotations,
+    annotation_of,
+    annotations_on,
+    metadata_of,
+    name_annotations,
+)
 from service.admission.review import STARTING
 
 if TYPE_CHECKING:
@@ -59,8 +67,8 @@ class EngineUnderReview(Struct, frozen=True):
 
     path: str
     request: Request | RequestInvalid
-    way: list[Any]
-    stated: EngineAnnotations
+    nodes: list[Any]
+    annotations: EngineAnnotations
 
 
 def engines_to_decide(
@@ -103,16 +111,16 @@ def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating:
     if isinstance(
         request, RequestInvalid
     ):  # an object that cannot be read is told from others by why alone: what in it starts vLLM is not known
-        return wanted, engine.stated, str(engine.way[-1] if engine.path else request)
+        return wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
-    return wanted, engine.stated, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
+    return wanted, engine.annotations, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
 
 
 def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:
     """Whether the variable is to be set here."""
-    said = said_on(engine.way, SET_ENV)
-    return said == "true" if options.set_env == "annotated" else said != "false"
+    value = annotation_of(engine.nodes, SET_ENV)
+    return value == "true" if options.set_env == "annotated" else value != "false"
 
 
 def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[EngineUnderReview]:
@@ -130,35 +138,35 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
     manifests: dict[EngineAnnotations, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
-        way = way_of(document, container.path)
-        stated = stated_on(way)
-        if stated not in manifests:
-            manifests[stated] = _read(document, stated, releases)
-        manifest = manifests[stated]
+        nodes = way_of(document, container.path)
+        annotations = annotations_on(nodes)
+        if annotations not in manifests:
+            manifests[annotations] = _read(document, annotations, releases)
+        manifest = manifests[annotations]
         request = manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases)
-        engines.append(EngineUnderReview(container.path, request, way, stated))
+        engines.append(EngineUnderReview(container.path, request, nodes, annotations))
     return engines
 
 
-def _read(document: dict[str, Any], stated: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
+def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
     """The manifest as annotations have it decided, or what is wrong with those."""
     try:
-        return _manifest(document, stated, releases)
+        return _manifest(document, annotations, releases)
     except RequestInvalid as error:
         return error
 
 
-def _manifest(document: dict[str, Any], stated: EngineAnnotations, releases: Releases) -> Manifest:
+def _manifest(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest:
     """The same.
 
     Raises:
         RequestInvalid: an annotation cannot be read.
     """
-    members = {"manifest": document, **stated.members()}
+    members = {"manifest": document, **annotations.members()}
     try:
         asked = read_request_or_manifest(members, releases)
     except RequestInvalid as error:
-        raise named(
+        raise name_annotations(
             error
         ) from error  # of these members only what annotations state can be wrong: an object itself is read later
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one

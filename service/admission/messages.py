@@ -12,7 +12,7 @@ from msgspec import Struct
 from policy.errors import RequestInvalid, quoted
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.request.request import UNKNOWN_RELEASE
-from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, said_on
+from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, annotation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class EngineDecision(Struct, frozen=True):
     why: str = ""
 
 
-def why_not(error: PolicyError) -> str:
+def undecided_reason(error: PolicyError) -> str:
     """Why there is no decision, in one line."""
     if not isinstance(error, RequestInvalid) or not error.faults:
         return str(error)
@@ -52,12 +52,12 @@ def why_not(error: PolicyError) -> str:
     return f"{message}{more}{remedy}"
 
 
-def warnings_of(verdict: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
+def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
     """What there is to say of an engine, each with its weight. What it is denied for, the denial says."""
-    path, decision = verdict.engine.path, verdict.decision
+    path, decision = engine_decision.engine.path, engine_decision.decision
     if decision is None:
         if options.fail == "open":
-            yield 1, _line(path, f"not decided: {verdict.why}")
+            yield 1, _line(path, f"not decided: {engine_decision.why}")
         return
     errors = decision.startup_errors
     if errors and not options.deny:
@@ -66,9 +66,9 @@ def warnings_of(verdict: EngineDecision, options: AdmissionOptions) -> Iterator[
         alone, decided = _runner(decision.upstream.runner), _runner(decision.runner)
         wanted = ", ".join(f"{name}={value}" for name, value in decision.set_env.items())
         yield 2, _line(path, f"vLLM by itself takes {alone}, the policy decided {decided}; set {wanted}")
-    said = said_on(verdict.engine.way, SET_ENV)
-    if options.set_env != "off" and said not in {None, "true", "false"}:
-        yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(said)}; write "true" or "false"')
+    text = annotation_of(engine_decision.engine.nodes, SET_ENV)
+    if options.set_env != "off" and text not in {None, "true", "false"}:
+        yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
     for warning in decision.warnings:
         yield 4, _line(path, warning)
 
@@ -90,26 +90,33 @@ def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
     ]
 
 
-def denial(refused: Sequence[EngineDecision], held: Sequence[EngineDecision]) -> str:
+def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[EngineDecision]) -> str:
     """Why an object is denied: each engine with its errors, and what to do."""
     parts = []
-    for verdict in refused:
-        assert verdict.decision is not None  # INVARIANT: only a decision says that vLLM will not start
-        errors = "; ".join(_clean(error, MAX_ERROR) for error in verdict.decision.startup_errors)
-        parts.append(f"{_place(verdict.engine.path)}vLLM will not start{_with_variable(verdict.decision)}: {errors}")
+    for engine_decision in refused:
+        assert engine_decision.decision is not None  # INVARIANT: only a decision says that vLLM will not start
+        errors = "; ".join(_clean(error, MAX_ERROR) for error in engine_decision.decision.startup_errors)
+        parts.append(
+            f"{_place(engine_decision.engine.path)}vLLM will not start{_with_variable(engine_decision.decision)}: {errors}"
+        )
     remedies = ["correct the arguments or variables that are named; `POST /v1/dry-run` explains"] if refused else []
-    if held:
-        parts += [f"{_place(verdict.engine.path)}not decided: {_clean(verdict.why, MAX_ERROR)}" for verdict in held]
+    if undecided_engines:
+        parts += [
+            f"{_place(engine_decision.engine.path)}not decided: {_clean(engine_decision.why, MAX_ERROR)}"
+            for engine_decision in undecided_engines
+        ]
         remedies.append("nothing is let in here that cannot be decided; add what is missing")
     return f"{_cut(' | '.join(parts), MAX_MESSAGE)} ({'; '.join(remedies)})"
 
 
-def annotations_of(verdicts: Sequence[EngineDecision]) -> dict[str, str]:
+def audit_annotations(engine_decisions: Sequence[EngineDecision]) -> dict[str, str]:
     """What the audit log is told; the API server puts the webhook's name before each key."""
-    told = [(verdict.engine.path or "object", verdict.decision) for verdict in verdicts]
-    decisions = [(path, decision) for path, decision in told if decision is not None]
+    engines = [
+        (engine_decision.engine.path or "object", engine_decision.decision) for engine_decision in engine_decisions
+    ]
+    decisions = [(path, decision) for path, decision in engines if decision is not None]
     runners = " ".join(
-        f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in told
+        f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in engines
     )
     if not decisions:
         return {"runner": _clean(runners, MAX_NOTE)}
@@ -129,8 +136,8 @@ def _more(errors: Sequence[str]) -> str:
     return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
 
 
-def _line(path: str, said: str) -> str:
-    return _clean(f"{_place(path)}{said}", MAX_WARNING)
+def _line(path: str, text: str) -> str:
+    return _clean(f"{_place(path)}{text}", MAX_WARNING)
 
 
 def _place(path: str) -> str:

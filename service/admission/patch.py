@@ -29,16 +29,16 @@ class Decide(Protocol):
         """
 
 
-def patch_of(verdict: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
+def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
     """The RFC 6902 operations that make an engine take the runner that was decided; none where they are made already or would not help.
 
     An engine that would not start with the variable is left as it is: the validating call says so.
     """
-    decision, request = verdict.decision, verdict.engine.request
+    decision, request = engine_decision.decision, engine_decision.engine.request
     if decision is None or not decision.set_env or not decision.starts or isinstance(request, RequestInvalid):
         return []
-    container = verdict.engine.way[-1]
-    pointer = pointer_of("", verdict.engine.path, verdict.engine.way[0])
+    container = engine_decision.engine.nodes[-1]
+    pointer = pointer_of("", engine_decision.engine.path, engine_decision.engine.nodes[0])
     operations = [
         operation
         for name, value in decision.set_env.items()

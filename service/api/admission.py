@@ -29,16 +29,16 @@ class AdmissionEndpoint(Endpoint):
 
     any_query = True  # the API server says its `timeout` there
 
-    def __init__(self, served: ServiceState, path: str) -> None:
-        super().__init__(served, path)
+    def __init__(self, service: ServiceState, path: str) -> None:
+        super().__init__(service, path)
         self.kind = JobKind.MUTATE if path == MUTATE else JobKind.VALIDATE
-        self.model_seconds = served.settings.admission_timeout
+        self.model_seconds = service.settings.admission_timeout
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         """Who asks; the API server needs no token where that is said, and is never told to wait."""
         if self.settings.admission_allow_anonymous:
             return scope["client"][0] if scope["client"] else "local"
-        return self.served.access.caller(scope["client"], headers, DECIDE)
+        return self.service.access.caller(scope["client"], headers, DECIDE)
 
     async def answer(
         self,
@@ -46,20 +46,20 @@ class AdmissionEndpoint(Endpoint):
         headers: dict[bytes, bytes],
         receive: Receive,
         send: Send,
-        asking: RequestContext,
+        context: RequestContext,
     ) -> int:
         """Answer one review."""
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)
-        with self.served.memory.hold() as held:
+        with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
-            self.arrived()
-            answers = self.served.answers_for(headers)
-            found, output = await self.worked(self.kind, answers, body, wanted, asking, receive)
-            if found.review:
-                self.served.metrics.count(REVIEWS, self.kind, found.review)
+            self.body_arrived()
+            answers = self.service.answers_for(headers)
+            result, output = await self.run_job(self.kind, answers, body, wanted, context, receive)
+            if result.review:
+                self.service.metrics.count(REVIEWS, self.kind, result.review)
             try:
-                return await send_result(send, found, output)
+                return await send_result(send, result, output)
             finally:
                 if output is not None:
                     output.unlink(missing_ok=True)

@@ -30,8 +30,8 @@ LINES: Final = 32
 class BatchEndpoint(Endpoint):
     """``POST /v1/decisions/batch``."""
 
-    def __init__(self, served: ServiceState, path: str) -> None:
-        super().__init__(served, path)
+    def __init__(self, service: ServiceState, path: str) -> None:
+        super().__init__(service, path)
         self.turn = asyncio.Lock()
         """Whose turn it is among the streams of lines: one of them works at a time, so that others wait for one turn only."""
 
@@ -41,80 +41,84 @@ class BatchEndpoint(Endpoint):
         headers: dict[bytes, bytes],
         receive: Receive,
         send: Send,
-        asking: RequestContext,
+        context: RequestContext,
     ) -> int:
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
         wanted = read_headers(headers, 1 << 62)
         if wanted.content_type in NDJSON_TYPES:
-            answers = self.served.answers_for(headers)
-            with self.served.streams.place(asking.caller):
-                return await self.stream(answers, wanted, receive, send, asking)
+            answers = self.service.answers_for(headers)
+            with self.service.streams.place(context.caller):
+                return await self.stream(answers, wanted, receive, send, context)
         wanted = read_headers(headers, limit)
-        with self.served.memory.hold() as held:
+        with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
-            self.arrived()
-            return await self.send_worked(
-                JobKind.BATCH, self.served.answers_for(headers), body, wanted, asking, receive, send
+            self.body_arrived()
+            return await self.send_job_result(
+                JobKind.BATCH, self.service.answers_for(headers), body, wanted, context, receive, send
             )
 
     async def stream(
-        self, answers: Answers, wanted: Headers, receive: Receive, send: Send, asking: RequestContext
+        self, answers: Answers, wanted: Headers, receive: Receive, send: Send, context: RequestContext
     ) -> int:
         """A request a line in, an answer a line out, as they come; all of them by one revision."""
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
-            self.arrived()
+            self.body_arrived()
             if not lines:
                 await asyncio.sleep(0)
             for start in range(0, len(lines), LINES):
-                await self.answer_lines(lines[start : start + LINES], answers, wanted, send, asking)
-            self.served.slow.reading[current_task()] = perf_counter_ns()
+                await self.answer_lines(lines[start : start + LINES], answers, wanted, send, context)
+            self.service.body_timeouts.reading[current_task()] = perf_counter_ns()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return OK
 
     async def answer_lines(
-        self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, asking: RequestContext
+        self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, context: RequestContext
     ) -> None:
         """The answers to some lines of a stream, slowed down to the caller's rate."""
-        found: list[bytes] = []
-        while len(found) < len(lines):
+        answers_made: list[bytes] = []
+        while len(answers_made) < len(lines):
             async with self.turn:
-                is_large = _answer_small(answers, lines, asking, found)
+                is_large = _decide_small_lines(answers, lines, context, answers_made)
                 await asyncio.sleep(0)
             if is_large:
-                line = lines[len(found)]
+                line = lines[len(answers_made)]
                 assert isinstance(line, bytes)  # INVARIANT: a line that was refused has its answer
-                found.append(await self.worked_line(answers, line, wanted, asking))
+                answers_made.append(await self.decide_line_in_worker(answers, line, wanted, context))
         try:
-            await asking.safe()
+            await context.wait_recorded()
         except PolicyError as error:
-            found = [encode(problem_of(error)) + b"\n"] * len(found)
-        await send({"type": "http.response.body", "body": b"".join(found), "more_body": True})
-        await asyncio.sleep(self.served.access.charge(asking.caller, len(lines)))
+            answers_made = [encode(problem_of(error)) + b"\n"] * len(answers_made)
+        await send({"type": "http.response.body", "body": b"".join(answers_made), "more_body": True})
+        await asyncio.sleep(self.service.access.charge(context.caller, len(lines)))
 
-    async def worked_line(self, answers: Answers, line: bytes, wanted: Headers, asking: RequestContext) -> bytes:
+    async def decide_line_in_worker(
+        self, answers: Answers, line: bytes, wanted: Headers, context: RequestContext
+    ) -> bytes:
         """The answer of a worker process to one line."""
         try:
-            found, output = await self.worked(JobKind.DECISION, answers, line, wanted, asking, None)
+            result, output = await self.run_job(JobKind.DECISION, answers, line, wanted, context, None)
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
-        if output is None or found.spooled is None:
-            return found.body + b"\n"
+        if output is None or result.spooled is None:
+            return result.body + b"\n"
         try:
             return await asyncio.to_thread(output.read_bytes) + b"\n"
         finally:
             output.unlink(missing_ok=True)
 
 
-def _answer_small(answers: Answers, lines: list[bytes | Refused], asking: RequestContext, found: list[bytes]) -> bool:
+def _decide_small_lines(
+    answers: Answers, lines: list[bytes | Refused], context: RequestContext, answers_made: list[bytes]
+) -> bool:
     """Answer the lines that have no answer in ``found`` yet, until the turn is over; whether the next one is for a worker process."""
     ends = perf_counter_ns() + TURN
-    for line in lines[len(found) :]:
-        answer = answers.line(line, asking)
+    for line in lines[len(answers_made) :]:
+        answer = answers.line(line, context)
         if answer is None:
             return True
-        found.append(answer)
+        answers_made.append(answer)
         if perf_counter_ns() > ends:
             break
     return False

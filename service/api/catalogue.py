@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 def _served(request: Request) -> ServiceState:
-    served: ServiceState = request.app.state.served
-    return served
+    service: ServiceState = request.app.state.service
+    return service
 
 
 def _answers(request: Request) -> Answers:
@@ -106,13 +106,13 @@ async def readyz(request: Request, verbose: str | None = None) -> Response:
 
     `?verbose` says more, and where tokens are needed it needs one with the scope `read`.
     """
-    served = _served(request)
-    if verbose is not None and served.access.tokens is not None:
-        served.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
-    fault = served.log_fault()
+    service = _served(request)
+    if verbose is not None and service.access.tokens is not None:
+        service.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
+    fault = service.log_fault()
     if fault is not None:
-        return _not_ready(Refused("log-unavailable", fault), served.state() if verbose is not None else {})
-    return _json(served.answers.ready_document if verbose is None else encode(served.state()))
+        return _not_ready(Refused("log-unavailable", fault), service.state() if verbose is not None else {})
+    return _json(service.answers.ready_document if verbose is None else encode(service.state()))
 
 
 def _not_ready(error: Refused, state: dict[str, Any]) -> Response:

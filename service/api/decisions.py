@@ -35,19 +35,19 @@ class DecisionBatcher:
     def __init__(self) -> None:
         self._waiting: list[tuple[asyncio.Future[bytes | None], Answers, bytes, RequestContext]] = []
 
-    def decision(self, answers: Answers, body: bytes, asking: RequestContext) -> asyncio.Future[bytes | None]:
+    def decision(self, answers: Answers, body: bytes, context: RequestContext) -> asyncio.Future[bytes | None]:
         """The answer to a JSON body, or the error that there is instead, in this turn's end; ``None`` as ``Answers`` has it."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._end)
         future: asyncio.Future[bytes | None] = loop.create_future()
-        self._waiting.append((future, answers, body, asking))
+        self._waiting.append((future, answers, body, context))
         return future
 
     def _end(self) -> None:
         waiting, self._waiting = self._waiting, []
         ends = perf_counter_ns() + TURN
-        for place, (future, answers, body, asking) in enumerate(waiting):
+        for place, (future, answers, body, context) in enumerate(waiting):
             if perf_counter_ns() > ends:  # who comes next in the loop must not wait for all of them
                 self._waiting = waiting[place:]
                 asyncio.get_running_loop().call_soon(self._end)
@@ -55,7 +55,7 @@ class DecisionBatcher:
             if future.cancelled():
                 continue
             try:
-                future.set_result(answers.decision(body, asking))
+                future.set_result(answers.decision(body, context))
             except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
                 future.set_exception(error)
 
@@ -63,55 +63,55 @@ class DecisionBatcher:
 class DecisionEndpoint(Endpoint):
     """``POST /v1/decisions``; what the others do step by step is one function here, which carries the load."""
 
-    def __init__(self, served: ServiceState, path: str) -> None:
-        super().__init__(served, path)
-        self.turn = DecisionBatcher()
+    def __init__(self, service: ServiceState, path: str) -> None:
+        super().__init__(service, path)
+        self.batcher = DecisionBatcher()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decide one deployment."""
         began = perf_counter_ns()
-        served, limit = self.served, self.settings.max_body
-        reading, task = served.slow.reading, current_task()
-        status, asking, held = FAILED, None, None
+        service, limit = self.service, self.settings.max_body
+        reading, task = service.body_timeouts.reading, current_task()
+        status, context, held = FAILED, None, None
         try:
             reading[task] = began
             headers = dict(scope["headers"])
             client = scope["client"]
-            caller = client[0] if served.access.is_open and client else served.access.caller(client, headers, DECIDE)
+            caller = client[0] if service.access.is_open and client else service.access.caller(client, headers, DECIDE)
             if scope["query_string"]:
                 refuse_query(scope["query_string"])
             wanted = read_headers(headers, limit)
             message = await receive()
             if message.get("more_body", True):
-                held = served.memory.hold()
+                held = service.memory.hold()
                 body = await read_body(receive, limit, held, message)
             else:
                 body = message["body"]
             del reading[task]
             if len(body) > limit:
                 raise too_large(limit)
-            answers = served.answers if b"if-match" not in headers else served.answers_for(headers)
-            asking = RequestContext(self.path, caller, began)
+            answers = service.answers if b"if-match" not in headers else service.answers_for(headers)
+            context = RequestContext(self.path, caller, began)
             answer = None
             if not wanted.wants_text and wanted.content_type not in YAML_TYPES:
-                answer = answers.kept(body, asking) or await self.turn.decision(answers, body, asking)
+                answer = answers.cached(body, context) or await self.batcher.decision(answers, body, context)
             if answer is None:
-                status = await self.send_worked(JobKind.DECISION, answers, body, wanted, asking, receive, send)
+                status = await self.send_job_result(JobKind.DECISION, answers, body, wanted, context, receive, send)
                 if status == OK:
-                    served.metrics.took.append(perf_counter_ns() - began)
+                    service.metrics.latencies.append(perf_counter_ns() - began)
                 return
-            if asking.waiting is not None:
-                await asking.safe()
-            served.metrics.took.append(perf_counter_ns() - began)
+            if context.waiting is not None:
+                await context.wait_recorded()
+            service.metrics.latencies.append(perf_counter_ns() - began)
             length = (b"content-length", b"%d" % len(answer))
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON), length]})
             await send({"type": "http.response.body", "body": answer})
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             reading.pop(task, None)
-            status = await self.failed(error, task, send)
+            status = await self.answer_error(error, task, send)
         finally:
             if held is not None:
                 held.release()
-            if served.tells or status != OK:
-                served.done(scope, status, began, None, asking)
+            if service.logs_requests or status != OK:
+                service.request_done(scope, status, began, None, context)

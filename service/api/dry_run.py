@@ -31,8 +31,8 @@ class DryRunEndpoint(Endpoint):
 
     scope = DRY_RUN
 
-    def __init__(self, served: ServiceState, path: str) -> None:
-        super().__init__(served, path)
+    def __init__(self, service: ServiceState, path: str) -> None:
+        super().__init__(service, path)
         self.slots = Slots(self.settings.candidate_concurrency, WAITING, "dry-run-busy")
 
     async def answer(
@@ -41,26 +41,26 @@ class DryRunEndpoint(Endpoint):
         headers: dict[bytes, bytes],
         receive: Receive,
         send: Send,
-        asking: RequestContext,
+        context: RequestContext,
     ) -> int:
         """Decide and explain, and with candidate rules say what they would change."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
-        with self.served.memory.hold() as held:
+        with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
-            self.arrived()
-            answers = self.served.answers_for(headers)
-            found, output = await self.worked(JobKind.DRY_RUN, answers, body, wanted, asking, receive)
-            if found.candidate is not None:
-                tried = await unless_gone(receive, self.tried(found.candidate, asking.caller))
-                found = JobResult(OK, found.content_type, answer_of(read_result(tried)))
+            self.body_arrived()
+            answers = self.service.answers_for(headers)
+            result, output = await self.run_job(JobKind.DRY_RUN, answers, body, wanted, context, receive)
+            if result.candidate is not None:
+                comparison = await unless_gone(receive, self.run_candidate(result.candidate, context.caller))
+                result = JobResult(OK, result.content_type, answer_of(read_result(comparison)))
             try:
-                return await send_result(send, found, output)
+                return await send_result(send, result, output)
             finally:
                 if output is not None:
                     output.unlink(missing_ok=True)
 
-    async def tried(self, job: bytes, caller: str) -> bytes:
+    async def run_candidate(self, job: bytes, caller: str) -> bytes:
         """What comes of candidate rules, tried in a process of its own with bounded time.
 
         Raises:

@@ -53,22 +53,22 @@ async def send_problem(send: Send, error: PolicyError) -> int:
     return problem.status
 
 
-async def send_result(send: Send, found: JobResult, output: Path | None) -> int:
+async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
     """The answer of a worker process as a response; its status. One that lies in a file is sent piece by piece."""
-    size = len(found.body) if found.spooled is None else found.spooled
-    headers = [(b"content-type", found.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
-    if found.status in AGAIN:
+    size = len(result.body) if result.spooled is None else result.spooled
+    headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
+    if result.status in AGAIN:
         headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": found.status, "headers": headers})
-    if found.spooled is None or output is None:
-        await send({"type": "http.response.body", "body": found.body})
-        return found.status
+    await send({"type": "http.response.start", "status": result.status, "headers": headers})
+    if result.spooled is None or output is None:
+        await send({"type": "http.response.body", "body": result.body})
+        return result.status
     with output.open("rb") as file:
         while size:
             piece = file.read(min(size, PIECE))
             size -= len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
-    return found.status
+    return result.status
 
 
 class Endpoint:
@@ -81,30 +81,30 @@ class Endpoint:
     any_query: ClassVar[bool] = False
     """Whether the address may have parameters, which then mean nothing here."""
 
-    def __init__(self, served: ServiceState, path: str) -> None:
-        self.served = served
-        self.settings = served.settings
+    def __init__(self, service: ServiceState, path: str) -> None:
+        self.service = service
+        self.settings = service.settings
         self.path = path[1:]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         began = perf_counter_ns()
-        served = self.served
+        service = self.service
         status = FAILED
         task = current_task()
-        served.slow.reading[task] = began
-        asking = None
+        service.body_timeouts.reading[task] = began
+        context = None
         try:
             headers = dict(scope["headers"])
-            asking = RequestContext(self.path, self.caller(scope, headers), began)
+            context = RequestContext(self.path, self.caller(scope, headers), began)
             if scope["query_string"] and not self.any_query:
                 refuse_query(scope["query_string"])
-            status = await self.answer(scope, headers, receive, send, asking)
+            status = await self.answer(scope, headers, receive, send, context)
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
-            status = await self.failed(error, task, send)
+            status = await self.answer_error(error, task, send)
         finally:
-            served.slow.reading.pop(task, None)
-            served.done(scope, status, began, None, asking)
+            service.body_timeouts.reading.pop(task, None)
+            service.request_done(scope, status, began, None, context)
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         """Who asks.
@@ -112,15 +112,15 @@ class Endpoint:
         Raises:
             Refused: nobody who may.
         """
-        return self.served.access.caller(scope["client"], headers, self.scope)
+        return self.service.access.caller(scope["client"], headers, self.scope)
 
-    async def failed(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
+    async def answer_error(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
         """The problem is answered, or nothing to a client that is gone; the status for the counts."""
         if isinstance(error, PolicyError):
             return await send_problem(send, error)
         if isinstance(error, Disconnected):
             return GONE
-        if not self.served.slow.ended(task):
+        if not self.service.body_timeouts.timed_out(task):
             raise error
         return await send_problem(
             send,
@@ -129,23 +129,23 @@ class Endpoint:
             ),
         )
 
-    def arrived(self) -> None:
+    def body_arrived(self) -> None:
         """The body of this task's request is there: what comes now may take its time."""
-        self.served.slow.reading.pop(current_task(), None)
+        self.service.body_timeouts.reading.pop(current_task(), None)
 
     async def answer(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, asking: RequestContext
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext
     ) -> int:
         """Answer one request, or raise what is wrong with it; the status of the answer."""
         raise NotImplementedError
 
-    async def worked(
+    async def run_job(
         self,
         kind: JobKind,
         answers: Answers,
         body: bytes,
         wanted: Headers,
-        asking: RequestContext,
+        context: RequestContext,
         receive: Receive | None,
     ) -> tuple[JobResult, Path | None]:
         """The answer of a worker process, its decisions counted, logged and charged; and the file in which it may lie.
@@ -157,47 +157,47 @@ class Endpoint:
             Disconnected: the client went away.
             LogUnavailable: a decision could not be recorded where it must be.
         """
-        served = self.served
-        output = served.pool.output()
+        service = self.service
+        output = service.pool.output()
         job = Job(
             kind,
             answers.policy.revision,
             body,
             wanted.content_type if kind is not JobKind.DRY_RUN else wanted.whole_type,
             wanted.wants_text,
-            asking.path,
-            asking.caller,
-            asking.began,
-            served.job_settings(),
+            context.path,
+            context.caller,
+            context.began,
+            service.job_settings(),
             str(output) if output is not None else None,
         )
-        work = served.pool.result(job, answers.texts, today(), self.model_seconds)
+        work = service.pool.result(job, answers.texts, today(), self.model_seconds)
         try:
-            found = await (work if receive is None else unless_gone(receive, work))
-            if found.decisions > 1:
-                served.access.charge(asking.caller, found.decisions - 1)
-            await served.recorder.log_made_elsewhere(found, output, asking)
-            await asking.safe()
+            result = await (work if receive is None else unless_gone(receive, work))
+            if result.decisions > 1:
+                service.access.charge(context.caller, result.decisions - 1)
+            await service.recorder.log_job_decisions(result, output, context)
+            await context.wait_recorded()
         except BaseException:
             if output is not None:
                 output.unlink(missing_ok=True)
             raise
-        return found, output
+        return result, output
 
-    async def send_worked(
+    async def send_job_result(
         self,
         kind: JobKind,
         answers: Answers,
         body: bytes,
         wanted: Headers,
-        asking: RequestContext,
+        context: RequestContext,
         receive: Receive,
         send: Send,
     ) -> int:
         """Answer a request by a worker process; the status."""
-        found, output = await self.worked(kind, answers, body, wanted, asking, receive)
+        result, output = await self.run_job(kind, answers, body, wanted, context, receive)
         try:
-            return await send_result(send, found, output)
+            return await send_result(send, result, output)
         finally:
             if output is not None:
                 output.unlink(missing_ok=True)

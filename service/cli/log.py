@@ -107,7 +107,7 @@ def tail(
     from service.log.tail import LogTail  # noqa: PLC0415  # other commands need no database
 
     store = _store(url)
-    with _asking():
+    with _store_errors():
         following = LogTail(store, lines)
         for record in following.newest:
             _show(record, as_json=as_json)
@@ -133,10 +133,10 @@ def query(
 
     Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
-    asked = _asked(filters)
+    log_filter = _read_filters(filters)
     store = _store(url)
-    with _asking():
-        found = _found(store, replace(asked, limit=limit))
+    with _store_errors():
+        found = _find_records(store, replace(log_filter, limit=limit))
     if as_json or not out.is_terminal:
         for record in found:
             _show(record, as_json=True)
@@ -167,7 +167,7 @@ def export(
     from service.log.query import stream  # noqa: PLC0415  # as above
 
     form = form or (LogFormat.PARQUET if file.suffix == ".parquet" else LogFormat.JSONL)
-    asked = _asked(filters)
+    log_filter = _read_filters(filters)
     if form is LogFormat.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
     store = _store(url)
@@ -177,13 +177,13 @@ def export(
         nonlocal number
         with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
             task = progress.add_task("decisions", total=None)
-            for part in stream(store, asked):
+            for part in stream(store, log_filter):
                 number += len(part)
                 progress.update(task, completed=number)
                 yield part
 
     try:
-        with _asking():
+        with _store_errors():
             if str(file) == "-":
                 as_lines(counted(), sys.stdout.buffer)
             else:
@@ -196,7 +196,7 @@ def export(
     err.print(f"{number} decisions", markup=False)
 
 
-def _asked(filters: Filters) -> LogFilter:
+def _read_filters(filters: Filters) -> LogFilter:
     from service.log.query import read_filter  # noqa: PLC0415  # other commands need no database
 
     texts = [
@@ -232,7 +232,7 @@ def _store(url: str | None) -> Store:
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
+def _store_errors() -> Iterator[None]:
     """A store that cannot be asked in the block ends the command."""
     from service.log.store import StoreFailed  # noqa: PLC0415  # as above
 
@@ -242,14 +242,14 @@ def _asking() -> Iterator[None]:
         fail(USAGE, f"the log cannot be asked: {error}")
 
 
-def _found(store: Store, asked: LogFilter) -> list[Record]:
+def _find_records(store: Store, log_filter: LogFilter) -> list[Record]:
     """As many records as are wanted, where there are so many; a page may have fewer."""
     from service.log.query import page  # noqa: PLC0415  # as above
 
-    found = page(store, asked)
+    found = page(store, log_filter)
     items = found.items
-    while len(items) < asked.limit and found.next is not None:
-        found = page(store, replace(asked, until=found.next, limit=asked.limit - len(items)))
+    while len(items) < log_filter.limit and found.next is not None:
+        found = page(store, replace(log_filter, until=found.next, limit=log_filter.limit - len(items)))
         items += found.items
     return items
 

@@ -29,7 +29,7 @@ from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
-from service.admission.handler import reviewed
+from service.admission.handler import answer_review
 from service.admission.review import read_review
 from service.documents.body import decode
 from service.documents.dry_run_request import MEMBERS, Candidate, read_candidate
@@ -68,7 +68,7 @@ class JobRecords:
     """The decisions of one job, as they are counted and logged."""
 
     def __init__(self, job: Job) -> None:
-        self._asking = RequestContext(job.path, job.caller, job.began)
+        self._context = RequestContext(job.path, job.caller, job.began)
         self._is_logged = job.settings.is_logged
         self.lines: list[bytes] = []
         self.counts: Counter[DecisionCount] = Counter()
@@ -85,7 +85,7 @@ class JobRecords:
         if answer.decision is not None and len(self.ids) < MOST:
             self.ids.append(answer.decision.decision_id)
         if self._is_logged:
-            self.lines.append(b"".join(line(self._asking.noted(answer, request, None))))
+            self.lines.append(b"".join(line(self._context.log_entry(answer, request, None))))
 
 
 class FoundModels:
@@ -226,7 +226,7 @@ class JobWorker:
             return self._one(request, None if tried else noted, budget, today)
 
         is_mutating = job.kind is JobKind.MUTATE
-        found = reviewed(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
+        found = answer_review(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
         return JobResult(OK, JSON, encode(found.response), review=found.result)
 
     def _decide(
@@ -337,7 +337,7 @@ def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
     found.spooled_lines, found.lines = list(map(len, lines)), []
 
 
-_works: Final[dict[str, JobWorker]] = {}
+_workers: Final[dict[str, JobWorker]] = {}
 """The revisions of the rules that this process can decide by, the newest last."""
 
 
@@ -347,14 +347,14 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
     Raises:
         PolicyError: the rules cannot be loaded.
     """
-    work = _works.get(job.revision)
+    work = _workers.get(job.revision)
     if work is None:
         if rules is None:
             return None
-        before = next(reversed(_works.values())).policy if _works else None
-        work = _works[job.revision] = JobWorker(rules, job.settings.default_release, before)
-        while len(_works) > KEPT_POLICIES:
-            del _works[next(iter(_works))]
+        before = next(reversed(_workers.values())).policy if _workers else None
+        work = _workers[job.revision] = JobWorker(rules, job.settings.default_release, before)
+        while len(_workers) > KEPT_POLICIES:
+            del _workers[next(iter(_workers))]
     return work.result(job, today)
 
 

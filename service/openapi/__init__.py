@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from service.openapi.catalogue import showing
-from service.openapi.decisions import deciding
+from service.openapi.catalogue import read_paths
+from service.openapi.decisions import decision_paths
 from service.openapi.responses import SCHEMES
 from service.openapi.schemas import components
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 
-def document(base: dict[str, Any], served: ServiceState) -> dict[str, Any]:
+def document(base: dict[str, Any], service: ServiceState) -> dict[str, Any]:
     """FastAPI's document of the showing calls, completed with the deciding ones."""
     base["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
-    base["paths"] = {**deciding(served), **showing(base["paths"], served)}
+    base["paths"] = {**decision_paths(service), **read_paths(base["paths"], service)}
     return base

@@ -17,8 +17,8 @@ from service.openapi.examples import (
     EXAMPLES,
     LINES_EXAMPLE,
     REVIEW_EXAMPLE,
-    decided,
-    reviewed_example,
+    example_decision,
+    review_example,
 )
 from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, problems, security
 from service.openapi.schemas import ref
@@ -36,18 +36,18 @@ IF_MATCH: Final = {
 }
 
 
-def deciding(served: ServiceState) -> dict[str, Any]:
+def decision_paths(service: ServiceState) -> dict[str, Any]:
     """The calls by path."""
-    answers = served.answers
+    answers = service.answers
     first = EXAMPLES["kv-connector"]["value"]
-    one = decided(answers, first)
-    explained = decided(answers, {**first, "explain": True})
+    one = example_decision(answers, first)
+    explained = example_decision(answers, {**first, "explain": True})
     decision: dict[str, Any] = {"anyOf": [ref("Decision"), ref("Items")]}
     compared = {"anyOf": [*decision["anyOf"], ref("Comparison"), ref("ComparisonOfAll")]}
     asked = {"anyOf": [ref("Request"), ref("Candidate")]}
     tried = {**EXAMPLES, "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE}}
     table = {"schema": {"type": "string"}, "example": render.as_text(render.decision(one))}
-    items = {"items": [decided(answers, item) for item in BATCH_EXAMPLE["items"]]}
+    items = {"items": [example_decision(answers, item) for item in BATCH_EXAMPLE["items"]]}
     return {
         "/v1/decisions": _post(
             "decide",
@@ -56,7 +56,7 @@ def deciding(served: ServiceState) -> dict[str, Any]:
             {JSON: {"schema": ref("Request"), "examples": EXAMPLES}, YAML: {"schema": ref("Request")}},
             {JSON: {"schema": decision, "example": msgspec.to_builtins(one)}, TEXT: table},
             DECIDES,
-            security(served, DECIDE),
+            security(service, DECIDE),
         ),
         "/v1/decisions/batch": _post(
             "decideBatch",
@@ -75,7 +75,7 @@ def deciding(served: ServiceState) -> dict[str, Any]:
                 NDJSON: {"schema": {"type": "string"}},
             },
             ("log-unavailable", "engine-failed"),
-            security(served, DECIDE),
+            security(service, DECIDE),
         ),
         "/v1/dry-run": _post(
             "dryRun",
@@ -88,23 +88,23 @@ def deciding(served: ServiceState) -> dict[str, Any]:
             },
             {JSON: {"schema": compared, "example": msgspec.to_builtins(explained)}, TEXT: table},
             (*DECIDES, "rules-invalid", "candidate-aborted", "dry-run-busy"),
-            security(served, DRY_RUN),
+            security(service, DRY_RUN),
         ),
-        **_reviews(served),
+        **_reviews(service),
     }
 
 
-def _reviews(served: ServiceState) -> dict[str, Any]:
+def _reviews(service: ServiceState) -> dict[str, Any]:
     bodies = {
         JSON: {
             "schema": ref("Review"),
             "examples": {"pod": {"summary": "a Pod that is created", "value": REVIEW_EXAMPLE}},
         }
     }
-    needed = security(served, DECIDE, always=not served.settings.admission_allow_anonymous)
+    needed = security(service, DECIDE, always=not service.settings.admission_allow_anonymous)
 
     def review(name: str, summary: str, description: str, *, mutating: bool) -> dict[str, Any]:
-        answer = {"schema": ref("AdmissionReview"), "example": reviewed_example(served.answers, mutating=mutating)}
+        answer = {"schema": ref("AdmissionReview"), "example": review_example(service.answers, mutating=mutating)}
         return _post(name, summary, description, bodies, {JSON: answer}, ("log-unavailable",), needed)
 
     return {

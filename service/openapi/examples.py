@@ -98,7 +98,7 @@ PATCH: Final = [
 METRICS_EXAMPLE: Final = "# HELP runner_policy_workers processes that answer\n# TYPE runner_policy_workers gauge\nrunner_policy_workers 1.0\n"
 
 
-def decided(answers: Answers, document: dict[str, Any]) -> Decision:
+def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
     """What a request's document is answered."""
     return answers.policy.decide(read_request(document, answers.policy.releases), today())
 
@@ -110,9 +110,9 @@ def record_example(answers: Answers) -> Record:
     return msgspec.json.decode(shown(noted, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
 
 
-def reviewed_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
+def review_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
     """What the answer to ``REVIEW_EXAMPLE`` looks like."""
-    found = decided(answers, EXAMPLES["kv-connector"]["value"])
+    found = example_decision(answers, EXAMPLES["kv-connector"]["value"])
     audit = {
         "runner": "spec.containers[0]=v1",
         "decision-id": f"spec.containers[0]={found.decision_id}",

@@ -9,24 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.rules.releases import MAX_VERSION, series
-from service.log import filters as asking
+from service.log import filters
 
 if TYPE_CHECKING:
     from policy.rules.releases import Releases
 
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{asking.RULE}$", "examples": ["kv-connector-fallback"]}
+RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{filters.RULE}$", "examples": ["kv-connector-fallback"]}
 TEXT: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
-    "maxLength": asking.MAX_TEXT,
-    "pattern": f"^{asking.TEXT}$",
+    "maxLength": filters.MAX_TEXT,
+    "pattern": f"^{filters.TEXT}$",
 }
-CHOICES: Final = {name: {"enum": list(legal)} for name, legal in asking.CHOICES.items()}
+CHOICES: Final = {name: {"enum": list(legal)} for name, legal in filters.CHOICES.items()}
 MOMENT: Final[dict[str, Any]] = {
     "anyOf": [
-        {"type": "string", "pattern": f"^{asking.AGO}$", "description": "a time ago", "examples": ["30m", "12h", "7d"]},
-        {"type": "string", "pattern": f"^{asking.ID}$", "description": "a `decision_id`"},
+        {
+            "type": "string",
+            "pattern": f"^{filters.AGO}$",
+            "description": "a time ago",
+            "examples": ["30m", "12h", "7d"],
+        },
+        {"type": "string", "pattern": f"^{filters.ID}$", "description": "a `decision_id`"},
         {
             "type": "string",
             "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{3})?(Z|[+-]0[0-9]:00))?$",
@@ -38,12 +43,12 @@ MOMENT: Final[dict[str, Any]] = {
 LIMIT: Final[dict[str, Any]] = {
     "type": "integer",
     "minimum": 1,
-    "maximum": asking.MAX_LIMIT,
-    "default": asking.DEFAULT_LIMIT,
+    "maximum": filters.MAX_LIMIT,
+    "default": filters.DEFAULT_LIMIT,
 }
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "runner": (f"the runner that was decided; `{asking.NULL}` where none was", CHOICES["runner"]),
-    "outcome": (f"by what kind of step; `{asking.NULL}` where no runner was", CHOICES["outcome"]),
+    "runner": (f"the runner that was decided; `{filters.NULL}` where none was", CHOICES["runner"]),
+    "outcome": (f"by what kind of step; `{filters.NULL}` where no runner was", CHOICES["outcome"]),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
     "requested_by": (
         "who asked: the name of a token, or an address",

@@ -55,12 +55,12 @@ SCHEMES: Final = {
 }
 
 
-def security(served: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:
+def security(service: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:
     """Whether a call needs a token, and of which scope: not where nobody does, nor with ``always`` false, where only a part of it does."""
     if scope is None:
         return {"security": []}
     wanted = {BEARER: [scope]}
-    return {"security": [wanted] if always and served.access.tokens is not None else [{}, wanted]}
+    return {"security": [wanted] if always and service.access.tokens is not None else [{}, wanted]}
 
 
 def problems(*kinds: str) -> dict[str, Any]:

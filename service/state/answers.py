@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import DecisionCounter
 
 DAY: Final = 86_400  # seconds
-KEPT_SIZE: Final = 8192
+MAX_CACHED: Final = 8192
 MAX_INLINE: Final = 16 << 10
 """Bytes of a body that is decided in the event loop, where it asks for one decision on stated facts."""
 MAX_INLINE_DEPLOYMENT: Final = 4 << 10
@@ -65,7 +65,7 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(
+        self._cache: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(
             settings.cache_size
         )
         self._day, self._midnight = date.min, 0.0
@@ -92,39 +92,39 @@ class Answers:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode(rule_document(found, release))
 
-    def kept(self, body: bytes, asking: RequestContext) -> bytes | None:
+    def cached(self, body: bytes, context: RequestContext) -> bytes | None:
         """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
         self._today()
-        kept = self._kept.get(body)
-        if kept is None:
+        cached = self._cache.get(body)
+        if cached is None:
             return None
-        rest, answer, asked, counted = kept
+        rest, answer, request, counted = cached
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
-        if not self.recorder.silent:
-            self.recorder.log_it(EncodedDecision(json, answer.weighed, answer.decision), asked, asking, body)
+        if not self.recorder.is_silent:
+            self.recorder.log_decision(EncodedDecision(json, answer.weighed, answer.decision), request, context, body)
         return json
 
-    def decision(self, body: bytes, asking: RequestContext) -> bytes | None:
+    def decision(self, body: bytes, context: RequestContext) -> bytes | None:
         """The answer to a JSON body; ``None`` where that may take long, for a worker process.
 
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        asked = self._asked(body)
-        if asked is None:
+        request = self._small_request(body)
+        if request is None:
             return None
         try:
-            answer = self.policy.answer(asked, self._today())
+            answer = self.policy.answer(request, self._today())
         except ModelConfigNeeded:
             if self.models.fetches:
                 return None
             raise
-        counted = self.recorder.note(answer, asked, self.policy, asking, body)
+        counted = self.recorder.record(answer, request, self.policy, context, body)
         json = answer.json
-        passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
-        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.comes_again(body):
-            self._kept.keep(body, (json[ID_END:], answer, asked, counted))
+        may_change = request.deployment is not None and self.models.fetches  # the hub may have another model in a while
+        if len(body) <= MAX_CACHED and len(json) <= MAX_CACHED and not may_change and self._cache.comes_again(body):
+            self._cache.keep(body, (json[ID_END:], answer, request, counted))
         return json
 
     def _today(self) -> date:
@@ -133,10 +133,10 @@ class Answers:
         if now >= self._midnight:
             self._midnight = (now // DAY + 1) * DAY  # first, so that a midnight just now is seen by the next call
             self._day = today()
-            self._kept.clear()
+            self._cache.clear()
         return self._day
 
-    def _asked(self, body: bytes) -> Request | None:
+    def _small_request(self, body: bytes) -> Request | None:
         """What a JSON body asks; ``None`` where that is for a worker process.
 
         Raises:
@@ -145,23 +145,23 @@ class Answers:
         if len(body) > MAX_INLINE:
             return None
         releases = self.policy.releases
-        asked = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
-        if isinstance(asked, Manifest):
+        request = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
+        if isinstance(request, Manifest):
             return None
-        if asked.deployment is not None and (asked.explain or len(body) > MAX_INLINE_DEPLOYMENT):
+        if request.deployment is not None and (request.explain or len(body) > MAX_INLINE_DEPLOYMENT):
             return None
-        return asked
+        return request
 
-    def line(self, body: bytes | PolicyError, asking: RequestContext) -> bytes | None:
+    def line(self, body: bytes | PolicyError, context: RequestContext) -> bytes | None:
         """The decision on a stream's line or its problem, ending in a newline; ``None`` where that is for a worker process."""
         try:
             if isinstance(body, PolicyError):
                 raise body
-            asked = self._asked(body)
-            if asked is None or (asked.deployment is not None and self.models.fetches):
+            request = self._small_request(body)
+            if request is None or (request.deployment is not None and self.models.fetches):
                 return None
-            answer = self.policy.answer(asked, self._today())
-            self.recorder.note(answer, asked, self.policy, asking, body)
+            answer = self.policy.answer(request, self._today())
+            self.recorder.record(answer, request, self.policy, context, body)
             return answer.json + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"

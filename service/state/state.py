@@ -62,15 +62,15 @@ class ServiceState:
         self.access = access
         self.recorder = recorder
         self.metrics: Metrics = recorder.metrics
-        self.slow = BodyTimeouts(settings.body_timeout)
+        self.body_timeouts = BodyTimeouts(settings.body_timeout)
         self.version = version
         self._models = models
-        self.tells = settings.access_log
+        self.logs_requests = settings.access_log
         self.memory = BodyMemory(settings.max_bodies)
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
         self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run)
         self.published = published
-        self.answers = self.made(published, None)
+        self.answers = self.build_answers(published, None)
         self.metrics.sources.append(self._samples)
 
     def job_settings(self) -> JobSettings:
@@ -83,11 +83,11 @@ class ServiceState:
             settings.max_answer,
             int(settings.candidate_timeout) + 1,
             AdmissionOptions(settings.admission_deny, settings.admission_set_env, settings.admission_failure_policy),
-            is_logged=self.recorder.keeps,
+            is_logged=self.recorder.is_logging,
             logs_dry_runs=settings.log_dry_runs,
         )
 
-    def made(self, published: Published, before: Answers | None) -> Answers:
+    def build_answers(self, published: Published, before: Answers | None) -> Answers:
         """The answers of published rules; rulesets that did not change are those of ``before``."""
         policy = Policy(
             load(Sources(published.rules)),
@@ -101,7 +101,7 @@ class ServiceState:
         """From the next request on these are the answers."""
         before = self.answers.policy.revision
         self.answers, self.published = answers, published
-        self.metrics.let_go()
+        self.metrics.clear_rulings()
         log.info(
             "rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source}
         )
@@ -123,12 +123,12 @@ class ServiceState:
                 )
         return answers
 
-    def done(
-        self, scope: Scope, status: int, began: int, path: str | None = None, asking: RequestContext | None = None
+    def request_done(
+        self, scope: Scope, status: int, began: int, path: str | None = None, context: RequestContext | None = None
     ) -> None:
         """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
-        self.metrics.done(path or scope["path"], status)
-        if self.tells:
+        self.metrics.count_request(path or scope["path"], status)
+        if self.logs_requests:
             headers = dict(scope["headers"])
             members: dict[str, Any] = {
                 "method": scope["method"],
@@ -140,7 +140,7 @@ class ServiceState:
             request_id = headers.get(b"x-request-id")
             if request_id is not None:
                 members["request_id"] = request_id[:128].decode("latin-1")
-            made = asking.decisions if asking is not None else None
+            made = context.decisions if context is not None else None
             if made:
                 members |= {"decision_id": made[0]} if len(made) == 1 else {"decision_ids": made}
             requests.info("request", extra=members)
@@ -180,7 +180,7 @@ class ServiceState:
         yield from self._log_samples()
 
     def _log_samples(self) -> Iterator[Sample]:
-        yield "runner_policy_log_stdout_dropped", (), self.recorder.unprinted
+        yield "runner_policy_log_stdout_dropped", (), self.recorder.stdout_dropped
         if (kept := self.recorder.log) is None:
             return
         counts = kept.counts

@@ -155,7 +155,7 @@ class Metrics:
         self._all: WeakSet[DecisionCounter] = WeakSet()  # those too that only an answer that is kept still adds to
         self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Requests by path and status."""
-        self.took: list[int] = []
+        self.latencies: list[int] = []
         """How many nanoseconds each answer of the hot call took, of late."""
         self._durations = [0] * (len(BOUNDS) + 1)
         self._nanoseconds = self._hot = 0
@@ -167,41 +167,41 @@ class Metrics:
         key = (name, labels)
         self._counted[key] = self._counted.get(key, 0) + by
 
-    def decided(self, request: Request, weighed: Evaluation, policy: Policy) -> DecisionCounter:
+    def count_decision(self, request: Request, evaluation: Evaluation, policy: Policy) -> DecisionCounter:
         """Count a decision; where it was counted."""
-        ruling, final, release = weighed.ruling, weighed.final, request.release.decided_as
+        ruling, final, release = evaluation.ruling, evaluation.final, request.release.decided_as
         key = (id(ruling), id(final), release)
         counted = self._decisions.get(key)
         if counted is None:
             if len(self._decisions) >= KEPT_RULINGS:
-                self.let_go()
+                self.clear_rulings()
             self._decisions[key] = counted = DecisionCounter(ruling, final, release, policy.ruleset(release).rules)
             self._all.add(counted)
         counted.number += 1
         return counted
 
-    def count_decisions(self, made: DecisionCount, number: int) -> None:
+    def count_job_decisions(self, made: DecisionCount, number: int) -> None:
         """Count decisions of a worker process."""
         self.count("runner_policy_decisions", made.runner, made.outcome, made.release, by=number)
         for rule in made.rules:
             self.count("runner_policy_rule_matches", rule, by=number)
 
-    def done(self, path: str, status: int) -> None:
-        """Count a request that was answered; those that ``took`` has are counted there."""
+    def count_request(self, path: str, status: int) -> None:
+        """Count a request that was answered; those that ``latencies`` has are counted there."""
         if status != OK or path != HOT:
             self.answered[path, status] += 1
 
-    def let_go(self) -> None:
+    def clear_rulings(self) -> None:
         """Keep no rulings: they would keep the rules that they are of."""
         self._fold()
         self._decisions.clear()
 
     def _fold(self) -> None:
         """Give the decisions their labels, and the durations their places."""
-        took, self.took = self.took, []
-        self._hot += len(took)
-        self._nanoseconds += sum(took)
-        for nanoseconds in took:
+        latencies, self.latencies = self.latencies, []
+        self._hot += len(latencies)
+        self._nanoseconds += sum(latencies)
+        for nanoseconds in latencies:
             self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
         for counted in list(self._all):
             ruling, number = counted.ruling, counted.number

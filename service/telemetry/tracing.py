@@ -69,10 +69,10 @@ def _provider(names: list[str]) -> TracerProvider:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # as above
 
     exporters = [_exporter(name) for name in dict.fromkeys(names)]
-    made = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+    provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
     for exporter in exporters:
-        made.add_span_processor(BatchSpanProcessor(exporter))
-    return made
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 def _exporter(name: str) -> SpanExporter:
@@ -119,14 +119,14 @@ class Tracing:
         self._extract, self._kind, self._failed = extract, SpanKind.SERVER, Status(StatusCode.ERROR)
         self._tracer = provider.get_tracer(NAME, version(NAME))
 
-    def traced(self, call: ASGIApp, route: str | None = None) -> ASGIApp:
+    def traced(self, endpoint: ASGIApp, route: str | None = None) -> ASGIApp:
         """The call with a span around each of its requests; without a ``route`` it is the one that is found on the way."""
 
-        async def spanned(scope: Scope, receive: Receive, send: Send) -> None:
-            span = self._begun(scope, route)
+        async def with_span(scope: Scope, receive: Receive, send: Send) -> None:
+            span = self._start_span(scope, route)
             status = 0
 
-            async def noted(message: Message) -> None:
+            async def send_and_note(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
@@ -139,17 +139,17 @@ class Tracing:
                 await send(message)
 
             try:
-                await call(scope, receive, noted)
+                await endpoint(scope, receive, send_and_note)
             except BaseException as error:
                 span.set_attribute("error.type", type(error).__name__)
                 span.set_status(self._failed)
                 raise
             finally:
-                self._ended(span, scope, route, status)
+                self._end_span(span, scope, route, status)
 
-        return spanned
+        return with_span
 
-    def _begun(self, scope: Scope, route: str | None) -> Span:
+    def _start_span(self, scope: Scope, route: str | None) -> Span:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
         found: dict[str, Any] = {
@@ -169,7 +169,7 @@ class Tracing:
             found["user_agent.original"] = headers["user-agent"]
         return self._tracer.start_span(_name(method, route), self._extract(headers), self._kind, found)
 
-    def _ended(self, span: Span, scope: Scope, route: str | None, status: int) -> None:
+    def _end_span(self, span: Span, scope: Scope, route: str | None, status: int) -> None:
         found = getattr(scope.get("route"), "path", None) if route is None else None
         if found is not None:
             span.set_attribute("http.route", found)

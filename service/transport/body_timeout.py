@@ -23,13 +23,13 @@ class BodyTimeouts:
         """``seconds`` is how long a body, or the next part of a stream, may take."""
         self._nanoseconds = round(seconds * 1e9)
         self.reading: dict[Task[Any] | None, int] = {}
-        self._ended: set[Task[Any] | None] = set()
+        self._timed_out: set[Task[Any] | None] = set()
 
-    def ended(self, task: Task[Any] | None) -> bool:
+    def timed_out(self, task: Task[Any] | None) -> bool:
         """Whether the task was ended because its body took too long; it goes on, then."""
-        if task is None or task not in self._ended:
+        if task is None or task not in self._timed_out:
             return False
-        self._ended.discard(task)
+        self._timed_out.discard(task)
         task.uncancel()
         return True
 
@@ -39,5 +39,5 @@ class BodyTimeouts:
         for task, since in list(self.reading.items()):
             if since < before and task is not None:
                 del self.reading[task]
-                self._ended.add(task)
+                self._timed_out.add(task)
                 task.cancel()

@@ -28,9 +28,9 @@ class IdleReaper:
             for each in Connection.known
             if each.is_waiting and each.timeout_keep_alive_task is None
         }
-        for silent, since in self._silent.items():
+        for connection, since in self._silent.items():
             if now - since > self._seconds:
-                silent.transport.close()
+                connection.transport.close()
         left = {each: each.transport.get_write_buffer_size() for each in Connection.known}
         self._deaf = {each: self._moved(each, size, now) for each, size in left.items() if size}
         for deaf, (_, since) in self._deaf.items():

@@ -19,7 +19,7 @@ from policy.errors import EngineFailed, RequestInvalid
 from policy.intake.command.launcher import REMEDY
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
 from service.admission.engines import AdmissionOptions
-from service.admission.handler import reviewed
+from service.admission.handler import answer_review
 from service.admission.messages import MAX_PATH, MAX_WARNING, MAX_WARNINGS
 from service.admission.review import read_review
 
@@ -87,7 +87,7 @@ def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, 
 def answered(
     policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool
 ) -> tuple[str, Document]:
-    found = reviewed(read_review(document), policy.releases, decide, options, mutating=mutating)
+    found = answer_review(read_review(document), policy.releases, decide, options, mutating=mutating)
     whole = json.loads(encode(found.response))
     response: Document = whole.pop("response")
     assert whole == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
