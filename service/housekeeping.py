@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from policy.errors import PolicyError
 from service.reload.reload import RevisionReader
 from service.transport.idle import IdleReaper
-from service.transport.tls import Certificate, state_of
+from service.transport.tls import Certificate, file_states
 
 if TYPE_CHECKING:
     from service.auth.access import TokenFile
@@ -38,27 +38,27 @@ class Housekeeping:
         self._reader = RevisionReader(service.settings.run) if service.settings.run is not None else None
         self._wanted: Published | None = None
         self._file = file
-        self._seen = state_of()
-        self._silence = IdleReaper(service.settings.body_timeout)
+        self._token_states = file_states()
+        self._idle_reaper = IdleReaper(service.settings.body_timeout)
         self._parent = multiprocessing.parent_process()
-        self._swept = 0.0
+        self._last_sweep = 0.0
 
     async def run(self) -> None:
         """Do it, until it is cancelled."""
         self._served.metrics.loop = asyncio.get_running_loop()
         while True:
             try:
-                await self._look()
+                await self._tick()
             except Exception:  # one thing that fails must not end the others
                 log.exception("upkeep failed; it goes on")
             await asyncio.sleep(TICK)
 
-    async def _look(self) -> None:
-        due = monotonic() - self._swept >= SWEEP
+    async def _tick(self) -> None:
+        due = monotonic() - self._last_sweep >= SWEEP
         if due:
-            self._swept = monotonic()
+            self._last_sweep = monotonic()
             self._served.body_timeouts.sweep()
-            self._silence.sweep()
+            self._idle_reaper.sweep()
             self._end_with_parent()
             self._served.metrics.snapshot()
             self._read_tokens()
@@ -84,9 +84,9 @@ class Housekeeping:
 
     def _read_tokens(self) -> None:
         """The tokens of a file that changed hold from now on; one that cannot be used leaves the ones before."""
-        if self._file is None or (found := state_of(self._file.path)) == self._seen:
+        if self._file is None or (found := file_states(self._file.path)) == self._token_states:
             return
-        self._seen = found
+        self._token_states = found
         access = self._served.access
         try:
             tokens = self._file.read()

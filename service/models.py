@@ -52,7 +52,7 @@ class HubModels:
         """
         if self._hub is None or not names:
             return {}
-        late = "the hub did not give it in time; give its `config.json`"
+        timeout_text = "the hub did not give it in time; give its `config.json`"
         refused: dict[str, str] = {}
         busy: dict[str, str] = {}
 
@@ -61,7 +61,7 @@ class HubModels:
                 async with asyncio.timeout_at(ends):
                     error = await asyncio.shield(self._fetch(hub, name, caller))
             except TimeoutError:
-                refused[name] = late
+                refused[name] = timeout_text
             else:
                 if error is not None:
                     (busy if isinstance(error, Refused) else refused)[name] = str(error)
@@ -76,11 +76,11 @@ class HubModels:
         key = caller, name
         task = self._fetches.get(key)
         if task is None:
-            task = self._fetches[key] = asyncio.create_task(self._fetched(hub, name, caller))
+            task = self._fetches[key] = asyncio.create_task(self._run_fetch(hub, name, caller))
             task.add_done_callback(lambda _: self._fetches.pop(key))
         return task
 
-    async def _fetched(self, hub: Hub, name: str, caller: str) -> Exception | None:
+    async def _run_fetch(self, hub: Hub, name: str, caller: str) -> Exception | None:
         """Fetch a model as soon as there is a place; why there is none of it, or no place in time."""
         from policy.intake.model.files import COMPANIONS  # noqa: PLC0415
         from policy.intake.model.hub import HubFailed  # noqa: PLC0415  # only where the hub is switched on

@@ -62,21 +62,21 @@ A worker that dies while it is asked for one is missed as late, and so is a sign
 def run(flags: dict[str, Any]) -> None:
     """Serve with these settings, by their names, until told to end; what keeps it from starting is said, and the command ends."""
     settings, faults = _settings(flags)
-    faults += _unfit(settings, {fault.partition(":")[0] for fault in faults})
+    faults += _setting_faults(settings, {fault.partition(":")[0] for fault in faults})
     if faults:
         for fault in faults:
             err.print(fault, markup=False)
         raise typer.Exit(USAGE)
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGHUP, _hung_up)
+    signal.signal(signal.SIGTERM, _on_terminate)
+    signal.signal(signal.SIGHUP, _on_hangup)
     origin = _origin(settings)
     with run_folder() as folder:
         settings = settings.model_copy(update={"run": folder})
-        published, sources, application = _checked(settings, origin)
+        published, sources, application = _load_or_exit(settings, origin)
         origin.accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
-                os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
+                os.environ[f"RUNNER_POLICY_{name.upper()}"] = _env_text(value)
         reload = Reload(origin, folder, published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         _allow_files(settings.max_connections)
@@ -161,39 +161,39 @@ def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
     try:
         return Settings(**flags), []
     except ValidationError as error:
-        wrong = {str(fault["loc"][0]): fault for fault in error.errors()}
-    said = []
-    for name, fault in wrong.items():
-        beside = "" if name == "log" else f", not `{fault['input']}`"
+        invalid = {str(fault["loc"][0]): fault for fault in error.errors()}
+    faults = []
+    for name, fault in invalid.items():
+        given = "" if name == "log" else f", not `{fault['input']}`"
         shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else _flag(name)
-        said.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{beside}")
-    defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in wrong}
-    return Settings(**{**flags, **defaults}), said
+        faults.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{given}")
+    defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in invalid}
+    return Settings(**{**flags, **defaults}), faults
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
+def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
     """What is wrong with settings that fit by themselves, a line each; ``wrong`` has the flags and variables that do not."""
 
-    def stated(name: str) -> bool:
-        return wrong.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
+    def is_valid(name: str) -> bool:
+        return invalid.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
 
     if (
         not settings.is_local
         and settings.tokens is None
         and settings.tls_client_ca is None
         and not settings.allow_anonymous
-        and stated("allow_anonymous")
-        and stated("tokens")
+        and is_valid("allow_anonymous")
+        and is_valid("tokens")
     ):
         yield (
             f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
             "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --allow-anonymous"
         )
-    yield from _unfit_files(settings)
+    yield from _file_faults(settings)
     url = settings.log_url()
     if url is not None:
         from service.log.store import InvalidStoreUrl, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
@@ -211,13 +211,13 @@ def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
             Hub(settings.hub_timeout)
         except PolicyError as error:
             yield f"--hub: {error}"
-    port = settings.port if stated("port") else 0
-    taken = _taken(settings.host, port)
-    if taken:
-        yield f"{settings.host}:{port} cannot be listened on: {taken}; choose another with --host or --port"
+    port = settings.port if is_valid("port") else 0
+    bind_error = _bind_error(settings.host, port)
+    if bind_error:
+        yield f"{settings.host}:{port} cannot be listened on: {bind_error}; choose another with --host or --port"
 
 
-def _unfit_files(settings: Settings) -> Iterator[str]:
+def _file_faults(settings: Settings) -> Iterator[str]:
     """What is wrong with files that settings name."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         yield "--tls-cert and --tls-key belong together; give both"
@@ -265,7 +265,7 @@ def _origin(settings: Settings) -> RulesSource:
     return Remote(settings)
 
 
-def _checked(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
+def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
     """The rules and the application; what is wrong with either is said, and the command ends."""
     try:
         published, sources = first(origin)
@@ -283,7 +283,7 @@ def _checked(settings: Settings, origin: RulesSource) -> tuple[Published, Source
         raise typer.Exit(USAGE) from error
 
 
-def _written(value: Any) -> str:
+def _env_text(value: Any) -> str:
     """A setting as its environment variable has it."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
@@ -292,23 +292,23 @@ def _written(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-def _taken(host: str, port: int) -> str:
+def _bind_error(host: str, port: int) -> str:
     """Why the address cannot be listened on just now, or nothing."""
     try:
-        place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(place[0], place[1]) as probe:
+        address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(address[0], address[1]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place[4])
+            probe.bind(address[4])
     except OSError as error:
         return error.strerror or str(error)
     return ""
 
 
-def _hung_up(*_: object) -> None:
+def _on_hangup(*_: object) -> None:
     """End as at SIGTERM; where there are several workers uvicorn has a meaning of its own for it."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _end(*_: object) -> None:
+def _on_terminate(*_: object) -> None:
     """End with 0: uvicorn has served what was under way and raises the signal again."""
     raise SystemExit(0)

@@ -25,8 +25,8 @@ LOCK: Final = "lock"
 def run_folder() -> Iterator[Path]:
     """A folder for as long as the block lasts; those of services that were killed are removed first."""
     _remove_abandoned(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as path:
+        folder = Path(path)
         descriptor = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

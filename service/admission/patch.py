@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Decide(Protocol):
-    """Decides a request. What is only ``tried`` is no decision on what stands in the object, and is recorded nowhere."""
+    """Decides a request. With ``is_trial`` the request is not the object's own, and the decision is not recorded."""
 
-    def __call__(self, request: Request, *, tried: bool = False) -> Decision:
+    def __call__(self, request: Request, *, is_trial: bool = False) -> Decision:
         """The decision.
 
         Raises:
@@ -55,7 +55,7 @@ def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     env = {**request.deployment.env, **decision.set_env}
     try:
-        then = decide(replace(request, deployment=replace(request.deployment, env=env)), tried=True)
+        then = decide(replace(request, deployment=replace(request.deployment, env=env)), is_trial=True)
     except PolicyError:
         return False
     return then.runner == decision.runner and not then.set_env

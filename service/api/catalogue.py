@@ -134,17 +134,17 @@ async def log(request: Request) -> Response:
     from service.log.query import Page, page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
-    asked = read_filter(request.query_params.multi_items())
-    return _json(encode(await _from_store(page, store, asked) or Page([], None)))
+    log_filter = read_filter(request.query_params.multi_items())
+    return _json(encode(await _from_store(page, store, log_filter) or Page([], None)))
 
 
 @router.get("/v1/decisions/{decision_id:uuid}")
 async def logged(request: Request, decision_id: UUID) -> Response:
     """One logged decision."""
-    from service.log.query import one  # noqa: PLC0415  # as above
+    from service.log.query import find_record  # noqa: PLC0415  # as above
 
     parameter(request.query_params.multi_items())
-    found = await _from_store(one, _store(request), str(decision_id))
+    found = await _from_store(find_record, _store(request), str(decision_id))
     if found is None:
         raise Refused(
             "not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment"
@@ -159,12 +159,12 @@ def _store(request: Request) -> Store:
     return store
 
 
-async def _from_store(ask: Callable[..., T], *asked: Any) -> T | None:
+async def _from_store(read: Callable[..., T], *arguments: Any) -> T | None:
     """What the store has; ``None`` where nothing was ever written to it."""
     from service.log.store import StoreFailed, StoreNotCreated  # noqa: PLC0415  # as above
 
     try:
-        return await asyncio.to_thread(ask, *asked)
+        return await asyncio.to_thread(read, *arguments)
     except StoreNotCreated:
         return None
     except StoreFailed as error:

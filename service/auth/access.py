@@ -109,8 +109,8 @@ def _text(path: Path) -> str:
     try:
         return read_at_most(path, MAX_BYTES + 1).decode()  # ``read_yaml`` refuses one that has more than the bound
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
-        raise TokensInvalid(f"{path}: cannot be read: {said}") from error
+        reason_text = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        raise TokensInvalid(f"{path}: cannot be read: {reason_text}") from error
 
 
 def _tokens(text: str, path: Path) -> tuple[Token, ...]:
@@ -137,7 +137,7 @@ class TokenFile:
 
     def __init__(self, path: Path, folder: Path | None) -> None:
         self.path = path
-        self._kept = folder / "tokens.yaml" if folder is not None else None
+        self._backup = folder / "tokens.yaml" if folder is not None else None
 
     def read(self) -> tuple[Token, ...]:
         """The tokens.
@@ -147,10 +147,10 @@ class TokenFile:
         """
         text = _text(self.path)
         tokens = _tokens(text, self.path)
-        if self._kept is not None:
-            part = self._kept.with_suffix(f".{os.getpid()}")
+        if self._backup is not None:
+            part = self._backup.with_suffix(f".{os.getpid()}")
             part.write_text(text, "utf-8")
-            part.replace(self._kept)
+            part.replace(self._backup)
         return tokens
 
     def first(self) -> tuple[Token, ...]:
@@ -162,9 +162,9 @@ class TokenFile:
         try:
             return self.read()
         except TokensInvalid:
-            if self._kept is None or not self._kept.exists():
+            if self._backup is None or not self._backup.exists():
                 raise
-            return read_tokens(self._kept)
+            return read_tokens(self._backup)
 
 
 def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
@@ -237,12 +237,12 @@ class Access:
         Raises:
             Refused: nobody who may.
         """
-        name = self._named(headers, scope) if self.tokens is not None else client[0] if client else "local"
+        name = self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
         if self._rate:
             self._limit(name)
         return name
 
-    def _named(self, headers: Mapping[bytes, bytes], scope: str) -> str:
+    def _token_name(self, headers: Mapping[bytes, bytes], scope: str) -> str:
         header = headers.get(b"authorization", b"")
         kind, _, text = header.partition(b" ")
         if kind.lower() != b"bearer" or not text.strip():
@@ -268,11 +268,11 @@ class Access:
         if not self._rate or name not in self._buckets:
             return 0.0
         now = monotonic()
-        left = self._left(name, now) - decisions
+        left = self._remaining(name, now) - decisions
         self._buckets[name] = (left, now)
         return max(0.0, -left / self._rate)
 
-    def _left(self, name: str, now: float) -> float:
+    def _remaining(self, name: str, now: float) -> float:
         """What the caller's bucket holds now; it fills at the rate, and holds a second's worth."""
         full = max(1.0, self._rate)
         left, since = self._buckets.pop(name, (full, now))
@@ -281,7 +281,7 @@ class Access:
     def _limit(self, name: str) -> None:
         """Take one from the caller's bucket."""
         now = monotonic()
-        left = self._left(name, now)
+        left = self._remaining(name, now)
         if len(self._buckets) >= MAX_CALLERS:
             self._buckets.popitem(last=False)
         if left < 1:

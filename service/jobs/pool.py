@@ -128,14 +128,14 @@ class Pool:
         job = replace(job, fetches=self._models.fetches)
         for rounds_left in range(ROUNDS, -1, -1):
             found = await self._run(job, rules, today)
-            more = await self._fetched(job, found, ends) if self._models.fetches and rounds_left else job
+            more = await self._add_models(job, found, ends) if self._models.fetches and rounds_left else job
             if more is job:
                 return found
             _discard(job)
             job = more
         raise AssertionError("unreachable: the last round fetches nothing")
 
-    async def _fetched(self, job: Job, result: JobResult, ends: float | None) -> Job:
+    async def _add_models(self, job: Job, result: JobResult, ends: float | None) -> Job:
         """The job with the models that it lacked, or why they cannot be had; the same job where nothing is new."""
         refused = await self._models.fetch(result.needed, ends, job.caller)
         known = {name: self._models.find(name) for name in (*result.needed, *result.looked_for)}
@@ -149,7 +149,7 @@ class Pool:
             worker = self._free.pop()  # INVARIANT: there is one for each place
             self._at_work.add(worker)
             try:
-                return await self._answer(worker, job, rules, today)
+                return await self._run_in(worker, job, rules, today)
             except BaseException:
                 _discard(job)
                 raise
@@ -157,12 +157,12 @@ class Pool:
                 self._at_work.discard(worker)
                 self._free.append(worker)
 
-    async def _answer(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
+    async def _run_in(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
         for is_last in (False, True):
             try:
-                await _started(worker)
+                await _start(worker)
                 async with asyncio.timeout(self._seconds):
-                    return await _result(worker, job, rules, today)
+                    return await _run_job(worker, job, rules, today)
             except TimeoutError as error:
                 message = f"it took more than {self._seconds:g} s; send it in parts, or without an explanation"
                 raise Refused("too-much-work", message) from error
@@ -176,7 +176,7 @@ class Pool:
         raise AssertionError("unreachable: the last round returns or raises")
 
 
-async def _started(worker: Worker) -> None:
+async def _start(worker: Worker) -> None:
     try:
         async with asyncio.timeout(START):
             await worker.ready()
@@ -185,7 +185,7 @@ async def _started(worker: Worker) -> None:
         raise Refused("busy", "no process could be started to work on it; send the request again") from error
 
 
-async def _result(worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
+async def _run_job(worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
     """What comes of the job; the process is ended where nobody waits for it any more."""
     try:
         found = await worker.call(run, job, None, today)
@@ -212,20 +212,20 @@ async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T
         Disconnected: it has.
     """
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(receive))
+    disconnected = asyncio.ensure_future(_disconnected(receive))
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         raise Disconnected
     finally:
-        for each in (task, gone):
+        for each in (task, disconnected):
             if not each.done():
                 each.cancel()
                 await asyncio.wait({each})
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     """Wait until the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -79,8 +79,8 @@ class JobRecords:
         ruling, final = answer.weighed.ruling, answer.weighed.final
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
-        places = {*ruling.standing, *final.refusals, *ruling.advice}
-        ids = tuple(rules[place].rule.id for place in sorted(places))
+        positions = {*ruling.standing, *final.refusals, *ruling.advice}
+        ids = tuple(rules[position].rule.id for position in sorted(positions))
         self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
         if answer.decision is not None and len(self.ids) < MOST:
             self.ids.append(answer.decision.decision_id)
@@ -186,44 +186,44 @@ class JobWorker:
 
     def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The explained decision; with candidate rules the job of the process that tries them."""
-        asked, pointer = _asked_of_dry_run(job)
-        noted = records if job.settings.logs_dry_runs else None
-        current = self._decide(asked.document, noted, budget, today, pointer, explain=True)
-        if not asked.rules and not asked.remove:
+        dry_run, pointer = _read_dry_run(job)
+        job_records = records if job.settings.logs_dry_runs else None
+        current = self._decide(dry_run.document, job_records, budget, today, pointer, explain=True)
+        if not dry_run.rules and not dry_run.remove:
             return JobResult(OK, TEXT, _text(current)) if job.wants_text else JobResult(OK, JSON, encode(current))
         if isinstance(current, ManifestDecisions):
-            place = f"{pointer}/manifest" if "manifest" in asked.document else pointer
+            manifest_pointer = f"{pointer}/manifest" if "manifest" in dry_run.document else pointer
             message = "candidate rules are tried on one deployment; send `facts` or a `deployment`"
-            raise RequestInvalid([RequestFault(place, message)])
-        request = {**self._whole(asked.document, job), "explain": True}
-        tried = candidate.CandidateJob(
+            raise RequestInvalid([RequestFault(manifest_pointer, message)])
+        request = {**self._whole(dry_run.document, job), "explain": True}
+        trial = candidate.CandidateJob(
             self._rules,
-            asked.rules,
-            asked.remove,
+            dry_run.rules,
+            dry_run.remove,
             request,
             self.policy.releases.default,
             today,
             job.settings.candidate_seconds,
-            asked.for_all,
+            dry_run.for_all,
             current,
             job.wants_text,
         )
-        return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(tried))
+        return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(trial))
 
     def _whole(self, document: Any, job: Job) -> Any:
         """A request's document with the models that the hub gave for it."""
-        asked = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
-        if not isinstance(asked, Request) or asked.deployment is None:
+        request = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
+        if not isinstance(request, Request) or request.deployment is None:
             return document
-        return with_models(document, self.policy.taken_in(asked).found)
+        return with_models(document, self.policy.taken_in(request).found)
 
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
         """The answer to an admission review; what is decided in one of a dry run is recorded nowhere."""
         review = read_review(decode(job.body, job.content_type))
-        noted = None if review.dry_run else records
+        job_records = None if review.dry_run else records
 
-        def decide(request: Request, *, tried: bool = False) -> Decision:
-            return self._one(request, None if tried else noted, budget, today)
+        def decide(request: Request, *, is_trial: bool = False) -> Decision:
+            return self._one(request, None if is_trial else job_records, budget, today)
 
         is_mutating = job.kind is JobKind.MUTATE
         found = answer_review(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
@@ -240,18 +240,20 @@ class JobWorker:
         explain: bool = False,
     ) -> Decision | ManifestDecisions:
         """The answer to a request's document: a decision, or one for each engine of a manifest."""
-        asked = read_request_or_manifest(document, self.policy.releases, pointer)
+        request = read_request_or_manifest(document, self.policy.releases, pointer)
         if explain:
-            asked = with_explanation(asked)
+            request = with_explanation(request)
         return (
-            self._items(asked, records, budget, today)
-            if isinstance(asked, Manifest)
-            else self._one(asked, records, budget, today)
+            self._items(request, records, budget, today)
+            if isinstance(request, Manifest)
+            else self._one(request, records, budget, today)
         )
 
-    def _items(self, asked: Manifest, records: JobRecords | None, budget: WorkBudget, today: date) -> ManifestDecisions:
+    def _items(
+        self, manifest: Manifest, records: JobRecords | None, budget: WorkBudget, today: date
+    ) -> ManifestDecisions:
         items = []
-        for path, request in requests_of(asked, self.policy.releases):
+        for path, request in requests_of(manifest, self.policy.releases):
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
@@ -272,7 +274,7 @@ class JobWorker:
         return decision
 
 
-def _asked_of_dry_run(job: Job) -> tuple[Candidate, str]:
+def _read_dry_run(job: Job) -> tuple[Candidate, str]:
     """What a dry run asks, and the place of its request in the body."""
     if job.content_type.partition(b";")[0].strip().lower() == FORM:
         return asyncio.run(read_form({"type": "http", "headers": [(b"content-type", job.content_type)]}, job.body)), ""

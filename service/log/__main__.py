@@ -37,17 +37,17 @@ def main() -> None:
     os.umask(0o077)  # what was decided for whom is nobody else's to read
     line = socket.socket(fileno=int(sys.argv[1]))
     lines = _lines(line)
-    kept = msgspec.json.decode(next(lines, b""), type=LogConfig)
+    config = msgspec.json.decode(next(lines, b""), type=LogConfig)
 
-    def tell(settled: Ack) -> None:
+    def send_ack(ack: Ack) -> None:
         with suppress(OSError):  # whoever would hear of it may be gone
-            line.sendall(encode(settled) + b"\n")
+            line.sendall(encode(ack) + b"\n")
 
-    keeper = LogWorker(kept, tell)
-    reader = threading.Thread(target=_read, args=(lines, keeper, kept.labels), name="reader")
+    worker = LogWorker(config, send_ack)
+    reader = threading.Thread(target=_read, args=(lines, worker, config.labels), name="reader")
     reader.start()
     try:
-        keeper.run()
+        worker.run()
     finally:
         with suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)  # the reader ends, wherever it is
@@ -55,14 +55,14 @@ def main() -> None:
         line.close()
 
 
-def _read(lines: Iterator[bytes], keeper: LogWorker, labels: str) -> None:
+def _read(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
     decode = msgspec.json.Decoder(tuple[int, list[Line]]).decode
     try:
         for data in lines:
-            number, noted = decode(data)
-            keeper.take(number, [row(each, labels) for each in noted])
+            number, entries = decode(data)
+            worker.take(number, [row(entry, labels) for entry in entries])
     finally:
-        keeper.end()
+        worker.end()
 
 
 def _lines(line: socket.socket) -> Iterator[bytes]:

@@ -38,7 +38,7 @@ AGAIN: Final = 1.0
 SIZE: Final = 64 << 20
 """Bytes of batches that may wait to be safe."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
-ADDED_UP: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
+CUMULATIVE: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")
@@ -56,15 +56,15 @@ class _SentBatch(Struct):
 class LogClient(asyncio.Protocol):
     """The decision log of one process; to be made and used in its event loop."""
 
-    def __init__(self, kept: LogConfig, bound: int) -> None:
+    def __init__(self, config: LogConfig, max_waiting: int) -> None:
         """``bound`` is how many decisions may wait to be safe."""
-        self._kept, self._bound = kept, bound
+        self._config, self._max_waiting = config, max_waiting
         self.overflowed = 0
         """Decisions that are lost because too many waited."""
         self.waiting = 0
         """Decisions that are not known to be safe."""
         self._counts = self._before = Counts()
-        self._noted: list[LogEntry | bytes] = []
+        self._entries: list[LogEntry | bytes] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._sent: dict[int, _SentBatch] = {}
         self._size = 0
@@ -74,17 +74,17 @@ class LogClient(asyncio.Protocol):
         self._flushing: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._heard = b""
+        self._buffer = b""
         self._closing = False
-        self._settled = asyncio.Event()
+        self._acknowledged = asyncio.Event()
         self._decode = msgspec.json.Decoder(Ack).decode
-        self._beginning = self._loop.create_task(self._begin())
+        self._starting = self._loop.create_task(self._start_worker())
 
     @property
     def counts(self) -> Counts:
         """What became of the decisions so far."""
         before, counts = self._before, self._counts
-        added = {name: getattr(before, name) + getattr(counts, name) for name in ADDED_UP}
+        added = {name: getattr(before, name) + getattr(counts, name) for name in CUMULATIVE}
         return msgspec.structs.replace(counts, last_lost_file=counts.last_lost_file or before.last_lost_file, **added)
 
     @property
@@ -96,25 +96,25 @@ class LogClient(asyncio.Protocol):
         """All that there is to say of it."""
         return {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
 
-    def note(self, noted: LogEntry | bytes) -> None:
+    def note(self, entry: LogEntry | bytes) -> None:
         """The decision will be kept, unless it is dropped, which is counted."""
-        if self.waiting >= self._bound:
+        if self.waiting >= self._max_waiting:
             self.overflowed += 1
             return
         self.waiting += 1
-        self._noted.append(noted)
+        self._entries.append(entry)
         if self._flushing is None:
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
-    def recorded(self, noted: LogEntry | bytes) -> asyncio.Future[None]:
+    def recorded(self, entry: LogEntry | bytes) -> asyncio.Future[None]:
         """The decision is in the store or on the local disk when the future is done; it raises ``LogUnavailable`` where it is not."""
         future: asyncio.Future[None] = self._loop.create_future()
-        if self.waiting >= self._bound:
+        if self.waiting >= self._max_waiting:
             self.overflowed += 1
             future.set_exception(LogUnavailable(TOO_MANY))
             return future
         self.waiting += 1
-        self._noted.append(noted)
+        self._entries.append(entry)
         self._waiters.append(future)
         if len(self._waiters) == 1:
             self._loop.call_soon(self._flush)  # with all that this turn of the loop still decides
@@ -122,8 +122,8 @@ class LogClient(asyncio.Protocol):
 
     async def room(self) -> None:
         """At most half of the decisions that may wait do, or the store's patience has passed."""
-        ends = self._loop.time() + self._kept.patience
-        while 2 * self.waiting > self._bound and self._loop.time() < ends:
+        ends = self._loop.time() + self._config.patience
+        while 2 * self.waiting > self._max_waiting and self._loop.time() < ends:
             self._flush()
             await asyncio.sleep(LINGER)
 
@@ -131,19 +131,19 @@ class LogClient(asyncio.Protocol):
         """Everything that was noted is safe, or ``seconds`` have passed."""
         ends = self._loop.time() + seconds
         self._flush()
-        self._settled.clear()
+        self._acknowledged.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._sent:
-                    await self._settled.wait()
-                    self._settled.clear()
+                    await self._acknowledged.wait()
+                    self._acknowledged.clear()
         if self._sent:
             log.error(
                 "the service ends and the log did not say that all decisions are safe",
                 extra={"decisions": self.waiting},
             )
         self._closing = True
-        self._beginning.cancel()
+        self._starting.cancel()
         if self._transport is not None:
             self._transport.close()
         if self._process is not None:
@@ -154,22 +154,22 @@ class LogClient(asyncio.Protocol):
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
-        if not self._noted:
+        if not self._entries:
             return
         self._number += 1
         pieces = [b"[%d," % self._number]
-        for noted in self._noted:  # one after the other costs a third of each by itself
+        for entry in self._entries:  # one after the other costs a third of each by itself
             pieces.append(b",")
-            pieces += line(noted)
+            pieces += line(entry)
         pieces[1] = b"["
         pieces.append(b"]]\n")
         data = b"".join(pieces)
-        number, waiters = len(self._noted), self._waiters
-        self._noted, self._waiters = [], []
+        number, waiters = len(self._entries), self._waiters
+        self._entries, self._waiters = [], []
         if self._size + len(data) > SIZE:
             self.overflowed += number
             self.waiting -= number
-            _tell(waiters, TOO_MANY)
+            _resolve(waiters, TOO_MANY)
             return
         self._size += len(data)
         self._sent[self._number] = _SentBatch(data, number, waiters, self._loop.time())
@@ -181,15 +181,15 @@ class LogClient(asyncio.Protocol):
 
     def _sweep(self) -> None:
         """Whoever has waited too long waits no longer; the decision may be safe after all."""
-        late = self._loop.time() - TURNS * self._kept.patience - SWEEP
+        late = self._loop.time() - TURNS * self._config.patience - SWEEP
         for batch in self._sent.values():
             if batch.since < late:
-                _tell(batch.waiting, "the log does not answer")
+                _resolve(batch.waiting, "the log does not answer")
         self._sweeping = any(batch.waiting for batch in self._sent.values())
         if self._sweeping:
             self._loop.call_later(SWEEP, self._sweep)
 
-    async def _begin(self) -> None:
+    async def _start_worker(self) -> None:
         """A keeper that has what the one before did not say is safe."""
         if self._process is not None:
             self._process.poll()
@@ -201,29 +201,29 @@ class LogClient(asyncio.Protocol):
             self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
         except OSError as error:
             ours.close()
-            self._away(f"no process keeps the log: {error}")
+            self._set_unavailable(f"no process keeps the log: {error}")
             return
         finally:
             theirs.close()
-        self._transport.write(msgspec.json.encode(self._kept) + b"\n")
+        self._transport.write(msgspec.json.encode(self._config) + b"\n")
         for batch in self._sent.values():
             self._transport.write(batch.data)
 
     def data_received(self, data: bytes) -> None:
         """Settle what the keeper says is safe."""
-        *lines, self._heard = (self._heard + data).split(b"\n")
-        for told in lines:
-            said = self._decode(told)
-            self._told(said.counts)
-            for number in said.batches:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for text in lines:
+            ack = self._decode(text)
+            self._update_counts(ack.counts)
+            for number in ack.batches:
                 batch = self._sent.pop(number, None)
                 if batch is not None:
                     self._size -= len(batch.data)
                     self.waiting -= batch.number
-                    _tell(batch.waiting, said.error)
-        self._settled.set()
+                    _resolve(batch.waiting, ack.error)
+        self._acknowledged.set()
 
-    def _told(self, counts: Counts) -> None:
+    def _update_counts(self, counts: Counts) -> None:
         before, self._counts = self._counts, counts
         if before.store_up and not counts.store_up:
             log.error(
@@ -245,23 +245,23 @@ class LogClient(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         """Another keeper is needed."""
-        self._transport, self._heard = None, b""
+        self._transport, self._buffer = None, b""
         self._before = self.counts
         if not self._closing:
             log.error("the process that keeps the decision log ended; another is started")
-        self._away("the process that keeps the log ended")
+        self._set_unavailable("the process that keeps the log ended")
 
-    def _away(self, said: str) -> None:
-        self._counts = Counts(store_up=False, last_error=said)
+    def _set_unavailable(self, error: str) -> None:
+        self._counts = Counts(store_up=False, last_error=error)
         if not self._closing:
-            self._loop.call_later(AGAIN, self._begin_again)
+            self._loop.call_later(AGAIN, self._restart_worker)
 
-    def _begin_again(self) -> None:
+    def _restart_worker(self) -> None:
         if not self._closing:
-            self._beginning = self._loop.create_task(self._begin())
+            self._starting = self._loop.create_task(self._start_worker())
 
 
-def _tell(waiting: list[asyncio.Future[None]], error: str | None) -> None:
+def _resolve(waiting: list[asyncio.Future[None]], error: str | None) -> None:
     """Whoever waits hears that the decision is safe, or why not."""
     for future in waiting:
         if not future.done():

@@ -40,8 +40,8 @@ def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
     from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only where Parquet is asked for
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 
-    moment = DataType.timestamp("ms", tz="UTC")
-    fields: list[tuple[str, Any]] = [("timestamp", moment), *((name, DataType.string()) for name in TEXTS)]
+    timestamp_type = DataType.timestamp("ms", tz="UTC")
+    fields: list[tuple[str, Any]] = [("timestamp", timestamp_type), *((name, DataType.string()) for name in TEXTS)]
     fields += [("starts", DataType.bool()), ("erased", DataType.bool()), ("nanoseconds", DataType.int64())]
     schema = Schema([_field(name, kind) for name, kind in fields])
 
@@ -49,7 +49,7 @@ def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
     def batches() -> Iterator[Any]:
         for part in _until(parts, failed):
-            arrays = [Array([milliseconds(row.decision_id) for row in part], DataType.int64()).cast(moment)]
+            arrays = [Array([milliseconds(row.decision_id) for row in part], DataType.int64()).cast(timestamp_type)]
             arrays += [Array([getattr(row, name) for row in part], kind) for name, kind in fields[1:]]
             yield RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -128,12 +128,12 @@ class DatabaseFile:
 
     def set_aside(self, reason: str, *suffixes: str) -> Path:
         """Rename those of the open files that are still at the path, so that nothing more is read or written there; where to."""
-        aside = self.path.with_name(f"{self.path.name}.{reason}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+        new_path = self.path.with_name(f"{self.path.name}.{reason}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
         for suffix in suffixes or SUFFIXES:
             if self.is_in_place(suffix):
                 with suppress(FileNotFoundError):
-                    os.rename(f"{self.path}{suffix}", f"{aside}{suffix}")  # noqa: PTH104  # a suffix of SQLite's is none of a path's
-        return aside
+                    os.rename(f"{self.path}{suffix}", f"{new_path}{suffix}")  # noqa: PTH104  # a suffix of SQLite's is none of a path's
+        return new_path
 
 
 def identity_of(path: str) -> Identity:

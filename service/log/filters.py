@@ -24,7 +24,7 @@ TEXT: Final = r"[^\u0000]+"
 RULE: Final = NAME.pattern
 ID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-MOMENT: Final = (
+TIMESTAMP: Final = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,32})?([Zz]|[+-][0-9]{2}:[0-9]{2}))?"
 )
 """A date, or a date with a time and its offset (RFC 3339)."""

@@ -25,11 +25,11 @@ from service.log.filters import (
     ID,
     MAX_LIMIT,
     MAX_TEXT,
-    MOMENT,
     NULL,
     RULE,
     TEXT,
     TEXTS,
+    TIMESTAMP,
     UNITS,
 )
 from service.log.record import Record, first_id, record
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
 
     Query: TypeAlias = Select[Any]
 
-MOST: Final = 1000
+BATCH: Final = 1000
 """How many records the store is asked for at once."""
-LOOKED_AT: Final = 20_000
+MAX_SCANNED: Final = 20_000
 """How many records one question looks at."""
 STARTS: Final = {"true": True, "false": False}
-_MOMENT: Final = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+_TIMESTAMP: Final = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
 LEGAL: Final = {
     **dict.fromkeys(TEXTS, f"a text of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
     "starts": listed(STARTS),
     "rule": "a rule's id",
-    **dict.fromkeys(BOUNDS, _MOMENT),
+    **dict.fromkeys(BOUNDS, _TIMESTAMP),
     "limit": f"a whole number from 1 to {MAX_LIMIT}",
 }
 """What each filter may be, in words."""
@@ -108,7 +108,7 @@ def _value(name: str, text: str) -> str | bool | int | None:
         legal = len(text) <= MAX_TEXT and re.fullmatch(TEXT, text)
         return (text.removeprefix("/") if name == "path" else text) if legal else None
     if name in BOUNDS:
-        return _bound(text)
+        return _bound_id(text)
     match name:
         case "starts":
             return STARTS.get(text)
@@ -119,7 +119,7 @@ def _value(name: str, text: str) -> str | bool | int | None:
             return int(text) if fits else None
 
 
-def _bound(text: str) -> str | None:
+def _bound_id(text: str) -> str | None:
     """The id that a date, a moment, a time ago or an id stands for."""
     if re.fullmatch(ID, text):
         return text
@@ -127,31 +127,31 @@ def _bound(text: str) -> str | None:
         return first_id(
             datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
         )  # five digits of days do not lead before the year 1
-    if not re.fullmatch(MOMENT, text):  # Python reads more forms, such as `2026-W01`
+    if not re.fullmatch(TIMESTAMP, text):  # Python reads more forms, such as `2026-W01`
         return None
     try:
-        moment = datetime.fromisoformat(text.upper())
+        parsed = datetime.fromisoformat(text.upper())
     except ValueError:
         return None
-    return first_id(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return first_id(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
-def page(store: Store, asked: LogFilter) -> Page:
+def page(store: Store, log_filter: LogFilter) -> Page:
     """The newest records that are asked for.
 
     Raises:
         StoreFailed: the store cannot be asked.
     """
-    lowest = _end_of_look(store, asked, TABLE.c.decision_id.desc())
-    query = _filtered(select(TABLE), asked)
+    lowest = _scan_end(store, log_filter, TABLE.c.decision_id.desc())
+    query = _filtered(select(TABLE), log_filter)
     if lowest is not None:
         query = query.where(TABLE.c.decision_id >= lowest)
-    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(asked.limit + 1))
-    items = list(map(record, rows[: asked.limit]))
+    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1))
+    items = list(map(record, rows[: log_filter.limit]))
     return Page(items, items[-1].decision_id if len(rows) > len(items) else lowest)
 
 
-def one(store: Store, decision_id: str) -> Record | None:
+def find_record(store: Store, decision_id: str) -> Record | None:
     """The record of a decision, where it is there.
 
     Raises:
@@ -163,7 +163,7 @@ def one(store: Store, decision_id: str) -> Record | None:
     return record(rows[0]) if rows else None
 
 
-def stream(store: Store, asked: LogFilter) -> Iterator[list[Row]]:
+def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
     """Every record that is asked for, the oldest first, in parts; a limit is not looked at.
 
     Raises:
@@ -171,16 +171,16 @@ def stream(store: Store, asked: LogFilter) -> Iterator[list[Row]]:
     """
     after: str | None = None
     while True:
-        highest = _end_of_look(store, asked, TABLE.c.decision_id, after)
-        query = _filtered(select(TABLE), asked)
+        highest = _scan_end(store, log_filter, TABLE.c.decision_id, after)
+        query = _filtered(select(TABLE), log_filter)
         if after is not None:
             query = query.where(TABLE.c.decision_id > after)
         if highest is not None:
             query = query.where(TABLE.c.decision_id <= highest)
-        rows = store.rows(query.order_by(TABLE.c.decision_id).limit(MOST))
+        rows = store.rows(query.order_by(TABLE.c.decision_id).limit(BATCH))
         if rows:
             yield rows
-        if len(rows) == MOST:
+        if len(rows) == BATCH:
             after = rows[-1].decision_id
         elif highest is not None:
             after = highest
@@ -188,31 +188,31 @@ def stream(store: Store, asked: LogFilter) -> Iterator[list[Row]]:
             return
 
 
-def _end_of_look(store: Store, asked: LogFilter, order: Any, after: str | None = None) -> str | None:
+def _scan_end(store: Store, log_filter: LogFilter, order: Any, after: str | None = None) -> str | None:
     """The last id that one question looks at; ``None`` where it looks at all that there are, or needs to look at no more than it finds."""
-    if not (asked.texts or asked.rule) and asked.starts is None:
+    if not (log_filter.texts or log_filter.rule) and log_filter.starts is None:
         return None
-    query = _within(select(TABLE.c.decision_id), asked)
+    query = _within(select(TABLE.c.decision_id), log_filter)
     if after is not None:
         query = query.where(TABLE.c.decision_id > after)
-    found: str | None = store.scalar(query.order_by(order).offset(LOOKED_AT - 1).limit(1))
+    found: str | None = store.scalar(query.order_by(order).offset(MAX_SCANNED - 1).limit(1))
     return found
 
 
-def _within(query: Query, asked: LogFilter) -> Query:
-    if asked.since is not None:
-        query = query.where(TABLE.c.decision_id >= asked.since)
-    if asked.until is not None:
-        query = query.where(TABLE.c.decision_id < asked.until)
+def _within(query: Query, log_filter: LogFilter) -> Query:
+    if log_filter.since is not None:
+        query = query.where(TABLE.c.decision_id >= log_filter.since)
+    if log_filter.until is not None:
+        query = query.where(TABLE.c.decision_id < log_filter.until)
     return query
 
 
-def _filtered(query: Query, asked: LogFilter) -> Query:
-    query = _within(query, asked)
-    for name, text in asked.texts.items():
+def _filtered(query: Query, log_filter: LogFilter) -> Query:
+    query = _within(query, log_filter)
+    for name, text in log_filter.texts.items():
         query = query.where(TABLE.c[name].is_(None) if name in CHOICES and text == NULL else TABLE.c[name] == text)
-    if asked.starts is not None:
-        query = query.where(TABLE.c.starts == asked.starts)
-    if asked.rule is not None:
-        query = query.where(TABLE.c.result.contains(f'"rule":"{asked.rule}"', autoescape=True))
+    if log_filter.starts is not None:
+        query = query.where(TABLE.c.starts == log_filter.starts)
+    if log_filter.rule is not None:
+        query = query.where(TABLE.c.result.contains(f'"rule":"{log_filter.rule}"', autoescape=True))
     return query

@@ -107,14 +107,14 @@ LogEntry: TypeAlias = "tuple[EncodedDecision, Request, str, str, int, bytes | No
 """An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
 
 
-def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
+def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
     """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many.
 
     Of an answer of a worker process it is that line already.
     """
-    if isinstance(noted, bytes):
-        return (noted,)
-    answer, request, path, requested_by, nanoseconds, body = noted
+    if isinstance(entry, bytes):
+        return (entry,)
+    answer, request, path, requested_by, nanoseconds, body = entry
     if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
         return (
             b"[",
@@ -128,7 +128,7 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
             b"]",
         )
     facts = encode(answer.weighed.facts.document(series(request.release.decided_as)))
-    asked = _input(
+    question = _input(
         request.request_id,
         request.vllm_version,
         facts,
@@ -142,7 +142,7 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
         b',"',
         path.encode(),
         b'",%d,%b,' % (nanoseconds, erased),
-        asked,
+        question,
         b",",
         _result(answer),
         b"]",
@@ -163,14 +163,14 @@ def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_
     return b'{%b"vllm_version":%b,%b%b"facts":%b}' % (named, encode(vllm_version), beyond, layers, facts)
 
 
-def _usual_input(body: Raw, result: _RecordedResult) -> bytes:
+def _fast_input(body: Raw, result: _RecordedResult) -> bytes:
     """The same of a usual request's body."""
-    asked = read(body)
+    question = read(body)
     return _input(
-        asked.request_id,
+        question.request_id,
         result.vllm_version,
-        encode(asked.facts),
-        upstream_only=LAYERS[asked.layers],
+        encode(question.facts),
+        upstream_only=LAYERS[question.layers],
         verified=result.release.verified,
     )
 
@@ -183,46 +183,46 @@ def _result(answer: EncodedDecision) -> bytes:
     return encode(replace(answer.decision, decision_id=own, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
 
 
-def row(noted: Line, labels: str) -> Row:
+def row(entry: Line, labels: str) -> Row:
     """What the store keeps of a line."""
-    result = _decode_result(noted.result)
-    asked = bytes(noted.input) if noted.erased is not None else _usual_input(noted.input, result)
+    result = _decode_result(entry.result)
+    question = bytes(entry.input) if entry.erased is not None else _fast_input(entry.input, result)
     return Row(
         result.decision_id,
-        noted.requested_by,
-        noted.path,
+        entry.requested_by,
+        entry.path,
         result.runner,
         result.outcome,
         result.starts,
         result.release.decided_as,
         result.policy.revision,
-        noted.nanoseconds,
-        noted.erased is True,
+        entry.nanoseconds,
+        entry.erased is True,
         labels,
-        asked.decode(),
-        bytes(noted.result).decode(),
+        question.decode(),
+        bytes(entry.result).decode(),
     )
 
 
-def record(kept: Row) -> Record:
+def record(stored: Row) -> Record:
     """A record of the store as it is shown."""
     return Record(
-        kept.decision_id,
-        timestamp(kept.decision_id),
-        Raw(kept.labels),
-        kept.revision,
-        kept.path,
-        kept.requested_by,
-        Raw(kept.input),
-        Raw(kept.result),
-        {"timer_server_handler_ns": kept.nanoseconds},
-        ERASED if kept.erased else [],
+        stored.decision_id,
+        timestamp(stored.decision_id),
+        Raw(stored.labels),
+        stored.revision,
+        stored.path,
+        stored.requested_by,
+        Raw(stored.input),
+        Raw(stored.result),
+        {"timer_server_handler_ns": stored.nanoseconds},
+        ERASED if stored.erased else [],
     )
 
 
-def shown(noted: LogEntry | bytes, labels: str) -> bytes:
+def record_json(entry: LogEntry | bytes, labels: str) -> bytes:
     """An answer's record in JSON."""
-    return encode(record(row(_decode_line(b"".join(line(noted))), labels)))
+    return encode(record(row(_decode_line(b"".join(line(entry))), labels)))
 
 
 def timestamp(decision_id: str) -> str:
@@ -240,7 +240,7 @@ def made_at(decision_id: str) -> datetime:
     return EPOCH + timedelta(milliseconds=milliseconds(decision_id))
 
 
-def first_id(moment: datetime) -> str:
+def first_id(when: datetime) -> str:
     """The smallest id that a decision can have that is made at a moment or after it."""
-    hexadecimal = f"{max(0, int((moment - EPOCH) / timedelta(milliseconds=1))):012x}"
+    hexadecimal = f"{max(0, int((when - EPOCH) / timedelta(milliseconds=1))):012x}"
     return f"{hexadecimal[:8]}-{hexadecimal[8:12]}-0000-0000-000000000000"

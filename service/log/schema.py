@@ -24,7 +24,7 @@ LOCK: Final = 7_083_227_170
 """The PostgreSQL advisory lock under which the schema is changed; any number that others do not take."""
 
 
-def bring_up_to_date(connection: Connection) -> bool:
+def migrate(connection: Connection) -> bool:
     """The schema is the newest; of several processes that come at once, one makes it so and the others wait. Whether the table was not there.
 
     Raises:

@@ -68,10 +68,10 @@ class Spill:
 
     def __init__(self, folder: Path, size: int, *, durable: bool = False) -> None:
         """``size`` is how many bytes may lie in the folder; ``durable`` syncs what is written to the disk."""
-        self._folder, self._bound, self._durable = folder, size, durable
+        self._folder, self._max_size, self._durable = folder, size, durable
         self._file: SpillFile | None = None
         self.losses: deque[Loss] = deque()
-        self.left: deque[SpillFile] = deque()
+        self.handed_over: deque[SpillFile] = deque()
 
     def size(self) -> int:
         """How many bytes lie in the folder."""
@@ -90,19 +90,19 @@ class Spill:
             SpillFailed: and none of them does.
         """
         data = b"".join(encode(row) + b"\n" for row in rows)
-        if self.size() + len(data) > self._bound:
-            raise SpillFailed(f"more than the {self._bound} bytes that may lie in {self._folder}")
+        if self.size() + len(data) > self._max_size:
+            raise SpillFailed(f"more than the {self._max_size} bytes that may lie in {self._folder}")
         try:
             for _ in range(ATTEMPTS):
                 if self._file is None:
-                    self._file = self._made()
+                    self._file = self._create()
                 size = self._append(self._file, data)
                 fault = self._file.fault()
                 if fault is None:
                     self._file.records += len(rows)
                     self._file.last = rows[-1].decision_id
                     if size > FILE_SIZE:
-                        self.leave()
+                        self.hand_over()
                     return
                 self.losses.append(Loss(fault, self._file.records))
                 self._close()
@@ -112,7 +112,7 @@ class Spill:
 
     def can_write(self) -> bool:
         """Whether the disk takes records just now, found out by a file that is deleted again."""
-        if self.size() + len(PROBE) > self._bound:
+        if self.size() + len(PROBE) > self._max_size:
             return False
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -129,11 +129,11 @@ class Spill:
             return False
         return written == len(PROBE)
 
-    def leave(self) -> None:
+    def hand_over(self) -> None:
         """The file that is written is whoever's who takes it in."""
         if self._file is not None:
             if self._file.records:
-                self.left.append(self._file)
+                self.handed_over.append(self._file)
             self._close()
 
     def _close(self) -> None:
@@ -141,21 +141,21 @@ class Spill:
             os.close(self._file.descriptor)
             self._file = None
 
-    def _made(self) -> SpillFile:
+    def _create(self) -> SpillFile:
         """A new file; it has its name only once it is locked, so that nobody takes it for one that was left behind."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{uuid7()}{SUFFIX}"
-        begun = path.with_suffix(BEGUN)
-        file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        unlocked = path.with_suffix(BEGUN)
+        file = os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            begun.rename(path)
+            unlocked.rename(path)
             if self._durable:
                 for folder in (self._folder, self._folder.parent):
                     _sync(folder)
         except OSError:
             os.close(file)
-            for each in (begun, path):
+            for each in (unlocked, path):
                 each.unlink(missing_ok=True)
             raise
         return SpillFile(path, file)
@@ -174,7 +174,7 @@ class Spill:
             try:
                 os.ftruncate(file, before)
             except OSError:
-                self.leave()  # nothing may be written behind what is torn
+                self.hand_over()  # nothing may be written behind what is torn
             raise
         return before + len(data)
 
@@ -195,17 +195,17 @@ class SpillReader:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._path = folder
-        self._taken = 0
+        self._offset = 0
         """How much of the file that is held was taken in."""
 
-    def part(self) -> tuple[list[Row], int]:
+    def next_part(self) -> tuple[list[Row], int]:
         """Rows that were not taken in yet, and how many lines among them cannot be read; none of either where nothing is left.
 
         What a crash tore off is no line: nobody was told that it is safe.
         """
-        while self._held():
+        while self._open_next():
             assert self._file is not None
-            self._file.seek(self._taken)
+            self._file.seek(self._offset)
             rows: list[Row] = []
             broken = size = 0
             while len(rows) + broken < PART and size < PART_SIZE and (line := self._file.readline()).endswith(b"\n"):
@@ -219,19 +219,19 @@ class SpillReader:
             self._remove()
         return [], 0
 
-    def taken(self) -> None:
+    def mark_replayed(self) -> None:
         """The part is in the store; the file is gone where that was its last."""
         if self._file is not None:
-            self._taken = self._file.tell()
+            self._offset = self._file.tell()
             with suppress(OSError):  # the next part tries it again
                 if not self._file.readline().endswith(b"\n"):
                     self._remove()
 
     def _remove(self) -> None:
         self._path.unlink(missing_ok=True)
-        self._let_go()
+        self._close()
 
-    def _held(self) -> bool:
+    def _open_next(self) -> bool:
         """Whether a file is held, by this process alone."""
         if self._file is None:
             for path in sorted(self._folder.glob(f"*{SUFFIX}")):
@@ -239,12 +239,12 @@ class SpillReader:
                     self._file = path.open("rb")
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     if os.fstat(self._file.fileno()).st_nlink:  # else another took it in between the two
-                        self._path, self._taken = path, 0
+                        self._path, self._offset = path, 0
                         return True
-                self._let_go()
+                self._close()
         return self._file is not None
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -112,7 +112,7 @@ def is_file(url: URL) -> bool:
     return url.get_backend_name() == "sqlite"
 
 
-def connected_to(url: URL, seconds: float, **options: str) -> dict[str, Any]:
+def connect_args(url: URL, seconds: float, **options: str) -> dict[str, Any]:
     """How PostgreSQL is connected to: it has ``seconds`` to let us in, and for each statement; ``options`` are settings of the session."""
     patience = max(2, round(seconds))
     settings = {"statement_timeout": f"{patience}s", "lock_timeout": f"{patience}s", **options}
@@ -143,7 +143,7 @@ def cut(driver: Any) -> None:
                 line.shutdown(socket.SHUT_RDWR)
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What a database says, in a line, without the statement and without a value of a record."""
     original = getattr(error, "orig", None) or error
     if isinstance(error, DataError):
@@ -170,7 +170,7 @@ class Store:
         Raises:
             StoreFailed: the store cannot be asked.
         """
-        with self._asked() as connection:
+        with self._connection() as connection:
             return [Row(*found) for found in connection.execute(query)]
 
     def values(self, query: Select[Any]) -> list[Any]:
@@ -179,7 +179,7 @@ class Store:
         Raises:
             StoreFailed: the store cannot be asked.
         """
-        with self._asked() as connection:
+        with self._connection() as connection:
             return list(connection.execute(query).scalars())
 
     def scalar(self, query: Select[Any]) -> Any:
@@ -195,7 +195,7 @@ class Store:
         self._engine.dispose()
 
     @contextmanager
-    def _asked(self) -> Iterator[Connection]:
+    def _connection(self) -> Iterator[Connection]:
         """A connection for one question, which is cut off where it takes too long: a server that hangs keeps no time of its own."""
         if not self._turns.acquire(timeout=self._seconds):
             raise StoreFailed("too many questions at once")
@@ -209,11 +209,11 @@ class Store:
                 finally:
                     timer.cancel()
         except (SQLAlchemyError, OSError) as error:
-            raise (StoreNotCreated if self._is_not_made(error) else StoreFailed)(said(error)) from error
+            raise (StoreNotCreated if self._is_not_created(error) else StoreFailed)(error_text(error)) from error
         finally:
             self._turns.release()
 
-    def _is_not_made(self, error: Exception) -> bool:
+    def _is_not_created(self, error: Exception) -> bool:
         if is_file(self.url):
             return not Path(self.url.database or "").exists() or "no such table" in str(error)
         return getattr(getattr(error, "orig", None), "sqlstate", None) == UNDEFINED_TABLE
@@ -221,10 +221,10 @@ class Store:
 
 def _file(url: URL, seconds: float) -> Engine:
     """SQLite, without ever making the file."""
-    place = f"file:{quote(url.database or '')}?mode=rw"
+    uri = f"file:{quote(url.database or '')}?mode=rw"
     engine = create_engine(
         url,
-        creator=lambda: sqlite3.connect(place, uri=True, timeout=seconds, check_same_thread=False),
+        creator=lambda: sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False),
         poolclass=NullPool,
     )
     event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
@@ -234,5 +234,5 @@ def _file(url: URL, seconds: float) -> Engine:
 def _server(url: URL, seconds: float) -> Engine:
     """PostgreSQL, in transactions that only read."""
     return create_engine(
-        url, connect_args=connected_to(url, seconds, default_transaction_read_only="on"), poolclass=NullPool
+        url, connect_args=connect_args(url, seconds, default_transaction_read_only="on"), poolclass=NullPool
     )

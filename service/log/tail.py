@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from service.log.query import LOOKED_AT, MOST, LogFilter, page
+from service.log.query import BATCH, MAX_SCANNED, LogFilter, page
 from service.log.record import first_id, made_at, record
 from service.log.store import TABLE
 
@@ -51,15 +51,15 @@ class LogTail:
         """
         ids = self._ids()
         new = [found for found in ids if found not in self._seen]
-        for start in range(0, len(new), MOST):
-            query = select(TABLE).where(TABLE.c.decision_id.in_(new[start : start + MOST]))
+        for start in range(0, len(new), BATCH):
+            query = select(TABLE).where(TABLE.c.decision_id.in_(new[start : start + BATCH]))
             yield from map(record, self._store.rows(query.order_by(TABLE.c.decision_id)))
         self._seen = set(ids)
         if ids:
-            self._since = ids[-1] if len(ids) == LOOKED_AT else first_id(made_at(ids[-1]) - LATE)
+            self._since = ids[-1] if len(ids) == MAX_SCANNED else first_id(made_at(ids[-1]) - LATE)
 
     def _ids(self) -> list[str]:
         query = select(TABLE.c.decision_id)
         if self._since is not None:
             query = query.where(TABLE.c.decision_id >= self._since)
-        return self._store.values(query.order_by(TABLE.c.decision_id).limit(LOOKED_AT))
+        return self._store.values(query.order_by(TABLE.c.decision_id).limit(MAX_SCANNED))

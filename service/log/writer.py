@@ -19,8 +19,8 @@ from sqlalchemy.pool import NullPool
 from service.log import retention
 from service.log.damage import DamageCheck, is_damage
 from service.log.file import DatabaseFile, Loss
-from service.log.schema import VERSIONS, bring_up_to_date
-from service.log.store import TABLE, StoreFailed, connected_to, cut, is_file, said
+from service.log.schema import VERSIONS, migrate
+from service.log.store import TABLE, StoreFailed, connect_args, cut, error_text, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class Writer:
         Raises:
             StoreFailed: it cannot.
         """
-        self._do(lambda _: None)
+        self._run(lambda _: None)
 
     def write(self, rows: Sequence[Row]) -> int:
         """All of the rows are in the store, those that were there before once; how many it does not take, which no other try would change.
@@ -82,7 +82,7 @@ class Writer:
         Raises:
             StoreFailed: and none of them is, for all that is known.
         """
-        refused = self._do(lambda connection: self._insert(connection, rows))
+        refused = self._run(lambda connection: self._insert(connection, rows))
         self._written += len(rows) - refused
         if rows and not refused:
             self._last = rows[-1].decision_id
@@ -94,7 +94,7 @@ class Writer:
         Raises:
             StoreFailed: it cannot be asked.
         """
-        return self._do(lambda connection: _has(connection, decision_id))
+        return self._run(lambda connection: _has(connection, decision_id))
 
     def trim(self, oldest: str | None, size: int | None) -> int:
         """Delete some of what is older than the id ``oldest``, or more than ``size`` bytes; how many records went.
@@ -102,7 +102,7 @@ class Writer:
         Raises:
             StoreFailed: nothing went, for all that is known.
         """
-        return self._do(lambda connection: retention.trim(connection, oldest, size))
+        return self._run(lambda connection: retention.trim(connection, oldest, size))
 
     def check_for_damage(self) -> None:
         """Have the file of SQLite read as a whole, where that is due; the next task finds what came of it."""
@@ -129,22 +129,22 @@ class Writer:
             with suppress(SQLAlchemyError, OSError):  # one that failed may fail once more as it is let go
                 connection.close()
 
-    def _do(self, task: Callable[[Connection], T]) -> T:
+    def _run(self, task: Callable[[Connection], T]) -> T:
         """What a task gives in a store whose files are in their place afterwards; where they are not, it is done again in new ones.
 
         Raises:
             StoreFailed: the store failed; the connection is closed.
         """
         try:
-            return self._done(task)
+            return self._run_with_retries(task)
         except (StoreFailed, SQLAlchemyError, OSError) as error:
             self.close()
-            raise StoreFailed(said(error)) from error
+            raise StoreFailed(error_text(error)) from error
 
-    def _done(self, task: Callable[[Connection], T]) -> T:
+    def _run_with_retries(self, task: Callable[[Connection], T]) -> T:
         for _ in range(ATTEMPTS):
             try:
-                found = task(self._opened())
+                found = task(self._open_connection())
             except _FilesReplaced:
                 continue
             except DBAPIError as error:
@@ -164,10 +164,10 @@ class Writer:
         if files is None or files.identity is None:
             return False
         if files.fault() is None and self._connection is not None and is_damage(error.orig):
-            files.report_damage(files.identity, f"{files.path} is damaged ({said(error)})")
+            files.report_damage(files.identity, f"{files.path} is damaged ({error_text(error)})")
         return files.fault() is not None
 
-    def _opened(self) -> Connection:
+    def _open_connection(self) -> Connection:
         """The connection, to files that are in their place."""
         files = self._files
         if self._connection is not None and self._is_in_place():
@@ -177,7 +177,7 @@ class Writer:
             is_new = self._prepare(connection)
         else:
             with files.locked():
-                self._leave(files)
+                self._abandon(files)
                 is_new = self._open_files(files)
         assert self._connection is not None
         self._find_loss(self._connection, is_new=is_new)
@@ -191,7 +191,7 @@ class Writer:
 
     def _prepare(self, connection: Connection) -> bool:
         """Make the schema and find out whether the store can be written; whether the table was not there."""
-        is_new = bring_up_to_date(connection)
+        is_new = migrate(connection)
         if self._is_file:
             connection.exec_driver_sql(f"UPDATE {VERSIONS} SET version_num = version_num")  # noqa: S608  # our own name
             connection.commit()
@@ -209,14 +209,14 @@ class Writer:
             # A file that is no database is only set aside where it was one: the setting may name any file.
             if is_damage(error.orig, also_foreign=before == known):
                 files.opened()
-                files.report_damage(files.identity, f"{files.path} is damaged ({said(error)})")
+                files.report_damage(files.identity, f"{files.path} is damaged ({error_text(error)})")
             raise
         files.opened()
         if files.identity != before:
             raise StoreFailed(f"{files.path} was replaced while it was opened")
         return is_new
 
-    def _leave(self, files: DatabaseFile) -> None:
+    def _abandon(self, files: DatabaseFile) -> None:
         """Leave files that are lost, so that what is at their path is not taken for a part of the next database."""
         fault = files.fault()
         if fault is None:
@@ -269,12 +269,12 @@ class Writer:
     def _insert(self, connection: Connection, rows: Sequence[Row]) -> int:
         """How many of the rows the store does not take."""
         try:
-            return self._inserted(connection, rows)
+            return self._insert_all(connection, rows)
         except DataError:
             connection.rollback()
             return sum(self._insert_one(connection, row) for row in rows)
 
-    def _inserted(self, connection: Connection, rows: Sequence[Row]) -> int:
+    def _insert_all(self, connection: Connection, rows: Sequence[Row]) -> int:
         """How many of the rows are not in the store though it raised no error."""
         missing = 0
         if self._is_file:
@@ -295,7 +295,7 @@ class Writer:
 
     def _insert_one(self, connection: Connection, row: Row) -> int:
         try:
-            return self._inserted(connection, [row])
+            return self._insert_all(connection, [row])
         except DataError:
             connection.rollback()
             return 1
@@ -338,4 +338,4 @@ def _file(url: URL, seconds: float, *, durable: bool) -> Engine:
 def _server(url: URL, seconds: float, *, durable: bool) -> Engine:
     """PostgreSQL, whose commits are as safe as it is set up, or on its disk at least."""
     options = {"synchronous_commit": "on"} if durable else {}
-    return create_engine(url, poolclass=NullPool, connect_args=connected_to(url, seconds, **options))
+    return create_engine(url, poolclass=NullPool, connect_args=connect_args(url, seconds, **options))

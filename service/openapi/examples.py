@@ -12,7 +12,7 @@ import msgspec
 from policy.decision.decision import encode
 from policy.request.request import read_request
 from service.admission.review import API_VERSION, KIND, AdmissionReview, Response
-from service.log.record import Record, shown
+from service.log.record import Record, record_json
 from service.state.answers import today
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
 def record_example(answers: Answers) -> Record:
     """The record of a decision, as the log shows it."""
     request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
-    noted = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
-    return msgspec.json.decode(shown(noted, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
+    entry = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
+    return msgspec.json.decode(record_json(entry, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
 
 
 def review_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def review_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
         "decision-id": f"spec.containers[0]={found.decision_id}",
         "revision": answers.policy.revision,
     }
-    said: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
+    fields: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
     return msgspec.json.decode(
-        encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **said))), type=dict[str, Any]
+        encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **fields))), type=dict[str, Any]
     )

@@ -23,7 +23,7 @@ TEXT: Final[dict[str, Any]] = {
     "pattern": f"^{filters.TEXT}$",
 }
 CHOICES: Final = {name: {"enum": list(legal)} for name, legal in filters.CHOICES.items()}
-MOMENT: Final[dict[str, Any]] = {
+TIMESTAMP: Final[dict[str, Any]] = {
     "anyOf": [
         {
             "type": "string",
@@ -61,8 +61,8 @@ LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "revision": ("the revision of the rules that decided", TEXT),
     "starts": ("whether vLLM would start", {"type": "boolean"}),
     "rule": ("a rule that stands in the reasons, by its id", RULE),
-    "since": ("the first moment, or the first record", MOMENT),
-    "until": ("the moment, or the record, before which", MOMENT),
+    "since": ("the first moment, or the first record", TIMESTAMP),
+    "until": ("the moment, or the record, before which", TIMESTAMP),
     "limit": ("how many records are shown at most", LIMIT),
 }
 

@@ -61,11 +61,11 @@ class Remote:
     def __init__(self, settings: Settings) -> None:
         assert settings.rules_git is not None
         self._url = settings.rules_git
-        self._branch, self._every = settings.rules_git_branch, settings.rules_git_poll_interval
+        self._branch, self._interval = settings.rules_git_branch, settings.rules_git_poll_interval
         self._path = settings.rules_git_path.removeprefix(".").strip("/")
         self._signers = settings.rules_git_allowed_signers
         self._allow_rollback = settings.rules_git_allow_rollback
-        self._folder = state_folder() / f"rules-{_digest(shown(self._url))}.git"
+        self._folder = state_folder() / f"rules-{_digest(redacted(self._url))}.git"
         self._ref = Ref(
             f"refs/heads/{_digest(self._branch)}".encode()
         )  # below refs/heads, so that a fetch says that it is there
@@ -77,7 +77,7 @@ class Remote:
     def name(self) -> str:
         """The remote without what may be secret in its address, its branch and the commit."""
         commit = f" at {self._commit.decode()[:12]}" if self._commit is not None else ""
-        return f"{shown(self._url)} {self._branch}:{self._path}{commit}"
+        return f"{redacted(self._url)} {self._branch}:{self._path}{commit}"
 
     def read(self) -> Sources:
         """The rules of the branch's newest commit.
@@ -89,14 +89,14 @@ class Remote:
             RulesInvalid: a file of it cannot be read.
         """
         with closing(self._repository()) as repository:
-            accepted = self._accepted or self._kept(repository)
+            accepted = self._accepted or self._read_accepted(repository)
             try:
                 commit = self._newest(repository, accepted)
             except RulesSourceFailed as error:
                 if self._commit is not None or accepted is None or accepted not in repository.object_store:
                     raise
-                what = "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is away"
-                log.warning("%s; its rules of last time are taken", what, extra={"error": str(error)})
+                reason = "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is away"
+                log.warning("%s; its rules of last time are taken", reason, extra={"error": str(error)})
                 commit = accepted
             brief = commit.decode()[:12]
             found = self._commit_of(repository, commit)
@@ -126,7 +126,7 @@ class Remote:
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item every now and then, until ``stop``."""
-        while not stop.wait(self._every):
+        while not stop.wait(self._interval):
             yield
 
     def _repository(self) -> Repo:
@@ -143,10 +143,10 @@ class Remote:
                 f"{self._folder} cannot be read: {error}; remove it, and it is made anew"
             ) from error
 
-    def _kept(self, repository: Repo) -> ObjectID | None:
+    def _read_accepted(self, repository: Repo) -> ObjectID | None:
         """The commit of this branch that an earlier process accepted."""
-        kept = repository.refs.read_ref(self._ref)
-        return ObjectID(kept) if kept is not None else None
+        sha = repository.refs.read_ref(self._ref)
+        return ObjectID(sha) if sha is not None else None
 
     def _commit_of(self, repository: Repo, commit: ObjectID) -> Commit:
         try:
@@ -164,14 +164,14 @@ class Remote:
             OriginFailed: it cannot be had.
         """
         if accepted is None:
-            return self._fetched(repository, FIRST)
-        commit = self._fetched(repository)
+            return self._fetch(repository, FIRST)
+        commit = self._fetch(repository)
         if (commit, accepted) == self._refused:
             does_descend: bool | None = False
         else:
             does_descend = descends(repository, commit, accepted)
             if does_descend is None:
-                commit = self._fetched(repository, WHOLE)
+                commit = self._fetch(repository, WHOLE)
                 does_descend = descends(repository, commit, accepted)
         if does_descend:
             return commit
@@ -188,7 +188,7 @@ class Remote:
             )
         return commit
 
-    def _fetched(self, repository: Repo, depth: int | None = None) -> ObjectID:
+    def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
         """The newest commit of the branch, whose objects are here now, and its history to a depth, by default as far as it is not here."""
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
@@ -213,8 +213,8 @@ class Remote:
         except RulesSourceFailed:
             raise
         except Exception as error:  # noqa: BLE001  # a remote may say anything, and dulwich raises as much
-            said = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
-            raise RulesSourceFailed(f"{said}; see RUNNER_POLICY_RULES_GIT") from None
+            message = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
+            raise RulesSourceFailed(f"{message}; see RUNNER_POLICY_RULES_GIT") from None
         finally:
             pool.clear()
         return found[0]
@@ -246,7 +246,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def shown(url: str) -> str:
+def redacted(url: str) -> str:
     """An address without what may be secret in it."""
     parts = urlsplit(url)
     if not parts.scheme or not parts.netloc:
@@ -259,7 +259,7 @@ def without_secrets(text: str, url: str) -> str:
     parts = urlsplit(url)
     user, _, _ = parts.netloc.rpartition("@") if parts.scheme else ("", "", "")
     secrets = {user, *user.split(":", 1), parts.query}
-    text = text.replace(url, shown(url))
+    text = text.replace(url, redacted(url))
     for secret in sorted(
         (each for part in secrets for each in {part, unquote(part)} if len(each) > SHORT), key=len, reverse=True
     ):

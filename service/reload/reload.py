@@ -33,9 +33,9 @@ CHECK_TIME: Final = 60.0
 """Seconds that a check may take."""
 SETTLE: Final = 100
 """Milliseconds without a change, after which a folder is read: files are written one by one."""
-WAIT: Final = 500
+POLL: Final = 500
 """Milliseconds between two looks whether the service ends, or the folder's path leads elsewhere."""
-LOOK_OVER: Final = 2.0
+SCAN_INTERVAL: Final = 2.0
 """Seconds between two looks at every file: a change of which no event tells, and what could not be read and is back."""
 MAX_FAULTS: Final = 50
 SHOWN: Final = 20
@@ -65,8 +65,8 @@ class Published(Struct, frozen=True):
 
     def last(self) -> dict[str, Any]:
         """What there is to say of it."""
-        said: dict[str, Any] = {"source": self.source, "loaded_at": self.loaded_at, "last_tried_at": self.tried_at}
-        return said | {"last_error": self.faults or None}
+        fields: dict[str, Any] = {"source": self.source, "loaded_at": self.loaded_at, "last_tried_at": self.tried_at}
+        return fields | {"last_error": self.faults or None}
 
 
 class RulesSourceFailed(PolicyError):
@@ -129,33 +129,33 @@ class RulesFolder:
         from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
 
         while not stop.is_set():
-            place = self._place()
+            identity = self._identity()
             read: tuple[object, ...] | None = None
             found: tuple[object, ...] | None = None
-            looked = 0.0
+            scanned = 0.0
             try:
                 for changed in watch(
                     self._folder,
                     watch_filter=None,
                     debounce=SETTLE * 5,
                     step=SETTLE,
-                    rust_timeout=WAIT,
+                    rust_timeout=POLL,
                     yield_on_timeout=True,
                     stop_event=stop,
                 ):
                     is_due = bool(changed) or read is None
-                    if is_due or monotonic() - looked >= LOOK_OVER:
-                        looked, last, found = monotonic(), found, fingerprint(self._folder)
+                    if is_due or monotonic() - scanned >= SCAN_INTERVAL:
+                        scanned, last, found = monotonic(), found, fingerprint(self._folder)
                         if is_due or self._has_failed or (found == last and found != read):
                             read = found
                             yield
-                    if self._place() != place:  # what is watched is no longer what the path leads to
+                    if self._identity() != identity:  # what is watched is no longer what the path leads to
                         break
             except (OSError, RuntimeError):  # the folder is gone, or its file system cannot be watched
-                stop.wait(WAIT / 1000)
+                stop.wait(POLL / 1000)
                 yield
 
-    def _place(self) -> tuple[int, int] | None:
+    def _identity(self) -> tuple[int, int] | None:
         try:
             found = self._folder.stat()
         except OSError:
@@ -200,21 +200,21 @@ class Reload:
 
     def _run(self) -> None:
         with self._checker:
-            self._look_at_changes()
+            self._check_changes()
 
-    def _look_at_changes(self) -> None:
+    def _check_changes(self) -> None:
         for _ in self._origin.changes(self._stop):
             if self._stop.is_set():
                 return
             try:
-                self.look()
+                self.check()
             except Exception as error:  # whatever it is, the next look may be better
                 log.exception("rules could not be looked at")
                 self._last = Sources()
                 with suppress(OSError):
-                    self._rejected([f"{type(error).__name__}: {error}"])
+                    self._reject([f"{type(error).__name__}: {error}"])
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Read the rules, and where they are others than at the last look, check them and publish what came of it."""
         try:
             sources = self._origin.read()
@@ -223,16 +223,16 @@ class Reload:
                 self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
                 self._last = sources
         except RulesInvalid as error:
-            self._rejected([str(fault) for fault in error.faults])
+            self._reject([str(fault) for fault in error.faults])
         except PolicyError as error:
-            self._rejected([str(error)])
+            self._reject([str(error)])
         else:
             if self._faults:
-                self._rejected(self._faults)
+                self._reject(self._faults)
             elif sources is self._last or not self.published.successful:  # checked just now, or back after a fault
-                self._accepted(sources, monotonic() - began)
+                self._accept(sources, monotonic() - began)
 
-    def _accepted(self, sources: Sources, seconds: float) -> None:
+    def _accept(self, sources: Sources, seconds: float) -> None:
         revision, now = revision_of(sources.rules), _now()
         loaded_at = self.published.loaded_at if revision == self.published.revision else now
         accepted, rejected = self.published.accepted + 1, self.published.rejected
@@ -240,12 +240,12 @@ class Reload:
         self._origin.accepted()
         log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(seconds, 3)})
 
-    def _rejected(self, faults: list[str]) -> None:
+    def _reject(self, faults: list[str]) -> None:
         """What is wrong is told; the same as at the last try is no news, and counts once."""
         before, faults = self.published, faults[:MAX_FAULTS]
-        news = faults != before.faults
-        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + news))
-        if news:
+        is_new = faults != before.faults
+        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + is_new))
+        if is_new:
             log.error(
                 "rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]}
             )

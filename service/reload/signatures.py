@@ -91,12 +91,12 @@ def _may_sign(signer: AllowedSigner) -> bool:
     return (
         "cert-authority" not in options
         and NAMESPACE in options.get("namespaces", NAMESPACE).split(",")
-        and ("valid-after" not in options or _moment(options["valid-after"]) <= now)
-        and ("valid-before" not in options or now < _moment(options["valid-before"]))
+        and ("valid-after" not in options or _timestamp(options["valid-after"]) <= now)
+        and ("valid-before" not in options or now < _timestamp(options["valid-before"]))
     )
 
 
-def _moment(text: str) -> datetime:
+def _timestamp(text: str) -> datetime:
     """A moment as ``ssh-keygen`` writes it: of this machine's time without a ``Z``."""
     plain = text.removesuffix("Z")
     if len(plain) not in FORMS:

@@ -169,7 +169,7 @@ class ServiceState:
         yield "runner_policy_info", (self.version, policy.revision), 1
         yield "runner_policy_reloads", ("accepted",), published.accepted
         yield "runner_policy_reloads", ("rejected",), published.rejected
-        yield "runner_policy_access_denied", ("connections",), Connection.turned_away
+        yield "runner_policy_access_denied", ("connections",), Connection.rejected
         yield "runner_policy_last_reload_successful", (), float(published.successful)
         yield (
             "runner_policy_last_reload_success_timestamp_seconds",

@@ -40,7 +40,7 @@ HALF_OPEN: Final = 5.0
 """Seconds for which the answer to a client that sends nothing more may take to begin."""
 GRACE: Final = 1.0
 """Seconds that a connection may wait though the process has as many as it may."""
-LOOK: Final = 0.1
+SCAN_INTERVAL: Final = 0.1
 """Seconds between two looks for those."""
 _on_headers_complete: Final = (
     HttpToolsProtocol.on_headers_complete
@@ -83,12 +83,12 @@ class Connection(HttpToolsProtocol):
     over, where the parser would take the body for it.
     """
 
-    known: ClassVar[set[Any]] = set()
+    open_connections: ClassVar[set[Any]] = set()
     """The open ones of this process."""
-    candidates: ClassVar[list[Connection]] = []
+    idle: ClassVar[list[Connection]] = []
     """Those that waited at the last look, the longest at the end."""
-    looked: ClassVar[float] = 0.0
-    turned_away: ClassVar[int] = 0
+    last_scan: ClassVar[float] = 0.0
+    rejected: ClassVar[int] = 0
     ending: ClassVar[bool] = False
     """Whether the process listens no more."""
     ending_since: ClassVar[float | None] = None
@@ -96,7 +96,7 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
-        self.bound, self.limit_concurrency = (
+        self.max_connections, self.limit_concurrency = (
             self.limit_concurrency,
             None,
         )  # uvicorn's own answer is no problem, and meets the probes too
@@ -111,11 +111,15 @@ class Connection(HttpToolsProtocol):
         """Serve it, or turn it away."""
         super().connection_made(transport)
         self.flow: Flow = Flow(self)
-        Connection.known = self.connections
+        Connection.open_connections = self.connections
         self.since = time.monotonic()
-        if self.bound is not None and len(self.connections) > self.bound and not self._makes_room():
-            Connection.turned_away += 1
-            self.app = _turned_away(self.app)
+        if (
+            self.max_connections is not None
+            and len(self.connections) > self.max_connections
+            and not self._close_idle_connection()
+        ):
+            Connection.rejected += 1
+            self.app = _reject_requests(self.app)
         if Connection.ending:
             self.shutdown()
 
@@ -128,8 +132,8 @@ class Connection(HttpToolsProtocol):
         """
         if not self.is_waiting and not self.cycle.response_started:
             self.cycle.keep_alive = False
-        bound = self.config.timeout_graceful_shutdown
-        self.loop.call_later(LAST_REQUESTS if bound is None else min(LAST_REQUESTS, bound / 2), self._close_idle)
+        grace = self.config.timeout_graceful_shutdown
+        self.loop.call_later(LAST_REQUESTS if grace is None else min(LAST_REQUESTS, grace / 2), self._close_idle)
 
     def _close_idle(self) -> None:
         """Close where no request is on its way; one that is has the time that all of them have."""
@@ -139,7 +143,7 @@ class Connection(HttpToolsProtocol):
         if is_idle and not self._has_unread():
             self.transport.close()
         else:
-            self.loop.call_later(LOOK, self._close_idle)
+            self.loop.call_later(SCAN_INTERVAL, self._close_idle)
 
     def _has_unread(self) -> bool:
         """Whether the system has bytes of the client that were not read yet."""
@@ -158,17 +162,19 @@ class Connection(HttpToolsProtocol):
         idle = self.timeout_keep_alive_task
         return self.since if idle is None else idle.when() - self.timeout_keep_alive
 
-    def _makes_room(self) -> bool:
+    def _close_idle_connection(self) -> bool:
         """Whether another connection was closed that has been waiting, so that who holds connections and asks nothing keeps nobody out."""
         before = self.since - GRACE
-        candidates = Connection.candidates
-        if not candidates and self.since - Connection.looked > LOOK:
-            Connection.looked = self.since
-            candidates += sorted(
-                (each for each in Connection.known if each.is_waiting), key=lambda each: each.waits_since, reverse=True
+        idle = Connection.idle
+        if not idle and self.since - Connection.last_scan > SCAN_INTERVAL:
+            Connection.last_scan = self.since
+            idle += sorted(
+                (each for each in Connection.open_connections if each.is_waiting),
+                key=lambda each: each.waits_since,
+                reverse=True,
             )
-        while candidates:
-            longest = candidates.pop()
+        while idle:
+            longest = idle.pop()
             if longest.is_waiting and longest.waits_since < before and not longest.transport.is_closing():
                 longest.transport.close()
                 return True
@@ -234,11 +240,11 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offered:
-            self._pass_over(data, offered)
+            self._ignore_upgrade(data, offered)
         except httptools.HttpParserError:
-            self._refuse()
+            self._send_bad_request()
         if self.unread > MAX_HEAD or len(self.headers) > MAX_HEADERS:
-            self._refuse_head()
+            self._send_head_too_large()
 
     def on_headers_complete(self) -> None:
         """Answer the request.
@@ -280,7 +286,7 @@ class Connection(HttpToolsProtocol):
         """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
         return bool(self.parser.get_method() != CONNECT)
 
-    def _pass_over(self, data: bytes, offered: httptools.HttpParserUpgrade) -> None:
+    def _ignore_upgrade(self, data: bytes, offered: httptools.HttpParserUpgrade) -> None:
         """Read what comes after an offer, and after the next ones."""
         rest = memoryview(data)
         while self._should_upgrade():
@@ -291,7 +297,7 @@ class Connection(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as another:
                 offered = another
             except httptools.HttpParserError:
-                self._refuse()
+                self._send_bad_request()
                 return
             else:
                 return
@@ -306,21 +312,21 @@ class Connection(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
         self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
-    def _refuse(self) -> None:
+    def _send_bad_request(self) -> None:
         if len(self.headers) <= MAX_HEADERS and self.unread <= MAX_HEAD:
             self.send_400_response("Invalid HTTP request received.")
 
-    def _refuse_head(self) -> None:
+    def _send_head_too_large(self) -> None:
         """Answer 431 where no other answer is under way, and close."""
         if not self.transport.is_closing():
             if self.cycle is None or self.cycle.response_complete:
-                self.transport.write(HEAD_REFUSED)
+                self.transport.write(HEAD_TOO_LARGE)
             self.transport.close()
 
 
-def _head_refused() -> bytes:
-    said = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are taken"
-    problem = problem_of(Refused("headers-too-large", said))
+def _head_too_large() -> bytes:
+    detail = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are taken"
+    problem = problem_of(Refused("headers-too-large", detail))
     body = encode(problem)
     status = HTTPStatus(problem.status)
     lines = [
@@ -331,10 +337,10 @@ def _head_refused() -> bytes:
     return b"\r\n".join([*lines, b"connection: close", b"", body])
 
 
-HEAD_REFUSED: Final = _head_refused()
+HEAD_TOO_LARGE: Final = _head_too_large()
 
 
-def _turned_away(app: ASGIApp) -> ASGIApp:
+def _reject_requests(app: ASGIApp) -> ASGIApp:
     error = Refused(
         "too-many-connections", "this process holds as many as it may; close what is not needed, and try again"
     )

@@ -15,28 +15,30 @@ class IdleReaper:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._silent: dict[Connection, float] = {}
+        self._waiting: dict[Connection, float] = {}
         """Since when each that says nothing was seen to."""
-        self._deaf: dict[Connection, tuple[int, float]] = {}
+        self._unread: dict[Connection, tuple[int, float]] = {}
         """How many bytes of each one's answers wait to be sent, and since when they have not become fewer."""
 
     def sweep(self) -> None:
         """Close what has been silent or deaf for too long; to be called about every second."""
         now = time.monotonic()
-        self._silent = {
-            each: self._silent.get(each, now)
-            for each in Connection.known
-            if each.is_waiting and each.timeout_keep_alive_task is None
+        self._waiting = {
+            connection: self._waiting.get(connection, now)
+            for connection in Connection.open_connections
+            if connection.is_waiting and connection.timeout_keep_alive_task is None
         }
-        for connection, since in self._silent.items():
+        for connection, since in self._waiting.items():
             if now - since > self._seconds:
                 connection.transport.close()
-        left = {each: each.transport.get_write_buffer_size() for each in Connection.known}
-        self._deaf = {each: self._moved(each, size, now) for each, size in left.items() if size}
-        for deaf, (_, since) in self._deaf.items():
+        left = {connection: connection.transport.get_write_buffer_size() for connection in Connection.open_connections}
+        self._unread = {
+            connection: self._unread_since(connection, size, now) for connection, size in left.items() if size
+        }
+        for connection, (_, since) in self._unread.items():
             if now - since > self._seconds:
-                deaf.transport.abort()
+                connection.transport.abort()
 
-    def _moved(self, each: Connection, size: int, now: float) -> tuple[int, float]:
-        before, since = self._deaf.get(each, (size, now))
+    def _unread_since(self, connection: Connection, size: int, now: float) -> tuple[int, float]:
+        before, since = self._unread.get(connection, (size, now))
         return size, since if size >= before else now

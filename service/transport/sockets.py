@@ -67,9 +67,9 @@ class Listener:
         for copy in copies:
             with copy:
                 copy.setblocking(False)
-                self._take(copy)
+                self._accept_waiting(copy)
 
-    def _take(self, listening: socket.socket) -> None:
+    def _accept_waiting(self, listening: socket.socket) -> None:
         while True:
             try:
                 connection, _ = listening.accept()
@@ -77,14 +77,14 @@ class Listener:
                 return
             connection.setblocking(False)
             timeout = HANDSHAKE if self._context is not None else None
-            made = self._loop.connect_accepted_socket(
+            connecting = self._loop.connect_accepted_socket(
                 self._protocol_factory, connection, ssl=self._context, ssl_handshake_timeout=timeout
             )
-            task = self._loop.create_task(made)
+            task = self._loop.create_task(connecting)
             self._tasks.add(task)
-            task.add_done_callback(self._made)
+            task.add_done_callback(self._forget)
 
-    def _made(self, task: asyncio.Task[Any]) -> None:
+    def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # a client whose handshake fails is nobody's business

@@ -21,12 +21,12 @@ PATIENCE: Final = 10.0
 Files = tuple[tuple[int, int, int] | None, ...]
 
 
-def state_of(*paths: Path | None) -> Files:
+def file_states(*paths: Path | None) -> Files:
     """By what one sees that files are others than before."""
-    return tuple(map(_state, paths))
+    return tuple(map(_file_state, paths))
 
 
-def _state(path: Path | None) -> tuple[int, int, int] | None:
+def _file_state(path: Path | None) -> tuple[int, int, int] | None:
     try:
         found: os.stat_result | None = path.stat() if path is not None else None
     except OSError:
@@ -40,23 +40,25 @@ class Certificate:
     serving: ClassVar[Certificate | None] = None
     """That of this process, where it serves TLS."""
 
-    def __init__(self, made: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None) -> None:
+    def __init__(
+        self, make_context: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None
+    ) -> None:
         """``made`` gives a context of the files as they are.
 
         Raises:
             ssl.SSLError, OSError: a file is not what it should be.
         """
-        self._made = made
+        self._make_context = make_context
         self._cert, self._key, self._authorities = cert, key, authorities
-        self._seen = self._files()
-        self._newest = self.context = self._hardened()
-        self.context.sni_callback = self._chosen
+        self._loaded = self._files()
+        self._newest = self.context = self._build_context()
+        self.context.sni_callback = self._use_newest
 
     def _files(self) -> Files:
-        return state_of(self._cert, self._key, self._authorities)
+        return file_states(self._cert, self._key, self._authorities)
 
-    def _hardened(self) -> ssl.SSLContext:
-        context = self._made()
+    def _build_context(self) -> ssl.SSLContext:
+        context = self._make_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._authorities is not None:
             context.minimum_version = (
@@ -65,21 +67,21 @@ class Certificate:
             context.num_tickets = 0  # nor in 1.3, with a ticket
         return context
 
-    def _chosen(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+    def _use_newest(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
         """A connection that begins, whatever name it asks for, has the newest context."""
         connection.context = self._newest
 
     def renew(self) -> None:
         """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once."""
         found = self._files()
-        if found == self._seen:
+        if found == self._loaded:
             return
-        self._seen = found
+        self._loaded = found
         try:
             load(
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
             )  # ``made`` would ask the terminal for a password
-            self._newest = self._hardened()
+            self._newest = self._build_context()
         except (ssl.SSLError, OSError) as error:
             log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
         else:
@@ -97,12 +99,13 @@ def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | Non
         context.load_verify_locations(authorities)
 
 
-def tls_context(config: Config, made: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+def tls_context(config: Config, make_context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
     """The context as uvicorn makes it, from TLS 1.2 on, or 1.3 where clients show certificates; a certificate that is just being written is waited for."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
-            Certificate.serving = Certificate(made, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # INVARIANT: `serving` names the first two, all as paths
+            files = config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs
+            Certificate.serving = Certificate(make_context, *files)  # type: ignore[arg-type]  # INVARIANT: `service.run` names the first two, all as paths
         except (ssl.SSLError, OSError):
             if time.monotonic() > ends:
                 raise

@@ -120,7 +120,7 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
 def test_each_filter_finds_what_it_says_however_far_one_question_looks(
     store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int
 ) -> None:
-    monkeypatch.setattr(reading, "LOOKED_AT", looked_at)
+    monkeypatch.setattr(reading, "MAX_SCANNED", looked_at)
     for name, (members, expected) in FILTERED.items():
         asked = replace(read_filter(members.items()), limit=9)
         found: list[str] = []
