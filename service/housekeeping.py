@@ -50,7 +50,7 @@ class Housekeeping:
             try:
                 await self._tick()
             except Exception:  # one thing that fails must not end the others
-                log.exception("upkeep failed; it goes on")
+                log.exception("housekeeping failed; it continues")
             await asyncio.sleep(TICK)
 
     async def _tick(self) -> None:
@@ -91,7 +91,7 @@ class Housekeeping:
         try:
             tokens = self._file.read()
         except PolicyError as error:
-            log.error("the file of tokens was refused; the ones before hold", extra={"error": str(error)})  # noqa: TRY400  # as above
+            log.error("the file of tokens was rejected; the previous tokens stay valid", extra={"error": str(error)})  # noqa: TRY400  # as above
             return
         if tokens != access.tokens:
             access.tokens = tokens

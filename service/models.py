@@ -22,7 +22,7 @@ AT_ONCE: Final = 4
 """Models that are fetched at once, as many as the hub's own bound; each keeps a thread of the event loop's few."""
 WAITING: Final = 256
 """Models of one caller that may wait for one of these places."""
-BUSY: Final = "as many models as may be are being fetched, and none was done in time; send the request again, or give the model's `config.json`"
+BUSY: Final = "too many models are being fetched; send the request again, or give the model's `config.json`"
 
 
 class HubModels:

@@ -203,7 +203,7 @@ def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
         except InvalidStoreUrl as error:
             yield f"--log: {error}"
     elif settings.log_required:
-        yield "RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"
+        yield "RUNNER_POLICY_LOG_REQUIRED: the decision log is off; name one with --log"
     if settings.hub:
         from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
 
@@ -237,12 +237,12 @@ def _file_faults(settings: Settings) -> Iterator[str]:
         try:
             load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings.tls_cert, settings.tls_key, None)
         except (ssl.SSLError, OSError) as error:
-            yield f"--tls-cert: {settings.tls_cert} with {settings.tls_key} is no certificate with its key: {error}"
+            yield f"--tls-cert: cannot load {settings.tls_cert} with the key {settings.tls_key}: {error}"
     if settings.tls_client_ca is not None and "tls_client_ca" not in unreadable:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(settings.tls_client_ca)
         except (ssl.SSLError, OSError) as error:
-            yield f"--tls-client-ca: {settings.tls_client_ca} has no certificates: {error}"
+            yield f"--tls-client-ca: cannot load certificates from {settings.tls_client_ca}: {error}"
     if settings.tokens is not None:
         try:
             read_tokens(settings.tokens)

@@ -158,7 +158,7 @@ class Settings(BaseSettings):
         try:
             return json.loads(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise ValueError('no JSON object such as `{"cluster": "eu-1"}`') from error
+            raise ValueError('expected a JSON object such as `{"cluster": "eu-1"}`') from error
 
     @field_validator("log_retention_days", "log_retention_bytes", mode="before")
     @classmethod

@@ -65,7 +65,7 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
     if not errors and decision.set_env:
         alone, decided = _runner(decision.upstream.runner), _runner(decision.runner)
         wanted = ", ".join(f"{name}={value}" for name, value in decision.set_env.items())
-        yield 2, _line(path, f"vLLM by itself takes {alone}, the policy decided {decided}; set {wanted}")
+        yield 2, _line(path, f"vLLM alone takes {alone}, the policy decided {decided}; set {wanted}")
     text = annotation_of(engine_decision.engine.nodes, SET_ENV)
     if options.set_env != "off" and text not in {None, "true", "false"}:
         yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
@@ -105,7 +105,7 @@ def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[Engine
             f"{_place(engine_decision.engine.path)}not decided: {_clean(engine_decision.why, MAX_ERROR)}"
             for engine_decision in undecided_engines
         ]
-        remedies.append("nothing is let in here that cannot be decided; add what is missing")
+        remedies.append("objects that cannot be decided are denied here; add what is missing")
     return f"{_cut(' | '.join(parts), MAX_MESSAGE)} ({'; '.join(remedies)})"
 
 

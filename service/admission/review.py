@@ -78,27 +78,31 @@ def read_review(document: Any) -> Review:
     """
     if not isinstance(document, dict):
         raise RequestInvalid(
-            [RequestFault("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")]
+            [
+                RequestFault(
+                    "", f"expected an AdmissionReview, got {quoted(document)}; a Kubernetes API server sends one"
+                )
+            ]
         )
     faults: list[RequestFault] = []
     root = ManifestNode(ManifestReader(faults), document)
     for member, legal in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(member) != legal:
-            root.get(member).fault(f"{quoted(document.get(member))} is not read here; legal: {listed([legal])}")
+            root.get(member).fault(f"unsupported value {quoted(document.get(member))}; legal: {listed([legal])}")
     request = root.get("request")
     if not request.is_object():
         if request.value is None:
-            request.fault("no `request`; a review asks with one")
+            request.fault("missing `request`; every review has one")
         raise RequestInvalid(faults)
     operation = _needed(request, "operation")
     if operation and operation not in OPERATIONS:
-        request.get("operation").fault(f"{quoted(operation)} is no operation; legal: {listed(OPERATIONS)}")
+        request.get("operation").fault(f"unknown operation {quoted(operation)}; legal: {listed(OPERATIONS)}")
     uid = _needed(request, "uid")
     if len(uid) > MAX_UID:
-        request.get("uid").fault(f"{len(uid)} characters are more than the {MAX_UID} that are taken")
+        request.get("uid").fault(f"at most {MAX_UID} characters are accepted, got {len(uid)}")
     group, version, kind = (request.get("kind", member).text() for member in ("group", "version", "kind"))
     if not kind:
-        request.get("kind").fault("no kind; a review names that of its object")
+        request.get("kind").fault("missing kind; a review names that of its object")
     for name, least in (("requestKind", "kind"), ("resource", "resource"), ("requestResource", "resource")):
         for member in ("group", "version", least):
             request.get(name, member).text()
@@ -116,7 +120,7 @@ def read_review(document: Any) -> Review:
     for item in (*objects, request.get("options")):
         item.is_object()
     if objects[0].value is None and operation in STARTING:
-        objects[0].fault(f"no `object`; {quoted(operation)} is asked about one")
+        objects[0].fault(f"missing `object`; {quoted(operation)} needs one")
     sub_resources = request.get("subResource").text(), request.get("requestSubResource").text()
     review = Review(
         uid=uid,
@@ -155,5 +159,5 @@ def _needed(request: ManifestNode, member: str) -> str:
     """The text of a member that each review has; empty after a fault."""
     node = request.get(member)
     if node.value is None or node.value == "":
-        node.fault(f"no `{member}`; every review has one")
+        node.fault(f"missing `{member}`; every review has one")
     return node.text() or ""

@@ -147,7 +147,8 @@ async def logged(request: Request, decision_id: UUID) -> Response:
     found = await _from_store(find_record, _store(request), str(decision_id))
     if found is None:
         raise Refused(
-            "not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment"
+            "not-found",
+            f"no decision {quoted(str(decision_id))} is logged; one that was made just now may appear later",
         )
     return _json(encode(found))
 
@@ -155,7 +156,7 @@ async def logged(request: Request, decision_id: UUID) -> Response:
 def _store(request: Request) -> Store:
     store: Store | None = request.app.state.store
     if store is None:
-        raise Refused("not-found", "decisions are not logged here; RUNNER_POLICY_LOG says where they would be")
+        raise Refused("not-found", "decisions are not logged here; set RUNNER_POLICY_LOG to log them")
     return store
 
 
@@ -168,7 +169,7 @@ async def _from_store(read: Callable[..., T], *arguments: Any) -> T | None:
     except StoreNotCreated:
         return None
     except StoreFailed as error:
-        raise Refused("log-unavailable", f"the decision log cannot be asked: {error}") from error
+        raise Refused("log-unavailable", f"the decision log cannot be read: {error}") from error
 
 
 def _release(answers: Answers, version: str) -> str:
@@ -193,13 +194,13 @@ def add_handlers(app: FastAPI) -> None:
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
             return _problem(
                 Refused(
-                    "method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"
+                    "method-not-allowed", f"{request.method} is not allowed here; legal: {headers.get('Allow', 'POST')}"
                 ),
                 headers,
             )
         paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
         return _problem(
-            Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
+            Refused("not-found", f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
         )
 
     app.add_exception_handler(PolicyError, refused)

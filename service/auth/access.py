@@ -76,15 +76,15 @@ def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) 
     faults = (
         []
         if NAME.fullmatch(name)
-        else [RequestFault("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
+        else [RequestFault("NAME", f"invalid name {quoted(name)}; write lower-case letters, digits, `.`, `_` or `-`")]
     )
     faults += [
-        RequestFault("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}")
+        RequestFault("--scope", f"unknown scope {quoted(scope)}; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}")
         for scope in scopes
         if scope not in SCOPES
     ]
     if until is not None and _day(until) is None:
-        faults.append(RequestFault("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
+        faults.append(RequestFault("--until", f"invalid date {quoted(until)}; write one such as `2027-01-31`"))
     if faults:
         raise RequestInvalid(faults)
     lines = [
@@ -177,7 +177,7 @@ def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
         if token is not None and token.digest in found:
             reader.fault(
                 node,
-                f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own",
+                f"this token is also that of {quoted(found[token.digest].name)}; give each caller its own",
             )
         elif token is not None:
             found[token.digest] = token
@@ -190,15 +190,16 @@ def _token(node: YamlNode, reader: FieldReader) -> Token | None:
     fields = reader.fields(node, "token", ("name", "sha256", "scopes"), ("until",))
     name, digest, until = (reader.text(fields.get(member)) for member in ("name", "sha256", "until"))
     if name is not None and not NAME.fullmatch(name):
-        reader.fault(fields["name"], f"{quoted(name)} is no name; write lower-case letters, digits, `.`, `_` or `-`")
+        reader.fault(fields["name"], f"invalid name {quoted(name)}; write lower-case letters, digits, `.`, `_` or `-`")
     if digest is not None and not DIGEST.fullmatch(digest):
         reader.fault(
-            fields["sha256"], "no SHA-256 in 64 lower-case hexadecimal digits; the token itself never stands here"
+            fields["sha256"],
+            "expected a SHA-256 in 64 lower-case hexadecimal digits; never write the token itself here",
         )
     scopes = reader.texts(fields.get("scopes"), "scopes", SCOPES)
     day = _day(until)
     if until is not None and day is None:
-        reader.fault(fields["until"], f"{quoted(until)} is no date such as `2027-01-31`")
+        reader.fault(fields["until"], f"invalid date {quoted(until)}; write one such as `2027-01-31`")
     if len(reader.faults) > before or name is None or digest is None:
         return None
     return Token(name, bytes.fromhex(digest), frozenset(scopes), day)
@@ -253,7 +254,7 @@ class Access:
             if hmac.compare_digest(token.digest, digest):
                 found = token
         if found is None or (found.until is not None and datetime.now(UTC).date() > found.until):
-            raise self._refused("unknown-token", "unauthorized", "the token is not known here, or no longer good")
+            raise self._refused("unknown-token", "unauthorized", "unknown or expired token")
         if scope not in found.scopes:
             raise self._refused(
                 "scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from service.log.record import Record, Row
     from service.log.store import Store
 
-log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_args_is_help=True)
+log = typer.Typer(help="The decision log: follow, query, export.", no_args_is_help=True)
 
 LogOption = Annotated[
     str | None,
@@ -227,7 +227,7 @@ def _store(url: str | None) -> Store:
     except ValidationError as error:
         fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
     if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
-        fail(USAGE, f"{place.database}: no log is there; name it with --log")
+        fail(USAGE, f"{place.database}: no log found; name it with --log")
     return Store(place, 30.0)
 
 
@@ -239,7 +239,7 @@ def _store_errors() -> Iterator[None]:
     try:
         yield
     except StoreFailed as error:
-        fail(USAGE, f"the log cannot be asked: {error}")
+        fail(USAGE, f"the log cannot be read: {error}")
 
 
 def _find_records(store: Store, log_filter: LogFilter) -> list[Record]:

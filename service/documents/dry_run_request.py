@@ -33,18 +33,18 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
     """
     unknown = [key for key in document if key not in MEMBERS][:MAX_FAULTS]
     faults = [
-        RequestFault(at("", key), f"unknown member {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}")
+        RequestFault(at("", key), f"unknown field {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}")
         for key in unknown
     ]
     rules, remove = document.get("rules", []), document.get("remove", [])
     for name, value in (("rules", rules), ("remove", remove)):
         if type(value) is not list or not all(type(item) is str for item in value):
-            faults.append(RequestFault(f"/{name}", f"{quoted(value)} is no list of texts"))
+            faults.append(RequestFault(f"/{name}", f"expected a list of strings, got {quoted(value)}"))
         elif len(value) > MAX_RULES:
-            faults.append(RequestFault(f"/{name}", f"{len(value)} are more than the {MAX_RULES} that are taken"))
+            faults.append(RequestFault(f"/{name}", f"at most {MAX_RULES} are accepted, got {len(value)}"))
     for_all = read_changes(document.get("changes"), faults)
     if type(document.get("request")) is not dict:
-        faults.append(RequestFault("/request", f"{quoted(document.get('request'))} is no request"))
+        faults.append(RequestFault("/request", f"expected a request, got {quoted(document.get('request'))}"))
     if faults:
         raise RequestInvalid(faults)
     return Candidate(document["request"], rules, remove, for_all)

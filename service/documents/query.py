@@ -14,8 +14,8 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid, listed, near
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-NONE: Final = "this call takes none"
-IN_BODY: Final = "this call takes none; what is asked stands in the body"
+NONE: Final = "this endpoint takes none"
+IN_BODY: Final = "this endpoint takes none; send the request in the body"
 
 
 def read_query(
@@ -30,7 +30,7 @@ def read_query(
     faults += (RequestFault("", f"unknown parameter {quoted(name)}{nearest(name, legal)}; {known}") for name in unknown)
     found = {name: given[name] for name in legal if name in given}
     faults += (
-        RequestFault("", f"{name}: stands {len(texts)} times; keep one")
+        RequestFault("", f"{name}: given {len(texts)} times; keep one")
         for name, texts in found.items()
         if len(texts) > 1
     )

@@ -292,17 +292,17 @@ def _items(document: Any, most: int) -> list[Any]:
     """
     if type(document) is not dict:
         raise RequestInvalid(
-            [RequestFault("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')]
+            [RequestFault("", f'expected a batch, got {quoted(document)}; write {{"items": [{{"facts": {{}}}}]}}')]
         )
     unknown = [key for key in document if key != "items"][:MAX_FAULTS]
-    faults = [RequestFault(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in unknown]
+    faults = [RequestFault(at("", key), f"unknown field {quoted(key)}; legal: `items`") for key in unknown]
     items = document.get("items")
     if type(items) is not list:
-        faults.append(RequestFault("/items", f"{quoted(items)} is no list of requests"))
+        faults.append(RequestFault("/items", f"expected a list of requests, got {quoted(items)}"))
     elif len(items) > most:
         faults.append(
             RequestFault(
-                "/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"
+                "/items", f"at most {most} items are accepted, got {len(items)}; send them as a stream of lines"
             )
         )
     if faults or type(items) is not list:

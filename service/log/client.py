@@ -139,7 +139,7 @@ class LogClient(asyncio.Protocol):
                     self._acknowledged.clear()
         if self._sent:
             log.error(
-                "the service ends and the log did not say that all decisions are safe",
+                "the service stops before the log has confirmed all decisions",
                 extra={"decisions": self.waiting},
             )
         self._closing = True
@@ -201,7 +201,7 @@ class LogClient(asyncio.Protocol):
             self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
         except OSError as error:
             ours.close()
-            self._set_unavailable(f"no process keeps the log: {error}")
+            self._set_unavailable(f"the log process could not be started: {error}")
             return
         finally:
             theirs.close()
@@ -227,19 +227,20 @@ class LogClient(asyncio.Protocol):
         before, self._counts = self._counts, counts
         if before.store_up and not counts.store_up:
             log.error(
-                "the decision log's store is away; decisions are put on the disk", extra={"error": counts.last_error}
+                "the decision log's store is unavailable; decisions are spilled to disk",
+                extra={"error": counts.last_error},
             )
         elif counts.store_up and not before.store_up:
-            log.info("the decision log's store takes decisions again")
+            log.info("the decision log's store is available again")
         if counts.lost > before.lost and before.lost == 0:
             log.error(
-                "decisions are lost: neither the log's store nor the disk takes them",
+                "decisions are lost: neither the log's store nor the disk accepts them",
                 extra={"error": counts.last_error},
             )
         if counts.lost_files > before.lost_files:
             records = counts.lost_file_records - before.lost_file_records
             log.error(
-                "a file of the decision log was lost; a new one is begun",
+                "a file of the decision log was lost; a new one is created",
                 extra={"error": counts.last_lost_file, "records": records},
             )
 
@@ -248,8 +249,8 @@ class LogClient(asyncio.Protocol):
         self._transport, self._buffer = None, b""
         self._before = self.counts
         if not self._closing:
-            log.error("the process that keeps the decision log ended; another is started")
-        self._set_unavailable("the process that keeps the log ended")
+            log.error("the decision log's process ended; starting another")
+        self._set_unavailable("the log process ended")
 
     def _set_unavailable(self, error: str) -> None:
         self._counts = Counts(store_up=False, last_error=error)

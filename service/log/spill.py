@@ -91,7 +91,7 @@ class Spill:
         """
         data = b"".join(encode(row) + b"\n" for row in rows)
         if self.size() + len(data) > self._max_size:
-            raise SpillFailed(f"more than the {self._max_size} bytes that may lie in {self._folder}")
+            raise SpillFailed(f"more than the {self._max_size} bytes that may be stored in {self._folder}")
         try:
             for _ in range(ATTEMPTS):
                 if self._file is None:
@@ -108,7 +108,7 @@ class Spill:
                 self._close()
         except OSError as error:
             raise SpillFailed(f"{self._folder}: {error.strerror}") from error
-        raise SpillFailed(f"{self._folder}: files in it are deleted or replaced again and again")
+        raise SpillFailed(f"{self._folder}: files in it keep being deleted or replaced")
 
     def can_write(self) -> bool:
         """Whether the disk takes records just now, found out by a file that is deleted again."""

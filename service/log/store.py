@@ -87,7 +87,7 @@ def read_url(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise InvalidStoreUrl(
-            "no URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`"
+            "invalid URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`"
         ) from error
     kind = url.get_backend_name()
     if kind == "sqlite":
@@ -99,11 +99,11 @@ def read_url(text: str) -> URL:
     if kind in {"postgresql", "postgres"}:
         if "@" in f"{url.host}{url.database}":
             raise InvalidStoreUrl(
-                "the password has a character that means something in a URL; write it percent-encoded, `%2F` for `/`"
+                "the password has a character that is special in a URL; write it percent-encoded, `%2F` for `/`"
             )
         return url.set(drivername="postgresql+psycopg")
     raise InvalidStoreUrl(
-        "no kind of decision log that there is; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`"
+        "unsupported kind of decision log; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`"
     )
 
 
@@ -198,7 +198,7 @@ class Store:
     def _connection(self) -> Iterator[Connection]:
         """A connection for one question, which is cut off where it takes too long: a server that hangs keeps no time of its own."""
         if not self._turns.acquire(timeout=self._seconds):
-            raise StoreFailed("too many questions at once")
+            raise StoreFailed("too many queries at once")
         try:
             with self._engine.connect() as connection:
                 timer = Timer(self._seconds, cut, [connection.connection.driver_connection])

@@ -153,7 +153,7 @@ class Writer:
             else:
                 if self._is_in_place():
                     return found
-        raise StoreFailed("the files of the log are deleted, replaced or damaged again and again")
+        raise StoreFailed("the files of the log keep being deleted, replaced or damaged")
 
     def _is_in_place(self) -> bool:
         return self._files is None or self._files.fault() is None

@@ -90,7 +90,7 @@ REVIEW_EXAMPLE: Final = {
     },
 }
 RULE_EXAMPLE: Final = "kv-connector-fallback"
-SET: Final = "spec.containers[0]: vLLM by itself takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0"
+SET: Final = "spec.containers[0]: vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0"
 PATCH: Final = [
     {"op": "test", "path": "/spec/containers/0/name", "value": "vllm"},
     {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},

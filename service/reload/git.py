@@ -95,8 +95,10 @@ class Remote:
             except RulesSourceFailed as error:
                 if self._commit is not None or accepted is None or accepted not in repository.object_store:
                     raise
-                reason = "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is away"
-                log.warning("%s; its rules of last time are taken", reason, extra={"error": str(error)})
+                reason = (
+                    "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is unavailable"
+                )
+                log.warning("%s; the rules accepted last are used", reason, extra={"error": str(error)})
                 commit = accepted
             brief = commit.decode()[:12]
             found = self._commit_of(repository, commit)
@@ -104,7 +106,7 @@ class Remote:
                 try:
                     verify(found, self._signers)
                 except NotSigned as error:
-                    raise RulesSourceFailed(f"the commit {brief} is not taken: {error}") from error
+                    raise RulesSourceFailed(f"the commit {brief} is refused: {error}") from error
             try:
                 sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
             except RevisionNotFound as error:
@@ -122,7 +124,9 @@ class Remote:
             with closing(self._repository()) as repository:
                 repository.refs[self._ref] = self._commit
         except (RulesSourceFailed, OSError, FileLocked) as error:
-            log.error("the accepted commit could not be kept; a restart does not know it", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+            log.error(
+                "the accepted commit could not be stored; a restart will not know it", extra={"error": str(error)}
+            )  # noqa: TRY400  # where it was raised says nothing
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item every now and then, until ``stop``."""
@@ -140,7 +144,7 @@ class Remote:
                 raise RulesSourceFailed(f"{self._folder}: {error.strerror}") from error
         except (OSError, ValueError) as error:
             raise RulesSourceFailed(
-                f"{self._folder} cannot be read: {error}; remove it, and it is made anew"
+                f"{self._folder} cannot be read: {error}; remove it to have it created again"
             ) from error
 
     def _read_accepted(self, repository: Repo) -> ObjectID | None:
@@ -153,7 +157,7 @@ class Remote:
             return read_object(repository, commit, Commit)
         except ObjectUnreadable as error:
             raise RulesSourceFailed(
-                f"the branch {quoted(self._branch)} is at no commit that can be read: {error}"
+                f"the branch {quoted(self._branch)} points to a commit that cannot be read: {error}"
             ) from error
 
     def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
@@ -179,12 +183,12 @@ class Remote:
         briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
         if not self._allow_rollback:
             raise RollbackRefused(
-                f"the commit {briefs['commit']} is not taken: it does not descend from {briefs['accepted']}, whose rules were accepted; "
+                f"the commit {briefs['commit']} is refused: it does not descend from {briefs['accepted']}, whose rules were accepted; "
                 f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
             )
         if commit != self._commit:
             log.warning(
-                "a commit that does not descend from the accepted one is taken, as rollbacks are allowed", extra=briefs
+                "a commit that does not descend from the accepted one is used, as rollbacks are allowed", extra=briefs
             )
         return commit
 

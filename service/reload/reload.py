@@ -209,7 +209,7 @@ class Reload:
             try:
                 self.check()
             except Exception as error:  # whatever it is, the next look may be better
-                log.exception("rules could not be looked at")
+                log.exception("the rules could not be checked")
                 self._last = Sources()
                 with suppress(OSError):
                     self._reject([f"{type(error).__name__}: {error}"])

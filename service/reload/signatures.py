@@ -46,15 +46,15 @@ def verify(commit: Commit, file: Path) -> None:
         key = check_signature(payload, signature, NAMESPACE) if signature is not None else None
         allowed = read_signers(file)
     except (InvalidSignature, NotImplementedError) as error:
-        raise NotSigned(f"its signature is no good: {str(error) or type(error).__name__}") from error
+        raise NotSigned(f"invalid signature: {str(error) or type(error).__name__}") from error
     except SignersInvalid as error:
         raise NotSigned(str(error)) from error
     except Exception as error:  # what cannot be read is not signed
-        raise NotSigned(f"its signature cannot be read: {error}") from error
+        raise NotSigned(f"the signature cannot be read: {error}") from error
     if key is None:
         raise NotSigned("it is not signed")
     if key not in allowed:
-        raise NotSigned("who signed it is no allowed signer")
+        raise NotSigned("its signer is not an allowed signer")
 
 
 def read_signers(file: Path) -> list[PublicKey]:
@@ -81,7 +81,7 @@ def read_signers(file: Path) -> list[PublicKey]:
         except NotImplementedError:  # of a kind that is not read here: nobody's signature is its
             continue
         except ValueError as error:
-            raise SignersInvalid(f"{file}:{number}: no allowed signer: {error}") from error
+            raise SignersInvalid(f"{file}:{number}: invalid entry: {error}") from error
     return found
 
 
@@ -100,6 +100,6 @@ def _timestamp(text: str) -> datetime:
     """A moment as ``ssh-keygen`` writes it: of this machine's time without a ``Z``."""
     plain = text.removesuffix("Z")
     if len(plain) not in FORMS:
-        raise ValueError(f"`{text}` is no moment such as `20270131`")
+        raise ValueError(f"invalid timestamp `{text}`; write one such as `20270131`")
     found = datetime.strptime(plain, FORMS[len(plain)])  # noqa: DTZ007  # the zone is set below
     return found.replace(tzinfo=UTC) if text != plain else found.astimezone()

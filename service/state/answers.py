@@ -86,7 +86,7 @@ class Answers:
         if found is None:
             raise Refused(
                 "not-found",
-                f"no rule is called {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
+                f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}",
             )
         if release is not None and found.range_of(release) is None:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")

@@ -60,7 +60,7 @@ def set_up(revision: Callable[[], str]) -> Tracing | None:
         TypeError,
         ImportError,
     ) as error:  # what the SDK raises for values of its own variables
-        log.error("traces are off: a variable of OpenTelemetry cannot be followed", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
         return None
 
 
@@ -81,11 +81,11 @@ def _exporter(name: str) -> SpanExporter:
 
         return ConsoleSpanExporter()
     if name != "otlp":
-        raise InvalidTracingSetting(f"{EXPORTER}: `{name}` is no exporter here; legal: `otlp`, `console`, `none`")
+        raise InvalidTracingSetting(f"{EXPORTER}: unknown exporter `{name}`; legal: `otlp`, `console`, `none`")
     for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL):
         protocol = os.environ.get(variable, "").strip()
         if protocol not in {"", HTTP}:
-            raise InvalidTracingSetting(f"{variable}: `{protocol}` is not spoken here; legal: `{HTTP}`")
+            raise InvalidTracingSetting(f"{variable}: unsupported protocol `{protocol}`; legal: `{HTTP}`")
         if protocol:
             break
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # as above

@@ -325,7 +325,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _head_too_large() -> bytes:
-    detail = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are taken"
+    detail = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are accepted"
     problem = problem_of(Refused("headers-too-large", detail))
     body = encode(problem)
     status = HTTPStatus(problem.status)
@@ -342,7 +342,7 @@ HEAD_TOO_LARGE: Final = _head_too_large()
 
 def _reject_requests(app: ASGIApp) -> ASGIApp:
     error = Refused(
-        "too-many-connections", "this process holds as many as it may; close what is not needed, and try again"
+        "too-many-connections", "this process holds as many connections as it may; close unused ones, and try again"
     )
     body = encode(problem_of(error))
     headers = [*headers_of(error, TOO_MANY), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]

@@ -83,7 +83,7 @@ class Certificate:
             )  # ``made`` would ask the terminal for a password
             self._newest = self._build_context()
         except (ssl.SSLError, OSError) as error:
-            log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+            log.error("the certificate was rejected; the previous one stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
         else:
             log.info("certificate loaded", extra={"certificate": str(self._cert)})
 

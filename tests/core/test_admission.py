@@ -50,7 +50,7 @@ STRICT = AdmissionOptions(deny=True, set_env="always", fail="closed")
 ALWAYS = AdmissionOptions(deny=False, set_env="always", fail="open")
 OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
-SET = f"vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
+SET = f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
 ELSEWHERE = f"the value of `{VARIABLE}` stands elsewhere and is not known; taken as unset"
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
@@ -59,7 +59,7 @@ LLAMA = (
     f"write it into the annotation `{MODEL_CONFIGS}`"
 )
 EXPLAINED = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
-HELD = "nothing is let in here that cannot be decided; add what is missing"
+HELD = "objects that cannot be decided are denied here; add what is missing"
 
 
 @pytest.fixture

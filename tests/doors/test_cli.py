@@ -543,11 +543,11 @@ COMMANDS = {
         "rules",
         "diff",
     ): "Say what an edit means: for each release, the classes of deployments whose runner, start or reasons change, with a smallest one of each.",
-    ("log",): "The decision log: follow it, ask it, take it out.",
+    ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",
     ("log", "export"): "Take decisions out, the oldest first, in constant memory.",
-    ("token",): "Tokens of those who may call the service.",
+    ("token",): "Manage API tokens.",
     ("token", "new"): "A token: it is printed once, on standard error",
 }
 
