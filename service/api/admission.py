@@ -1,7 +1,8 @@
 """``POST /v1/admission`` and ``/v1/admission/mutate``: reviews of the Kubernetes API server.
 
-Owns the way of a review through the service, and how long it may wait; what is answered is ``admission``'s. What is no review is
-answered a problem: to the API server every status but 200 is a call that failed, and its ``failurePolicy`` says what then happens.
+Owns the way of a review through the service, and how long it may wait; ``service.admission`` makes the answer. A body
+that is not a review is answered with a problem: the API server treats every status but 200 as a failed call, and
+applies its ``failurePolicy``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ REVIEWS: Final = "runner_policy_admission_reviews"
 class AdmissionEndpoint(Endpoint):
     """A review, validating or mutating by its path."""
 
-    any_query = True  # the API server says its `timeout` there
+    any_query = True  # the API server sends its `timeout` there
 
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
@@ -35,7 +36,7 @@ class AdmissionEndpoint(Endpoint):
         self.model_seconds = service.settings.admission_timeout
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
-        """Who asks; the API server needs no token where that is said, and is never told to wait."""
+        """The caller's name; with ``admission_allow_anonymous`` no token is needed, and no rate limit applies."""
         if self.settings.admission_allow_anonymous:
             return scope["client"][0] if scope["client"] else "local"
         return self.service.access.caller(scope["client"], headers, DECIDE)

@@ -33,7 +33,7 @@ class BatchEndpoint(Endpoint):
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)
         self.turn = asyncio.Lock()
-        """Whose turn it is among the streams of lines: one of them works at a time, so that others wait for one turn only."""
+        """Held by the stream that is deciding: one works at a time, so that other requests wait for one turn only."""
 
     async def answer(
         self,
@@ -61,7 +61,7 @@ class BatchEndpoint(Endpoint):
     async def stream(
         self, answers: Answers, wanted: Headers, receive: Receive, send: Send, context: RequestContext
     ) -> int:
-        """A request a line in, an answer a line out, as they come; all of them by one revision."""
+        """Answer a stream line by line as it arrives, all by one revision."""
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
             self.body_arrived()
@@ -76,27 +76,27 @@ class BatchEndpoint(Endpoint):
     async def answer_lines(
         self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, context: RequestContext
     ) -> None:
-        """The answers to some lines of a stream, slowed down to the caller's rate."""
-        answers_made: list[bytes] = []
-        while len(answers_made) < len(lines):
+        """Answer some lines of a stream, at the caller's rate limit."""
+        decided: list[bytes] = []
+        while len(decided) < len(lines):
             async with self.turn:
-                is_large = _decide_small_lines(answers, lines, context, answers_made)
+                is_large = _decide_small_lines(answers, lines, context, decided)
                 await asyncio.sleep(0)
             if is_large:
-                line = lines[len(answers_made)]
-                assert isinstance(line, bytes)  # INVARIANT: a line that was refused has its answer
-                answers_made.append(await self.decide_line_in_worker(answers, line, wanted, context))
+                line = lines[len(decided)]
+                assert isinstance(line, bytes)  # INVARIANT: a refused line is answered already
+                decided.append(await self.decide_line_in_worker(answers, line, wanted, context))
         try:
             await context.wait_recorded()
         except PolicyError as error:
-            answers_made = [encode(problem_of(error)) + b"\n"] * len(answers_made)
-        await send({"type": "http.response.body", "body": b"".join(answers_made), "more_body": True})
+            decided = [encode(problem_of(error)) + b"\n"] * len(decided)
+        await send({"type": "http.response.body", "body": b"".join(decided), "more_body": True})
         await asyncio.sleep(self.service.access.charge(context.caller, len(lines)))
 
     async def decide_line_in_worker(
         self, answers: Answers, line: bytes, wanted: Headers, context: RequestContext
     ) -> bytes:
-        """The answer of a worker process to one line."""
+        """The answer to one line, decided in a worker process."""
         try:
             result, output = await self.run_job(JobKind.DECISION, answers, line, wanted, context, None)
         except PolicyError as error:
@@ -110,15 +110,15 @@ class BatchEndpoint(Endpoint):
 
 
 def _decide_small_lines(
-    answers: Answers, lines: list[bytes | Refused], context: RequestContext, answers_made: list[bytes]
+    answers: Answers, lines: list[bytes | Refused], context: RequestContext, decided: list[bytes]
 ) -> bool:
-    """Answer the lines that have no answer in ``found`` yet, until the turn is over; whether the next one is for a worker process."""
+    """Answer further lines until the turn is over; return whether the next one needs a worker process."""
     ends = perf_counter_ns() + TURN
-    for line in lines[len(answers_made) :]:
+    for line in lines[len(decided) :]:
         answer = answers.line(line, context)
         if answer is None:
             return True
-        answers_made.append(answer)
+        decided.append(answer)
         if perf_counter_ns() > ends:
             break
     return False

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class DecisionBatcher:
-    """Decides what arrived in one turn of the event loop, one after the other.
+    """Decides the requests of one turn of the event loop in a row.
 
-    Between two decisions no code of the server runs, which would push theirs out of the processor's caches.
+    No server code runs between two decisions, which would evict the engine from the processor's caches.
     """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[asyncio.Future[bytes | None], Answers, bytes, RequestContext]] = []
 
     def decision(self, answers: Answers, body: bytes, context: RequestContext) -> asyncio.Future[bytes | None]:
-        """The answer to a JSON body, or the error that there is instead, in this turn's end; ``None`` as ``Answers`` has it."""
+        """The answer to a JSON body, or its error, at the end of this turn; ``None`` as in ``Answers.decision``."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._end)
@@ -48,7 +48,7 @@ class DecisionBatcher:
         waiting, self._waiting = self._waiting, []
         ends = perf_counter_ns() + TURN
         for place, (future, answers, body, context) in enumerate(waiting):
-            if perf_counter_ns() > ends:  # who comes next in the loop must not wait for all of them
+            if perf_counter_ns() > ends:  # other tasks of the loop must not wait for all of them
                 self._waiting = waiting[place:]
                 asyncio.get_running_loop().call_soon(self._end)
                 return
@@ -56,12 +56,12 @@ class DecisionBatcher:
                 continue
             try:
                 future.set_result(answers.decision(body, context))
-            except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
+            except Exception as error:  # noqa: BLE001  # the waiting request has to get it
                 future.set_exception(error)
 
 
 class DecisionEndpoint(Endpoint):
-    """``POST /v1/decisions``; what the others do step by step is one function here, which carries the load."""
+    """``POST /v1/decisions``, in one function for speed."""
 
     def __init__(self, service: ServiceState, path: str) -> None:
         super().__init__(service, path)

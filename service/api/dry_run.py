@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 WAITING: Final = 16
-"""Dry runs with candidate rules of one caller that may wait."""
+"""Waiting dry runs with candidate rules per caller."""
 
 
 class DryRunEndpoint(Endpoint):
@@ -43,7 +43,7 @@ class DryRunEndpoint(Endpoint):
         send: Send,
         context: RequestContext,
     ) -> int:
-        """Decide and explain, and with candidate rules say what they would change."""
+        """Decide and explain; with candidate rules, compare."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
         with self.service.memory.hold() as held:
@@ -61,10 +61,10 @@ class DryRunEndpoint(Endpoint):
                     output.unlink(missing_ok=True)
 
     async def run_candidate(self, job: bytes, caller: str) -> bytes:
-        """What comes of candidate rules, tried in a process of its own with bounded time.
+        """Run candidate rules in a process of their own with a timeout; return its output.
 
         Raises:
-            Refused: too many such runs are waiting, or this one took too long.
+            Refused: too many runs are waiting, or this one took too long.
         """
         async with self.slots.place(caller):
             return await _run(job, self.settings.candidate_timeout)

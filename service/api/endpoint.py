@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 FAILED: Final = 500
 GONE: Final = 499
-"""The status by which requests are counted whose client went away; it is the one of nginx, and is never sent."""
+"""The status counted for requests whose client disconnected, as in nginx; it is never sent."""
 TURN: Final = 5_000_000
-"""Nanoseconds that decisions may take before others have their turn in the event loop."""
+"""Nanoseconds of decisions in a row before other tasks of the event loop run."""
 PIECE: Final = 1 << 20
 """Bytes of a large answer that are sent at once."""
 
 
 async def send_problem(send: Send, error: PolicyError) -> int:
-    """The problem that an error is, as a response; its status.
+    """Send an error as a problem; return its status.
 
-    What is left of a body that was too large is ignored: closing the connection under a client that is still sending
-    would take the answer from it.
+    The rest of a body that was too large is ignored: closing the connection while the client is still sending would
+    lose the response.
     """
     problem = problem_of(error)
     body = encode(problem)
@@ -54,7 +54,7 @@ async def send_problem(send: Send, error: PolicyError) -> int:
 
 
 async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
-    """The answer of a worker process as a response; its status. One that lies in a file is sent piece by piece."""
+    """Send the answer of a worker process; return its status. An answer in a file is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
     headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
     if result.status in AGAIN:
@@ -72,14 +72,14 @@ async def send_result(send: Send, result: JobResult, output: Path | None) -> int
 
 
 class Endpoint:
-    """A call of the API as an ASGI application; a problem is answered, a vanished client is let go."""
+    """An endpoint as an ASGI application; errors are answered as problems, disconnected clients are dropped."""
 
     scope: ClassVar[str] = DECIDE
-    """What a caller's token must allow."""
+    """The scope that a caller's token needs."""
     model_seconds: float | None = None
-    """How long a request may wait for models of the hub, all together."""
+    """Seconds a request may wait for models of the hub, all together."""
     any_query: ClassVar[bool] = False
-    """Whether the address may have parameters, which then mean nothing here."""
+    """Whether the URL may have parameters, which are then ignored."""
 
     def __init__(self, service: ServiceState, path: str) -> None:
         self.service = service
@@ -107,15 +107,15 @@ class Endpoint:
             service.request_done(scope, status, began, None, context)
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
-        """Who asks.
+        """The caller's name.
 
         Raises:
-            Refused: nobody who may.
+            Refused: the caller may not use the endpoint.
         """
         return self.service.access.caller(scope["client"], headers, self.scope)
 
     async def answer_error(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
-        """The problem is answered, or nothing to a client that is gone; the status for the counts."""
+        """Send the problem, or nothing to a disconnected client; return the status to count."""
         if isinstance(error, PolicyError):
             return await send_problem(send, error)
         if isinstance(error, Disconnected):
@@ -130,13 +130,17 @@ class Endpoint:
         )
 
     def body_arrived(self) -> None:
-        """The body of this task's request is there: what comes now may take its time."""
+        """The body of this task's request is complete: end its timeout."""
         self.service.body_timeouts.reading.pop(current_task(), None)
 
     async def answer(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext
     ) -> int:
-        """Answer one request, or raise what is wrong with it; the status of the answer."""
+        """Answer one request; return the status.
+
+        Raises:
+            PolicyError: the request is invalid or cannot be answered.
+        """
         raise NotImplementedError
 
     async def run_job(
@@ -148,13 +152,13 @@ class Endpoint:
         context: RequestContext,
         receive: Receive | None,
     ) -> tuple[JobResult, Path | None]:
-        """The answer of a worker process, its decisions counted, logged and charged; and the file in which it may lie.
+        """The result of a worker process, its decisions counted, logged and charged; and the file with a large answer.
 
-        Where there is a ``receive``, the work ends when the client goes away.
+        With ``receive``, the job is cancelled when the client disconnects.
 
         Raises:
-            Refused: it takes too long, or too many such requests are under way.
-            Disconnected: the client went away.
+            Refused: it takes too long, or too many such requests are in progress.
+            Disconnected: the client disconnected.
             LogUnavailable: a decision could not be recorded where it must be.
         """
         service = self.service
@@ -194,7 +198,7 @@ class Endpoint:
         receive: Receive,
         send: Send,
     ) -> int:
-        """Answer a request by a worker process; the status."""
+        """Answer a request in a worker process; return the status."""
         result, output = await self.run_job(kind, answers, body, wanted, context, receive)
         try:
             return await send_result(send, result, output)

@@ -1,7 +1,7 @@
-"""The worker processes of a serving process: each takes one request that may take long, and can be ended.
+"""The worker processes of a serving process: each runs one request that may take long, and can be killed.
 
-Owns who gets one and for how long, and what of the hub's models comes along. What is done in a worker process is
-``work``'s business. Processes are started when they are first needed, and kept.
+Owns the assignment of workers, their timeout, and the hub's models that a job brings along. ``worker`` is the code that
+runs in them. Processes are started when they are first needed, and kept.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from service.models import HubModels
 
 ROUNDS: Final = 4
-"""A speculators repository, its verifier, a draft: no deployment needs more rounds of models."""
+"""Rounds of fetching models: a speculators repository, its verifier, a draft, and one spare."""
 WAITING: Final = 64
-"""Requests of one caller that may wait for a worker process."""
+"""Waiting requests per caller."""
 
 START: Final = 60.0
-"""Seconds that a worker process may take to start."""
+"""Seconds a worker process may take to start."""
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -53,7 +53,7 @@ class Worker:
         self._starting: asyncio.Task[int] | None = None
 
     async def ready(self) -> None:
-        """The process is there. Who stops waiting for that leaves it starting for the next one.
+        """Wait until the process is started. If the caller is cancelled, it goes on starting for the next one.
 
         Raises:
             BrokenProcessPool: it could not be started.
@@ -63,7 +63,7 @@ class Worker:
         await asyncio.shield(self._starting)
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        """What a function gives in the process.
+        """The result of a function called in the process.
 
         Raises:
             BrokenProcessPool: the process has ended.
@@ -73,7 +73,7 @@ class Worker:
         return await asyncio.wrap_future(self._executor.submit(function, *arguments))
 
     def end(self) -> None:
-        """The process ends: at once where it is at work, else by itself."""
+        """End the process: kill it if it has started, else let it shut down."""
         if self._executor is None:
             return
         if (
@@ -87,7 +87,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """The process ends by itself, after what it is at."""
+        """Let the process shut down after its current job."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
         self._executor = self._starting = None
@@ -97,7 +97,7 @@ class Pool:
     """The worker processes of one serving process."""
 
     def __init__(self, size: int, seconds: float, models: HubModels, folder: Path | None) -> None:
-        """At most ``size`` processes; a request has ``seconds`` in one. Large answers come by files in ``folder``."""
+        """At most ``size`` processes; a job has ``seconds``. Large answers are files in ``folder``."""
         self._slots = Slots(size, WAITING, "busy")
         self._free = [Worker() for _ in range(size)]
         self._at_work: set[Worker] = set()
@@ -107,21 +107,21 @@ class Pool:
         self._numbers = itertools.count()
 
     def close(self) -> None:
-        """All processes end: those that nobody waits for by themselves, the others at once."""
+        """End all processes: kill the busy ones, and let the idle ones shut down."""
         for worker in self._at_work:
             worker.end()
         for worker in self._free:
             worker.close()
 
     def output(self) -> Path | None:
-        """The file for a large answer of a job that begins."""
+        """The file for a large answer of a new job."""
         return None if self._folder is None else self._folder / f"answer-{id(self)}-{next(self._numbers)}"
 
     async def result(self, job: Job, rules: dict[str, str], today: date, seconds: float | None = None) -> JobResult:
-        """What came of a job, once the models that it needs were fetched, for which it waits at most ``seconds``.
+        """The result of a job, after fetching the models that it needs for at most ``seconds``.
 
         Raises:
-            Refused: the caller has too many requests waiting, or this one took too long.
+            Refused: the caller has too many waiting requests, or this one took too long.
         """
         loop = asyncio.get_running_loop()
         ends = None if seconds is None else loop.time() + seconds
@@ -136,7 +136,7 @@ class Pool:
         raise AssertionError("unreachable: the last round fetches nothing")
 
     async def _add_models(self, job: Job, result: JobResult, ends: float | None) -> Job:
-        """The job with the models that it lacked, or why they cannot be had; the same job where nothing is new."""
+        """The job with its missing models, or why they cannot be fetched; the same job if nothing is new."""
         refused = await self._models.fetch(result.needed, ends, job.caller)
         known = {name: self._models.find(name) for name in (*result.needed, *result.looked_for)}
         found = {name: files for name, files in known.items() if files is not None}
@@ -169,7 +169,7 @@ class Pool:
             except BrokenProcessPool as error:
                 worker.end()
                 _discard(job)
-                if is_last:  # once may be chance: a process that was idle for long, and ended by the system
+                if is_last:  # once may be chance: the system may have killed an idle process
                     raise Refused(
                         "busy", "the process that worked on it ended, twice; send the request again"
                     ) from error
@@ -186,27 +186,27 @@ async def _start(worker: Worker) -> None:
 
 
 async def _run_job(worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
-    """What comes of the job; the process is ended where nobody waits for it any more."""
+    """The result of the job; the process is killed if the caller is cancelled."""
     try:
         found = await worker.call(run, job, None, today)
-        if found is None:  # the process is new, or the rules are
+        if found is None:  # the process or the rules are new
             found = await worker.call(run, job, rules, today)
     except asyncio.CancelledError:
         worker.end()
         raise
-    assert found is not None  # INVARIANT: a process that was given the rules knows them
+    assert found is not None  # INVARIANT: a process that has the rules gives a result
     return found
 
 
 def _discard(job: Job) -> None:
-    """The file that the job may have made is gone."""
+    """Delete the file that the job may have written."""
     if job.output is not None:
         with suppress(OSError):
             Path(job.output).unlink(missing_ok=True)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T:
-    """What comes of the work, which is ended when the client goes away.
+    """The result of the work, which is cancelled when the client disconnects.
 
     Raises:
         Disconnected: it has.
@@ -226,6 +226,6 @@ async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Wait until the client has gone away."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,8 +1,8 @@
-"""What a worker process does with one request that may take long: from the bytes of its body to those of the answer.
+"""The code of a worker process: one request that may take long, from the bytes of its body to those of the answer.
 
-Owns the endpoints' work on whole manifests, batches, reviews, dry runs, YAML, text answers and large bodies. Such a
-process decides by the same policy as the one that serves, and knows no connection; ``pool`` starts it and may end it at
-any time. The decisions that it made come back with the answer, to be counted and logged by the process that serves.
+Owns the work on manifests, batches, reviews, dry runs, YAML, text answers and large bodies. A worker decides by the
+same policy as the serving process, and knows no connection; ``pool`` starts it and may kill it at any time. Its
+decisions come back with the answer, and the serving process counts and logs them.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 OK: Final = 200
 MEMORY: Final = 512 << 20
-"""Bytes of memory that a worker process may have for data."""
+"""Bytes of memory a worker process may use for data."""
 NICE: Final = 5
-"""How much less of a busy processor a worker process asks for than the one that answers meanwhile."""
+"""The niceness of a worker process, so that the serving process comes first."""
 KEPT_POLICIES: Final = 2
-"""Revisions of the rules that a worker process keeps compiled: a request in flight may have the one before the newest."""
+"""Revisions of the rules kept compiled: a request in progress may have the one before the newest."""
 INLINE: Final = 256 << 10
-"""Bytes of an answer that come back through the pipe; larger ones through a file, as a pipe is read in one go."""
+"""Bytes of an answer returned through the pipe, which is read in one go; larger ones go through a file."""
 MAX_FETCHES: Final = 64
-"""Models that are fetched from the hub for one request."""
-NO_MEMORY: Final = f"it takes more than the {MEMORY >> 20} MiB of memory that one request may have; send it in parts"
+"""Models fetched from the hub for one request."""
+NO_MEMORY: Final = f"the request needs more than {MEMORY >> 20} MiB of memory; send it in parts"
 
 
 class JobRecords:
-    """The decisions of one job, as they are counted and logged."""
+    """The decisions of one job, to be counted and logged."""
 
     def __init__(self, job: Job) -> None:
         self._context = RequestContext(job.path, job.caller, job.began)
@@ -75,7 +75,7 @@ class JobRecords:
         self.ids: list[str] = []
 
     def add(self, answer: EncodedDecision, request: Request, policy: Policy) -> None:
-        """A decision was made."""
+        """Record a decision."""
         ruling, final = answer.weighed.ruling, answer.weighed.final
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
@@ -89,7 +89,7 @@ class JobRecords:
 
 
 class FoundModels:
-    """The models that came along with a job, and the names of those that did not."""
+    """The models that a job brought along, and the names of those that are missing."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
@@ -97,12 +97,12 @@ class FoundModels:
         self.looked_for: dict[str, None] = {}
 
     def begin(self, job: Job) -> None:
-        """Look among the models of this job from now on."""
+        """Use the models of this job from now on."""
         self.job = job
         self.needed, self.looked_for = {}, {}
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and files, where they came along."""
+        """A model's ``config.json`` and files, if the job brought them along."""
         if self.job is None or not self.job.fetches:
             return None
         found = self.job.found.get(name)
@@ -111,7 +111,7 @@ class FoundModels:
         return found
 
     def refusal(self, error: ModelConfigNeeded) -> RequestInvalid:
-        """What is answered where models are missing: that they are needed, or why the hub did not give them."""
+        """The error for missing models: that they are needed, or why they could not be fetched."""
         assert self.job is not None  # INVARIANT: a decision is made for a job
         if not self.job.fetches:
             return error
@@ -131,7 +131,7 @@ class JobWorker:
     """The jobs of one revision of the rules, in one process."""
 
     def __init__(self, rules: dict[str, str], default_release: str | None, before: Policy | None) -> None:
-        """``before`` is a policy of this process whose compiled rules are used again where they are the same.
+        """``before`` is a policy of this process whose unchanged compiled rules are reused.
 
         Raises:
             PolicyError: the rules cannot be loaded.
@@ -141,7 +141,7 @@ class JobWorker:
         self.policy = Policy(load(Sources(rules)), default_release, self._models.find, before)
 
     def result(self, job: Job, today: date) -> JobResult:
-        """What came of a job; a request that cannot be answered is answered with its problem."""
+        """The result of a job; a request that cannot be answered is answered with its problem."""
         self._models.begin(job)
         records = JobRecords(job)
         budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
@@ -173,7 +173,7 @@ class JobWorker:
         return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
 
     def _batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answers to many requests; an item's fault, or what the budget has no room for, spoils only that item."""
+        """The answers to many requests; an invalid item, or one beyond the budget, does not affect the others."""
         pieces = []
         for number, item in enumerate(_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
             try:
@@ -185,7 +185,7 @@ class JobWorker:
         return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
 
     def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The explained decision; with candidate rules the job of the process that tries them."""
+        """The explained decision; with candidate rules the job of the process that runs them."""
         dry_run, pointer = _read_dry_run(job)
         job_records = records if job.settings.logs_dry_runs else None
         current = self._decide(dry_run.document, job_records, budget, today, pointer, explain=True)
@@ -211,14 +211,14 @@ class JobWorker:
         return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(trial))
 
     def _whole(self, document: Any, job: Job) -> Any:
-        """A request's document with the models that the hub gave for it."""
+        """A request's document with the models fetched for it."""
         request = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
         if not isinstance(request, Request) or request.deployment is None:
             return document
         return with_models(document, self.policy.taken_in(request).found)
 
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answer to an admission review; what is decided in one of a dry run is recorded nowhere."""
+        """The answer to an admission review; decisions of a dry-run review are not recorded."""
         review = read_review(decode(job.body, job.content_type))
         job_records = None if review.dry_run else records
 
@@ -275,7 +275,7 @@ class JobWorker:
 
 
 def _read_dry_run(job: Job) -> tuple[Candidate, str]:
-    """What a dry run asks, and the place of its request in the body."""
+    """The content of a dry run, and the JSON pointer of its request in the body."""
     if job.content_type.partition(b";")[0].strip().lower() == FORM:
         return asyncio.run(read_form({"type": "http", "headers": [(b"content-type", job.content_type)]}, job.body)), ""
     document = decode(job.body, job.content_type)
@@ -288,7 +288,7 @@ def _items(document: Any, most: int) -> list[Any]:
     """The items of a batch's document.
 
     Raises:
-        RequestInvalid: it is no batch, or a larger one than is taken.
+        RequestInvalid: it is not a batch, or too large a one.
     """
     if type(document) is not dict:
         raise RequestInvalid(
@@ -326,7 +326,7 @@ def _problem(error: PolicyError) -> JobResult:
 
 
 def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
-    """The answer and the lines go to a file; where that cannot be written they come back as they are."""
+    """Write the answer and the lines to a file; if that fails they stay in the result."""
     found.lines = lines
     try:
         with path.open("xb") as file:
@@ -340,11 +340,11 @@ def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
 
 
 _workers: Final[dict[str, JobWorker]] = {}
-"""The revisions of the rules that this process can decide by, the newest last."""
+"""The revisions of the rules that this process has loaded, the newest last."""
 
 
 def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None:
-    """What came of a job; ``None`` where its revision is not known here, and no ``rules`` came along to load it from.
+    """The result of a job; ``None`` if its revision is not loaded, and there are no ``rules`` to load.
 
     Raises:
         PolicyError: the rules cannot be loaded.
@@ -361,7 +361,7 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
 
 
 def bound_process() -> None:
-    """This process has bounded memory, is less important than the one that serves, logs as it does, and ends with it."""
+    """Limit this process's memory, lower its priority, configure its logging, and end it with its parent."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICE)
@@ -374,4 +374,4 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)  # nobody waits for what the other thread is at
+        os._exit(1)  # nobody waits for the job of the other thread

@@ -27,39 +27,39 @@ if TYPE_CHECKING:
 
 TOO_MANY: Final = 503
 MAX_HEAD: Final = 65_536
-"""Bytes that a connection may send without a part of a body, or a request's end, among them."""
+"""Bytes a connection may send before the first part of a body or the end of a request."""
 MAX_HEADERS: Final = 200
 MAX_WAITING: Final = 8
-"""Requests of a connection that may wait for earlier ones; uvicorn makes an object of some kilobytes of each, however many there are."""
+"""Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each, without a limit."""
 PIECE: Final = 4096
-"""Bytes that are parsed at once, where they may be a hundred requests."""
+"""Bytes parsed at once; they may hold a hundred requests."""
 MAX_TURN: Final = 16_384
-"""Bytes of a connection that are parsed before others have their turn: they may be thousands of a body's chunks."""
+"""Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
 CONNECT: Final = b"CONNECT"
 HALF_OPEN: Final = 5.0
-"""Seconds for which the answer to a client that sends nothing more may take to begin."""
+"""Seconds the response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
-"""Seconds that a connection may wait though the process has as many as it may."""
+"""Seconds a connection may be idle when the process has reached its limit."""
 SCAN_INTERVAL: Final = 0.1
-"""Seconds between two looks for those."""
+"""Seconds between two scans for idle connections."""
 _on_headers_complete: Final = (
     HttpToolsProtocol.on_headers_complete
-)  # each request comes by here, and `super()` costs more than all else of it
+)  # called for each request; `super()` would cost more than the rest of the method
 _on_body: Final = HttpToolsProtocol.on_body
 
 LAST_REQUESTS: Final = 1.0
-"""Seconds for which a service that ends still answers on connections that are open, each answer with `connection: close`."""
+"""Seconds for which a stopping service answers on open connections, each time with `connection: close`."""
 
 
 class Flow(FlowControl):
-    """uvicorn's, for a connection that may hold what was read: that comes first, before more is read."""
+    """uvicorn's flow control, for a connection that parses the data it holds before it reads more."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection.transport)
         self._connection = connection
 
     def resume_reading(self) -> None:
-        """Read on, once nothing is held any more."""
+        """Resume reading once no data is held."""
         if self._connection.held:
             self.read_paused = False
             self._connection.loop.call_soon(self._connection.read_held)
@@ -67,48 +67,49 @@ class Flow(FlowControl):
             super().resume_reading()
 
     def hold(self) -> None:
-        """Nothing more comes from the transport; ``resume_reading`` says when it may again."""
+        """Stop reading from the transport until ``release`` or ``resume_reading``."""
         self._transport.pause_reading()
 
     def release(self) -> None:
-        """What was held is parsed: the transport reads on, unless a body waits to be taken."""
+        """Resume reading after the held data is parsed, unless a body waits to be received."""
         if not self.read_paused:
             self._transport.resume_reading()
 
 
 class Connection(HttpToolsProtocol):
-    """A connection; one too many is answered 503 and closed, unless it asks whether the process lives.
+    """An HTTP/1.1 connection.
 
-    A request's head is bounded, which neither uvicorn nor its parser does. Another protocol that is offered (RFC 9110, section 7.8) is passed
-    over, where the parser would take the body for it.
+    Above the limit of connections a request is answered 503 and the connection closed, unless it is a probe. The size
+    of a request's headers is limited, which neither uvicorn nor its parser does. An offered protocol upgrade (RFC 9110,
+    section 7.8) is ignored; the parser would take the body for the other protocol.
     """
 
     open_connections: ClassVar[set[Any]] = set()
-    """The open ones of this process."""
+    """The open connections of this process."""
     idle: ClassVar[list[Connection]] = []
-    """Those that waited at the last look, the longest at the end."""
+    """The connections that were idle at the last scan, the longest idle at the end."""
     last_scan: ClassVar[float] = 0.0
     rejected: ClassVar[int] = 0
     ending: ClassVar[bool] = False
-    """Whether the process listens no more."""
+    """Whether the process has stopped listening."""
     ending_since: ClassVar[float | None] = None
-    """Since when (of the monotonic clock) it does not."""
+    """When it stopped listening, by the monotonic clock."""
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
         self.max_connections, self.limit_concurrency = (
             self.limit_concurrency,
             None,
-        )  # uvicorn's own answer is no problem, and meets the probes too
+        )  # uvicorn's own response is not problem+json, and also rejects probes
         self.headers = []
         self.since = 0.0
         self.unread = 0
-        """Bytes of a head, or after a body, that the parser may hold."""
+        """Bytes of headers, or after a body, that the parser may hold."""
         self.held = b""
-        """What was read and is not parsed yet."""
+        """Data that was read and is not parsed yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Serve it, or turn it away."""
+        """Serve the connection, or reject it above the limit."""
         super().connection_made(transport)
         self.flow: Flow = Flow(self)
         Connection.open_connections = self.connections
@@ -124,11 +125,11 @@ class Connection(HttpToolsProtocol):
             self.shutdown()
 
     def shutdown(self) -> None:
-        """Answer what still comes with `connection: close`, and close when nothing has come for ``LAST_REQUESTS`` seconds.
+        """Answer further requests with `connection: close`, and close after ``LAST_REQUESTS`` seconds without one.
 
-        A client learns so that it has to connect anew before it sends again (RFC 9112, section 9.6); a connection that
-        is closed at once takes a request that is on its way with it. It is not closed for writing first, as no answer
-        could be sent then. Where an answer has begun without the header, the next one has it.
+        The header tells a client to reconnect before its next request (RFC 9112, section 9.6). Closing at once would
+        lose a request that is being sent, and closing for writing would leave it unanswered. If a response has started
+        without the header, the next one carries it.
         """
         if not self.is_waiting and not self.cycle.response_started:
             self.cycle.keep_alive = False
@@ -136,7 +137,7 @@ class Connection(HttpToolsProtocol):
         self.loop.call_later(LAST_REQUESTS if grace is None else min(LAST_REQUESTS, grace / 2), self._close_idle)
 
     def _close_idle(self) -> None:
-        """Close where no request is on its way; one that is has the time that all of them have."""
+        """Close if no request is in progress; one in progress has the shutdown timeout like all others."""
         if self.transport.is_closing():
             return
         is_idle = not self.held and (self.timeout_keep_alive_task is not None or (self.is_waiting and not self.unread))
@@ -146,7 +147,7 @@ class Connection(HttpToolsProtocol):
             self.loop.call_later(SCAN_INTERVAL, self._close_idle)
 
     def _has_unread(self) -> bool:
-        """Whether the system has bytes of the client that were not read yet."""
+        """Whether the socket has unread bytes."""
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
         return bool(poll.poll(0))
@@ -158,12 +159,12 @@ class Connection(HttpToolsProtocol):
 
     @property
     def waits_since(self) -> float:
-        """Since when it has been idle; since its beginning where it is not, or had no request."""
+        """Since when it has been idle, or open if it is not idle or had no request."""
         idle = self.timeout_keep_alive_task
         return self.since if idle is None else idle.when() - self.timeout_keep_alive
 
     def _close_idle_connection(self) -> bool:
-        """Whether another connection was closed that has been waiting, so that who holds connections and asks nothing keeps nobody out."""
+        """Close the connection idle the longest, so that idle clients keep nobody out; whether there was one."""
         before = self.since - GRACE
         idle = Connection.idle
         if not idle and self.since - Connection.last_scan > SCAN_INTERVAL:
@@ -181,10 +182,10 @@ class Connection(HttpToolsProtocol):
         return False
 
     def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's signature, which uvicorn narrows
-        """Stay open where the last request came whole: its client may have closed its sending half alone, and is answered.
+        """Stay open if the last request is complete: its client may have closed only its sending half.
 
-        TLS has no such half. A client that has gone looks alike until something is sent to it, so an answer that has
-        not begun after ``HALF_OPEN`` seconds is not waited for.
+        TLS has no half-closed connections. A client that has disconnected looks the same until data is sent to it, so
+        the connection is closed if the response has not started after ``HALF_OPEN`` seconds.
         """
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.more_body or self.scheme == "https":
@@ -198,7 +199,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, within the bounds."""
+        """Read data within the limits."""
         self._unset_keepalive_if_required()
         if self.held:
             self.held += data
@@ -206,10 +207,10 @@ class Connection(HttpToolsProtocol):
             self._read(data)
 
     def _read(self, data: bytes) -> None:
-        """Parse piece by piece, and hold the rest.
+        """Parse in pieces, and hold the rest.
 
-        It is held until others had their turn, an earlier request is answered, or somebody takes what is there of a
-        body, which the response does at its end.
+        It is held until other connections had their turn, an earlier request is answered, or the received part of a
+        body is read, which happens at the latest when the response ends.
         """
         for at in range(0, len(data), PIECE):
             if at >= MAX_TURN or self._is_full():
@@ -222,11 +223,11 @@ class Connection(HttpToolsProtocol):
                 return
 
     def _is_full(self) -> bool:
-        """Whether as many requests wait for earlier ones, or as many bytes of a body, as may."""
+        """Whether the limit of waiting requests, or of unread bytes of a body, is reached."""
         return len(self.pipeline) >= MAX_WAITING or self.flow.read_paused
 
     def read_held(self) -> None:
-        """Parse some of what is held, where that may go on."""
+        """Parse some of the held data, if the limits allow it."""
         if not self.held or self._is_full() or self.transport.is_closing():
             return
         data, self.held = self.held, b""
@@ -247,13 +248,13 @@ class Connection(HttpToolsProtocol):
             self._send_head_too_large()
 
     def on_headers_complete(self) -> None:
-        """Answer the request.
+        """Start answering the request.
 
-        Fields that come behind the body, as trailers of chunks, are no headers (RFC 9110, section 6.5.1): nobody that
-        stands between has seen them as such. They go to a list that nobody reads.
+        Trailer fields after the body are not headers (RFC 9110, section 6.5.1): no proxy on the way has checked them
+        as such. They are collected in a list that is never read.
         """
         if len(self.headers) > MAX_HEADERS or (self.unread > MAX_HEAD and self._head_size() > MAX_HEAD):
-            raise httptools.HttpParserError("a larger head than is taken")
+            raise httptools.HttpParserError("the headers are too large")
         self.unread = 0
         if [name for name, _ in self.headers].count(b"host") != 1:
             self._check_hosts()
@@ -263,31 +264,34 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _head_size(self) -> int:
-        """Bytes of the head that has been read, with what separates its parts."""
+        """Bytes of the headers, with separators."""
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _check_hosts(self) -> None:
-        """A request of HTTP/1.1 has one `Host` (RFC 9112, section 3.2), one of HTTP/1.0 at most.
+        """Check that an HTTP/1.1 request has one `Host` (RFC 9112, section 3.2), an HTTP/1.0 one at most one.
 
         Raises:
-            HttpParserError: it has another number of them.
+            HttpParserError: the number of `Host` headers is wrong.
         """
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or self.parser.get_http_version() != "1.0":
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body, where somebody will ask for it."""
+        """Keep a part of the body if an endpoint may read it."""
         self.unread = 0
         if self.scope["method"] == "POST":
             _on_body(self, body)
 
     def _should_upgrade(self) -> bool:
-        """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
+        """Whether to parse the request again without its upgrade; uvicorn then does not answer the offer.
+
+        ``CONNECT`` offers nothing, and is answered.
+        """
         return bool(self.parser.get_method() != CONNECT)
 
     def _ignore_upgrade(self, data: bytes, offered: httptools.HttpParserUpgrade) -> None:
-        """Read what comes after an offer, and after the next ones."""
+        """Parse what follows an offered upgrade, and any further one."""
         rest = memoryview(data)
         while self._should_upgrade():
             rest = rest[offered.args[0] :]
@@ -317,7 +321,7 @@ class Connection(HttpToolsProtocol):
             self.send_400_response("Invalid HTTP request received.")
 
     def _send_head_too_large(self) -> None:
-        """Answer 431 where no other answer is under way, and close."""
+        """Answer 431 unless another response has started, and close."""
         if not self.transport.is_closing():
             if self.cycle is None or self.cycle.response_complete:
                 self.transport.write(HEAD_TOO_LARGE)

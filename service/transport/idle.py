@@ -8,20 +8,20 @@ from service.transport.connection import Connection
 
 
 class IdleReaper:
-    """The connections on which nothing moves: no request comes, nor the rest of its head, or nothing of an answer is read.
+    """Closes connections that send no complete request headers, or read nothing of their response, for too long.
 
-    They are closed after a while; those that had a request and have been idle since are the server's, which keeps them for longer.
+    Connections that are idle after a request are not affected: the server's keep-alive timeout is longer.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._waiting: dict[Connection, float] = {}
-        """Since when each that says nothing was seen to."""
+        """Since when each connection has been waiting for its first request."""
         self._unread: dict[Connection, tuple[int, float]] = {}
-        """How many bytes of each one's answers wait to be sent, and since when they have not become fewer."""
+        """The unsent bytes of each connection, and since when they have not become fewer."""
 
     def sweep(self) -> None:
-        """Close what has been silent or deaf for too long; to be called about every second."""
+        """Close connections that have been inactive for too long; to be called about every second."""
         now = time.monotonic()
         self._waiting = {
             connection: self._waiting.get(connection, now)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 PATIENCE: Final = 10.0
-"""Seconds for a certificate that is just being written, where a process starts."""
+"""Seconds to wait at start for a certificate that is being written."""
 
 Files = tuple[tuple[int, int, int] | None, ...]
 
 
 def file_states(*paths: Path | None) -> Files:
-    """By what one sees that files are others than before."""
+    """The state of files, which changes when a file is replaced or written."""
     return tuple(map(_file_state, paths))
 
 
@@ -35,18 +35,18 @@ def _file_state(path: Path | None) -> tuple[int, int, int] | None:
 
 
 class Certificate:
-    """The certificate that a process shows, and the authorities whose clients it takes."""
+    """The certificate of a process, and the authorities whose client certificates it accepts."""
 
     serving: ClassVar[Certificate | None] = None
-    """That of this process, where it serves TLS."""
+    """The certificate of this process, if it serves TLS."""
 
     def __init__(
         self, make_context: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None
     ) -> None:
-        """``made`` gives a context of the files as they are.
+        """``make_context`` loads the files into a new context.
 
         Raises:
-            ssl.SSLError, OSError: a file is not what it should be.
+            ssl.SSLError, OSError: a file cannot be read or is invalid.
         """
         self._make_context = make_context
         self._cert, self._key, self._authorities = cert, key, authorities
@@ -61,18 +61,16 @@ class Certificate:
         context = self._make_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._authorities is not None:
-            context.minimum_version = (
-                ssl.TLSVersion.TLSv1_3
-            )  # in 1.2 who comes back within hours need not show its certificate again
-            context.num_tickets = 0  # nor in 1.3, with a ticket
+            context.minimum_version = ssl.TLSVersion.TLSv1_3  # in 1.2 a resumed session skips the client certificate
+            context.num_tickets = 0  # in 1.3 a ticket would do the same
         return context
 
     def _use_newest(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-        """A connection that begins, whatever name it asks for, has the newest context."""
+        """Give a new connection the newest context, whatever server name it asks for."""
         connection.context = self._newest
 
     def renew(self) -> None:
-        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once."""
+        """Load changed files for new connections; invalid files are tried once, and the old ones stay in use."""
         found = self._files()
         if found == self._loaded:
             return
@@ -80,19 +78,19 @@ class Certificate:
         try:
             load(
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
-            )  # ``made`` would ask the terminal for a password
+            )  # ``make_context`` would ask the terminal for a password
             self._newest = self._build_context()
         except (ssl.SSLError, OSError) as error:
-            log.error("the certificate was rejected; the previous one stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+            log.error("the certificate was rejected; the previous one stays", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
         else:
             log.info("certificate loaded", extra={"certificate": str(self._cert)})
 
 
 def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
-    """The context has the certificate and trusts the authorities; nobody is asked for a key's password.
+    """Load the certificate and the trusted authorities into a context, without asking for a key's password.
 
     Raises:
-        ssl.SSLError, OSError: a file is not what it should be.
+        ssl.SSLError, OSError: a file cannot be read or is invalid.
     """
     context.load_cert_chain(cert, key, lambda: "")
     if authorities is not None:
@@ -100,7 +98,10 @@ def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | Non
 
 
 def tls_context(config: Config, make_context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """The context as uvicorn makes it, from TLS 1.2 on, or 1.3 where clients show certificates; a certificate that is just being written is waited for."""
+    """Uvicorn's TLS context, from TLS 1.2 on, or 1.3 with client certificates.
+
+    A certificate that is being written is retried for ``PATIENCE`` seconds.
+    """
     ends = time.monotonic() + PATIENCE
     while True:
         try:
