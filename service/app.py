@@ -1,6 +1,6 @@
-"""The application: FastAPI with the hot calls before its middleware.
+"""The application: FastAPI, with the deciding endpoints before its middleware.
 
-Owns the putting together: settings and rules in, an ASGI application out, and what is open for as long as it serves.
+Owns the composition: settings and rules in, an ASGI application out, and the resources open while it serves.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from service.state.answers import Answers
 
 SHORTEST: Final = 0.1
-"""Seconds that the log and the traces have to end, however late it is."""
+"""The least seconds that the log and the traces have to end."""
 SWITCH: Final = 0.001
-"""Seconds after which a thread that builds changed rules lets the one go on that answers."""
+"""The interpreter's switch interval in seconds, for a thread that builds changed rules beside the event loop."""
 ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
@@ -66,9 +66,9 @@ ENDPOINTS: Final = {
 
 
 class Application(FastAPI):
-    """FastAPI whose deciding calls are answered before its middleware and routing.
+    """FastAPI whose deciding endpoints are called before its middleware and routing.
 
-    They are routes of the application as well, so that another method on them gets a 405.
+    They are routes of the application as well, so that other methods get a 405.
     """
 
     endpoints: dict[str, ASGIApp]
@@ -77,11 +77,11 @@ class Application(FastAPI):
     file: TokenFile | None
     guard: BrowserGuard | None
     described: Answers | None = None
-    """The answers that ``document_json`` has examples of."""
+    """The answers from which the examples of ``document_json`` were made."""
     document_json: bytes = b""
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # a coroutine less to run
-        """Answer a hot call directly, everything else by FastAPI."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # saves a coroutine
+        """Call a deciding endpoint directly, and FastAPI for everything else."""
         if scope["type"] == "http":
             if self.guard is not None:
                 try:
@@ -96,13 +96,13 @@ class Application(FastAPI):
         return super().__call__(scope, receive, send)
 
     async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
-        """Answer a request that a page of another site may have made."""
+        """Answer a request that was refused as cross-origin."""
         began = perf_counter_ns()
         status = await send_problem(send, error)
         self.service.request_done(scope, status, began, self.path_label(scope))
 
     async def answer_read(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call that shows, to whom it may be shown."""
+        """Answer a read endpoint, after checking the caller's token."""
         began = perf_counter_ns()
         status = 500
         path = scope["path"]
@@ -125,18 +125,18 @@ class Application(FastAPI):
             self.service.request_done(scope, status, began, self.path_label(scope))
 
     def path_label(self, scope: Scope) -> str:
-        """The path as the call has it that it is one of, so that nobody can make up new ones."""
+        """The path of the matching route for metrics, so that callers cannot create new label values."""
         plain = {"type": "http", "method": scope["method"], "path": scope["path"]}
         known = (route for route in (*router.routes, *self.routes) if isinstance(route, Route | Mount))
         return next((route.path for route in known if route.matches(plain)[0] is not Match.NONE), "other")
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, the hot calls included; its examples are of the rules that are loaded."""
+        """The OpenAPI document with the deciding endpoints; its examples use the loaded rules."""
         self.openapi_schema = None
         return document(super().openapi(), self.service)
 
     async def openapi_json(self) -> bytes:
-        """The same as JSON, made once for each revision, in a thread: it takes some 50 ms."""
+        """The same as JSON, made once for each revision, in a thread, as it takes about 50 ms."""
         answers = self.service.answers
         if self.described is not answers:
             found = await asyncio.to_thread(self.openapi)
@@ -145,15 +145,15 @@ class Application(FastAPI):
 
 
 def create_app(settings: Settings | None = None, published: Published | None = None) -> Application:
-    """The service with its rules loaded: those that are ``published``, else those of the settings' folder.
+    """Build the service with the ``published`` rules, or those of the settings' folder.
 
     Raises:
-        RulesInvalid: with every fault in the rules; nothing is served then.
+        RulesInvalid: with every fault in the rules.
         EngineFailed: the engine refuses the rules.
-        UnknownRelease, NoVersion: the default release of the settings is none.
-        TokensInvalid: the file of tokens cannot be used.
-        NoStore: the decision log's URL is none.
-        pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable does not fit.
+        UnknownRelease, InvalidVersion: the default release of the settings is unknown or invalid.
+        TokensInvalid: the token file cannot be used.
+        InvalidStoreUrl: the decision log's URL is invalid.
+        pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable is invalid.
     """
     settings = settings or Settings()
     published = (
@@ -198,7 +198,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
 
 
 def create_server_app() -> ASGIApp:
-    """The service as each of several worker processes runs it, by the settings in the environment.
+    """Build the service in one of several worker processes, from the settings in the environment.
 
     Raises:
         As ``create_app`` does.
@@ -208,22 +208,22 @@ def create_server_app() -> ASGIApp:
 
 
 def _labels(settings: Settings, program: str) -> str:
-    """The labels of every record: which instance of which version made it."""
+    """The labels of every record: the instance, its version, and those of the settings."""
     return msgspec.json.encode({"id": socket.gethostname(), "version": program, **settings.log_labels}).decode()
 
 
 def _hub(settings: Settings) -> Hub | None:
-    """The hub, where it is switched on; its library is not even imported otherwise."""
+    """The hub, if it is switched on; otherwise its library is not imported."""
     if not settings.hub:
         return None
-    from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
+    from policy.intake.model.hub import Hub  # noqa: PLC0415  # only if it is switched on
 
     return Hub(settings.hub_timeout)
 
 
 @asynccontextmanager
 async def _lifespan(app: Application) -> AsyncIterator[None]:
-    """The log is open and the process looks after itself for as long as it serves; at the end everything noted is safe."""
+    """Run the log and the housekeeping while serving; at the end, wait until the log is written."""
     service = app.service
     settings = service.settings
     sys.setswitchinterval(SWITCH)
@@ -247,21 +247,21 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
 
 
 def _time_left(settings: Settings) -> float:
-    """Seconds that the end of the log, or of the traces, may still take."""
+    """Seconds left to end the log or the traces."""
     since = Connection.ending_since
     passed = 0.0 if since is None else monotonic() - since
     return max(SHORTEST, settings.log_stop_time - passed)
 
 
 def _log(app: Application) -> LogClient | None:
-    """The decision log, where one is kept."""
+    """The decision log, or ``None`` if it is off."""
     settings = app.service.settings
     url = settings.log_url()
     if url is None:
         return None
     from service.log.client import LogClient  # noqa: PLC0415  # as above
     from service.log.store import Store, read_url  # noqa: PLC0415  # as above
-    from service.log.worker import LogConfig  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+    from service.log.worker import LogConfig  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
 
     app.state.store = Store(read_url(url), settings.log_timeout, many=True)
     keep_seconds = (

@@ -1,6 +1,6 @@
-"""What a process does by itself while it serves: takes up what changed, ends what is too slow, leaves its numbers.
+"""Periodic work of a serving process: loading changes, ending slow connections, writing metrics.
 
-Owns the task of the event loop that does it. What fails in it is said, and tried again.
+Owns the task that does it. Failures are logged, and retried.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 TICK: Final = 0.1
-"""Seconds between two looks at what is published."""
+"""Seconds between two checks for published rules."""
 SWEEP: Final = 1.0
-"""Seconds between two looks at everything else."""
+"""Seconds between two runs of everything else."""
 
 
 class Housekeeping:
-    """Of one process; ``file`` is that of the tokens, where callers need one."""
+    """The periodic work of one process; ``file`` is the token file, if callers need tokens."""
 
     def __init__(self, service: ServiceState, file: TokenFile | None) -> None:
         self._served = service
@@ -44,12 +44,12 @@ class Housekeeping:
         self._last_sweep = 0.0
 
     async def run(self) -> None:
-        """Do it, until it is cancelled."""
+        """Run until cancelled."""
         self._served.metrics.loop = asyncio.get_running_loop()
         while True:
             try:
                 await self._tick()
-            except Exception:  # one thing that fails must not end the others
+            except Exception:  # one failing task must not end the others
                 log.exception("housekeeping failed; it continues")
             await asyncio.sleep(TICK)
 
@@ -70,7 +70,7 @@ class Housekeeping:
             await self._load(self._wanted)
 
     async def _load(self, published: Published) -> None:
-        """What is published is served; where it cannot be loaded, it is tried again."""
+        """Serve the published rules; if they cannot be loaded, they are tried again."""
         service = self._served
         if published.revision == service.answers.policy.revision:
             service.published = published
@@ -78,12 +78,12 @@ class Housekeeping:
             try:
                 service.swap(published, await asyncio.to_thread(service.build_answers, published, service.answers))
             except PolicyError as error:
-                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
                 return
         self._wanted = None
 
     def _read_tokens(self) -> None:
-        """The tokens of a file that changed hold from now on; one that cannot be used leaves the ones before."""
+        """Load the token file if it changed; an invalid one leaves the previous tokens in use."""
         if self._file is None or (found := file_states(self._file.path)) == self._token_states:
             return
         self._token_states = found
@@ -98,7 +98,7 @@ class Housekeeping:
             log.info("tokens loaded", extra={"tokens": len(tokens)})
 
     def _end_with_parent(self) -> None:
-        """A worker whose parent was killed would go on by itself, and nobody could end it."""
+        """End this worker if its parent was killed; it would go on alone otherwise."""
         if self._parent is not None and not self._parent.is_alive():
             self._parent = None
             log.error("the parent process is gone; this worker ends")

@@ -1,7 +1,4 @@
-"""What is entry of each decision: it is counted, and it is logged.
-
-Owns the moment after a decision was made and before it is answered.
-"""
+"""Counting and logging of decisions, after they are made and before they are answered."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PAUSE: Final = 64
-"""Lines of a worker process that are entry in one turn of the event loop."""
+"""Lines of a worker process recorded in one turn of the event loop."""
 
 
 class Recorder:
@@ -41,9 +38,10 @@ class Recorder:
         stdout_labels: str | None = None,
         collects_ids: bool = False,
     ) -> None:
-        """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well.
+        """Log to ``log``, and with ``stdout_labels`` also print records.
 
-        With ``tells`` a request gets the ids of its decisions.
+        With ``required`` a request's decisions must be recorded before it is answered. With ``collects_ids`` a
+        request's context gets the ids of its decisions.
         """
         self.metrics = metrics
         self._required = required
@@ -53,7 +51,7 @@ class Recorder:
 
     @property
     def log(self) -> LogClient | None:
-        """The decision log, where one is kept."""
+        """The decision log, or ``None`` if it is off."""
         return self._log
 
     @log.setter
@@ -63,7 +61,7 @@ class Recorder:
 
     @property
     def stdout_dropped(self) -> int:
-        """Records that nobody took from the standard output."""
+        """Records dropped because nobody read the standard output."""
         return self._printer.dropped if self._printer is not None else 0
 
     def record(
@@ -74,7 +72,7 @@ class Recorder:
         context: RequestContext,
         body: bytes | None = None,
     ) -> DecisionCounter:
-        """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
+        """Count and log a decision; ``body`` is the request's. Return its counter, for cached answers."""
         if not self.is_silent:
             self.log_decision(answer, request, context, body)
         return self.metrics.count_decision(request, answer.weighed, policy)
@@ -82,20 +80,20 @@ class Recorder:
     def log_decision(
         self, answer: EncodedDecision, request: Request, context: RequestContext, body: bytes | None
     ) -> None:
-        """The decision is on its way to the log."""
+        """Log a decision."""
         if self._collects_ids:
             context.add_decision(id_of(answer.json))
         self._log_entry(context.log_entry(answer, request, body), context)
 
     @property
     def is_logging(self) -> bool:
-        """Whether records are kept or printed."""
+        """Whether decisions are logged or printed."""
         return self._log is not None or self._printer is not None
 
     async def log_job_decisions(self, found: JobResult, output: Path | None, context: RequestContext) -> None:
-        """The decisions of a worker process, whose large answers are in ``output``, are counted and on their way to the log.
+        """Count and log the decisions of a worker process, whose large answers are in ``output``.
 
-        They come in parts: others have their turn in between, and where the log is full, it is waited for.
+        This is done in parts, between which other tasks run; if the log is full, it waits.
         """
         for counted, number in found.counts:
             self.metrics.count_job_decisions(counted, number)
@@ -123,13 +121,13 @@ class Recorder:
             context.waiting.append(log.recorded(entry))
 
     async def close(self) -> None:
-        """What is to be printed is printed, or nobody took it for a while."""
+        """Print what is queued, or give up after a while."""
         if self._printer is not None:
             await asyncio.to_thread(self._printer.close)
 
 
 def _lines(found: JobResult, output: Path | None) -> Iterator[bytes]:
-    """The lines for the log, from the result or from the file in which they lie behind the answer."""
+    """The lines for the log, from the result, or from the file where they follow the answer."""
     if found.spooled is None or output is None:
         yield from found.lines
         return

@@ -1,7 +1,7 @@
-"""The service started: settings and rules checked first, all that is wrong said at once, then the processes.
+"""Starting the service: settings and rules are checked first, all faults reported at once, then processes started.
 
-Owns the start and the end of the server. With one worker it is this process; with several this one keeps them:
-uvicorn replaces a worker that dies. What looks for changed rules is a thread of this process either way.
+Owns the start and the end of the server. With one worker it is this process; with several this one supervises them,
+and uvicorn replaces a worker that dies. Changed rules are detected in a thread of this process either way.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 FAILED: Final = 1
-"""The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
+"""The exit code if it could not listen, or a certificate became invalid, after the checks."""
 KEEP_ALIVE: Final = 75
-"""Seconds for which a connection is kept on which nothing is asked: longer than clients and proxies usually keep it, so that they let go of it first.
+"""Seconds an idle connection is kept: longer than clients and proxies usually keep it, so that they close it first.
 
-uvicorn's own 5 are as long as httpx's, and a request meets a closed connection now and then.
+uvicorn's default of 5 equals httpx's, so that a request sometimes meets a closed connection.
 """
 SPARE_FILES: Final = 256
-"""Open files that a process may have beside its connections."""
+"""Open files of a process beside its connections."""
 STUCK: Final = 15
-"""Seconds without a sign of life after which a worker is replaced: starting several on a busy machine takes some.
+"""Seconds without a healthcheck response after which a worker is replaced; several start slowly on a busy machine.
 
-A worker that dies while it is asked for one is missed as late, and so is a signal to end: uvicorn waits for the answer.
+A worker that dies during a healthcheck is replaced as late, and a signal to stop waits as long for the response.
 """
 
 
 def run(flags: dict[str, Any]) -> None:
-    """Serve with these settings, by their names, until told to end; what keeps it from starting is said, and the command ends."""
+    """Serve with these settings until stopped; if it cannot start, print every fault and exit."""
     settings, faults = _settings(flags)
     faults += _setting_faults(settings, {fault.partition(":")[0] for fault in faults})
     if faults:
@@ -82,7 +82,8 @@ def run(flags: dict[str, Any]) -> None:
         _allow_files(settings.max_connections)
         if settings.admission_allow_anonymous and settings.tokens is not None:
             log.warning(
-                "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): whoever reaches the port may send them, as often as they like"
+                "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): "
+                "whoever reaches the port may send them, as often as they like"
             )
         if settings.reload:
             reload.start()
@@ -98,9 +99,9 @@ def run(flags: dict[str, Any]) -> None:
 
 
 def _allow_files(connections: int) -> None:
-    """Raise the number of files that a process may have open to what its connections need; warn where the system allows fewer.
+    """Raise the limit of open files to what the connections need; warn if the system allows fewer.
 
-    ``connections`` are those that are counted. Others wait to be accepted or turned away, so more than that are allowed.
+    ``connections`` is the configured maximum. Others wait to be accepted or rejected, so more files are allowed.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * connections + SPARE_FILES
@@ -135,7 +136,7 @@ def _serve(settings: Settings, target: Any) -> None:
         log_config=configuration(settings.log_format),
         limit_concurrency=settings.max_connections,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn gives it to asyncio, which takes fractions
+        timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn passes it to asyncio, which accepts fractions
         timeout_worker_healthcheck=STUCK,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -149,15 +150,15 @@ def _serve(settings: Settings, target: Any) -> None:
         else:
             uvicorn.Server(config).run()
     except KeyboardInterrupt:
-        pass  # uvicorn has ended as at SIGTERM
+        pass  # uvicorn has stopped as after SIGTERM
     except SystemExit as error:
-        if error.code == STARTUP_FAILURE:  # it has said why; 3 would be the rules
+        if error.code == STARTUP_FAILURE:  # uvicorn has logged why; its exit code 3 means invalid rules here
             raise typer.Exit(FAILED) from error
         raise
 
 
 def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
-    """The settings, and what is wrong with those that do not fit, a line each; in their place stand the defaults."""
+    """The settings, with defaults for invalid ones, and the fault of each invalid one."""
     try:
         return Settings(**flags), []
     except ValidationError as error:
@@ -176,7 +177,7 @@ def _flag(name: str) -> str:
 
 
 def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
-    """What is wrong with settings that fit by themselves, a line each; ``wrong`` has the flags and variables that do not."""
+    """The faults of combinations of valid settings; ``invalid`` has the flags and variables that are not."""
 
     def is_valid(name: str) -> bool:
         return invalid.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
@@ -191,12 +192,13 @@ def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
     ):
         yield (
             f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
-            "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --allow-anonymous"
+            "name a file with --tokens (`runner-policy token new` makes entries), "
+            "or clients' authorities with --tls-client-ca, or say --allow-anonymous"
         )
     yield from _file_faults(settings)
     url = settings.log_url()
     if url is not None:
-        from service.log.store import InvalidStoreUrl, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+        from service.log.store import InvalidStoreUrl, read_url  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
 
         try:
             read_url(url)
@@ -205,7 +207,7 @@ def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
     elif settings.log_required:
         yield "RUNNER_POLICY_LOG_REQUIRED: the decision log is off; name one with --log"
     if settings.hub:
-        from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
+        from policy.intake.model.hub import Hub  # noqa: PLC0415  # only if it is switched on
 
         try:
             Hub(settings.hub_timeout)
@@ -218,7 +220,7 @@ def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
 
 
 def _file_faults(settings: Settings) -> Iterator[str]:
-    """What is wrong with files that settings name."""
+    """The faults of files named by settings."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         yield "--tls-cert and --tls-key belong together; give both"
     if settings.tls_client_ca is not None and settings.tls_cert is None:
@@ -249,7 +251,7 @@ def _file_faults(settings: Settings) -> Iterator[str]:
         except TokensInvalid as error:
             yield f"--tokens: {error}"
     if settings.rules_git_allowed_signers is not None:
-        from service.reload.signatures import SignersInvalid, read_signers  # noqa: PLC0415  # only where commits are to be signed
+        from service.reload.signatures import SignersInvalid, read_signers  # noqa: PLC0415  # only if commits must be signed
 
         try:
             read_signers(settings.rules_git_allowed_signers)
@@ -260,13 +262,13 @@ def _file_faults(settings: Settings) -> Iterator[str]:
 def _origin(settings: Settings) -> RulesSource:
     if settings.rules_git is None:
         return RulesFolder(settings.rules)
-    from service.reload.git import Remote  # noqa: PLC0415  # git is of no use to others
+    from service.reload.git import Remote  # noqa: PLC0415  # not needed without a remote
 
     return Remote(settings)
 
 
 def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
-    """The rules and the application; what is wrong with either is said, and the command ends."""
+    """Load the rules and build the application, or print every fault and exit."""
     try:
         published, sources = first(origin)
         return published, sources, create_app(settings, published)
@@ -284,7 +286,7 @@ def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, S
 
 
 def _env_text(value: Any) -> str:
-    """A setting as its environment variable has it."""
+    """A setting as the text of its environment variable."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, tuple):
@@ -293,7 +295,7 @@ def _env_text(value: Any) -> str:
 
 
 def _bind_error(host: str, port: int) -> str:
-    """Why the address cannot be listened on just now, or nothing."""
+    """Why the address cannot be listened on; empty if it can."""
     try:
         address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         with socket.socket(address[0], address[1]) as probe:
@@ -305,10 +307,10 @@ def _bind_error(host: str, port: int) -> str:
 
 
 def _on_hangup(*_: object) -> None:
-    """End as at SIGTERM; where there are several workers uvicorn has a meaning of its own for it."""
+    """End as after SIGTERM; with several workers uvicorn handles SIGHUP differently."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _on_terminate(*_: object) -> None:
-    """End with 0: uvicorn has served what was under way and raises the signal again."""
+    """Exit with 0: uvicorn has served the requests in progress, and raises the signal again."""
     raise SystemExit(0)

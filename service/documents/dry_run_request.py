@@ -1,6 +1,6 @@
-"""What a dry run asks: a deployment, and the candidate rules that it is tried with.
+"""The document of a dry run: a request, and the candidate rules to run it with.
 
-Owns the members of a dry run's document; the same as a form is read by ``forms``.
+Not here: the same as a multipart form (``form``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ALL: Final = "all"
 
 
 class Candidate(Struct, frozen=True):
-    """What a dry run asks: the request's document, rule texts, ids to take away, and whether changes are asked of all deployments."""
+    """A dry run: the request's document, rule texts, ids of rules to remove, and whether to compare all deployments."""
 
     document: Any
     rules: list[str] = []
@@ -26,10 +26,10 @@ class Candidate(Struct, frozen=True):
 
 
 def read_candidate(document: dict[str, Any]) -> Candidate:
-    """What a document with any of the ``MEMBERS`` asks.
+    """Read a document that has any of the ``MEMBERS``.
 
     Raises:
-        RequestInvalid: a member is unknown, or is not what it has to be.
+        RequestInvalid: a field is unknown or invalid.
     """
     unknown = [key for key in document if key not in MEMBERS][:MAX_FAULTS]
     faults = [
@@ -51,7 +51,7 @@ def read_candidate(document: dict[str, Any]) -> Candidate:
 
 
 def read_changes(value: object, faults: list[RequestFault]) -> bool:
-    """Whether the changes are asked of all deployments that there can be, and not of the request's alone."""
+    """Whether to compare all possible deployments, not only the request's."""
     if value is not None and value != ALL:
         faults.append(
             RequestFault("/changes", f"{quoted(value)} is not legal; legal: {listed([ALL])}, or leave it out")
