@@ -1,6 +1,6 @@
-"""Records taken out of the log: lines of JSON, or Parquet.
+"""Export of records: lines of JSON, or Parquet.
 
-Owns the two forms. Parquet has the store's columns, with the time beside them; both are written part by part.
+Parquet has the store's columns and a timestamp. Both are written in parts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
 def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
     """A Parquet file: texts, ``starts`` and ``erased`` as booleans, ``nanoseconds`` as a number, ``timestamp`` in UTC."""
-    from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only where Parquet is asked for
+    from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 
     timestamp_type = DataType.timestamp("ms", tz="UTC")
@@ -59,7 +59,7 @@ def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
 
 def _until(parts: Iterator[list[Row]], failed: list[Exception]) -> Iterator[list[Row]]:
-    """The parts up to one that fails, with what it fails of kept aside: Parquet's writer would make a text of it."""
+    """The parts up to the first error, which is stored in ``failed``: Parquet's writer would turn it into text."""
     try:
         yield from parts
     except PolicyError as error:

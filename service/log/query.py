@@ -1,7 +1,8 @@
-"""Questions to the decision log: the newest records first, by what they say, a page at a time.
+"""Queries of the decision log: filtered records, the newest first, a page at a time.
 
-Owns what the filters mean; ``asking`` has their names and legal values. A question looks at a bounded number of records, so that a rare word cannot keep
-the store busy; the next one goes on where it stopped. Nothing is held in the store between two.
+Owns the meaning of the filters; ``filters`` has their names and legal values. A query scans a limited number of
+records, so that a rare value cannot keep the store busy; the next page goes on where it stopped. The store keeps no
+state between two pages.
 """
 
 from __future__ import annotations
@@ -47,11 +48,14 @@ if TYPE_CHECKING:
     Query: TypeAlias = Select[Any]
 
 BATCH: Final = 1000
-"""How many records the store is asked for at once."""
+"""Records fetched from the store at once."""
 MAX_SCANNED: Final = 20_000
-"""How many records one question looks at."""
+"""Records scanned by one query."""
 STARTS: Final = {"true": True, "false": False}
-_TIMESTAMP: Final = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+_TIMESTAMP: Final = (
+    "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, "
+    "a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+)
 LEGAL: Final = {
     **dict.fromkeys(TEXTS, f"a text of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
@@ -60,11 +64,11 @@ LEGAL: Final = {
     **dict.fromkeys(BOUNDS, _TIMESTAMP),
     "limit": f"a whole number from 1 to {MAX_LIMIT}",
 }
-"""What each filter may be, in words."""
+"""The legal values of each filter, for error messages."""
 
 
 class LogFilter(Struct, frozen=True):
-    """Which records are wanted: ``texts`` by the members that have them, from ``since`` and before ``until``, both ids."""
+    """A filter of records: ``texts`` by field, from ``since`` and before ``until``, which are ids."""
 
     texts: dict[str, str] = {}
     starts: bool | None = None
@@ -75,17 +79,17 @@ class LogFilter(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Records, the newest first; ``next`` is the ``until`` of the page after it, ``None`` where nothing is left."""
+    """Records, the newest first; ``next`` is the ``until`` of the next page, ``None`` after the last."""
 
     items: list[Record]
     next: str | None
 
 
 def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
-    """What a query asks, of its parameters as they stand in it.
+    """Read a filter from query parameters.
 
     Raises:
-        RequestInvalid: with every fault; a filter that stands twice is one.
+        RequestInvalid: with every fault; a repeated filter is one.
     """
     faults: list[RequestFault] = []
     values: dict[str, Any] = {}
@@ -101,7 +105,7 @@ def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
 
 
 def _value(name: str, text: str) -> str | bool | int | None:
-    """What a filter's text means; ``None`` where it is not legal."""
+    """The value of a filter's text; ``None`` if it is invalid."""
     if name in CHOICES:
         return text if text in CHOICES[name] else None
     if name in TEXTS:
@@ -120,14 +124,14 @@ def _value(name: str, text: str) -> str | bool | int | None:
 
 
 def _bound_id(text: str) -> str | None:
-    """The id that a date, a moment, a time ago or an id stands for."""
+    """The id for a date, a timestamp, a time ago or an id; ``None`` if it is invalid."""
     if re.fullmatch(ID, text):
         return text
     if re.fullmatch(AGO, text):
         return first_id(
             datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
-        )  # five digits of days do not lead before the year 1
-    if not re.fullmatch(TIMESTAMP, text):  # Python reads more forms, such as `2026-W01`
+        )  # five digits of days do not reach the year 1
+    if not re.fullmatch(TIMESTAMP, text):  # Python accepts more forms, such as `2026-W01`
         return None
     try:
         parsed = datetime.fromisoformat(text.upper())
@@ -137,10 +141,10 @@ def _bound_id(text: str) -> str | None:
 
 
 def page(store: Store, log_filter: LogFilter) -> Page:
-    """The newest records that are asked for.
+    """The newest records of a filter.
 
     Raises:
-        StoreFailed: the store cannot be asked.
+        StoreFailed: the store cannot be queried.
     """
     lowest = _scan_end(store, log_filter, TABLE.c.decision_id.desc())
     query = _filtered(select(TABLE), log_filter)
@@ -152,10 +156,10 @@ def page(store: Store, log_filter: LogFilter) -> Page:
 
 
 def find_record(store: Store, decision_id: str) -> Record | None:
-    """The record of a decision, where it is there.
+    """The record of a decision, or ``None``.
 
     Raises:
-        StoreFailed: the store cannot be asked.
+        StoreFailed: the store cannot be queried.
     """
     if not re.fullmatch(ID, decision_id):
         return None
@@ -164,10 +168,10 @@ def find_record(store: Store, decision_id: str) -> Record | None:
 
 
 def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
-    """Every record that is asked for, the oldest first, in parts; a limit is not looked at.
+    """Every record of a filter, the oldest first, in parts; its limit is ignored.
 
     Raises:
-        StoreFailed: the store cannot be asked.
+        StoreFailed: the store cannot be queried.
     """
     after: str | None = None
     while True:
@@ -189,7 +193,7 @@ def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
 
 
 def _scan_end(store: Store, log_filter: LogFilter, order: Any, after: str | None = None) -> str | None:
-    """The last id that one question looks at; ``None`` where it looks at all that there are, or needs to look at no more than it finds."""
+    """The last id that one query scans; ``None`` if it scans all records, or only those that match."""
     if not (log_filter.texts or log_filter.rule) and log_filter.starts is None:
         return None
     query = _within(select(TABLE.c.decision_id), log_filter)

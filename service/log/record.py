@@ -1,9 +1,8 @@
-"""A decision as it is logged: what was asked, what was answered, by which rules, for whom, how long it took.
+"""The record of a decision: request, answer, revision of the rules, caller, duration.
 
-Owns the members of a record, which are named as in the decision logs of Open Policy Agent, and that nothing
-is kept beyond the facts: no argument, no file, no variable that rules do not read. An answer is noted as a
-line, which costs the one that answers as little as can be, and has a usual question as it came; the keeper
-makes a row of it.
+Owns the fields of a record, which are named as in the decision logs of Open Policy Agent. Nothing beyond the facts is
+kept: no argument, no file, no variable that rules do not read. The serving process makes a line of a decision at the
+lowest cost, with the body of a common request as it was received; the log process makes a row of it.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ MAX_NAME: Final = 128
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
-    """An answer as it was noted: who asked, by which call, how long it took, whether it asked of a deployment, the question and the answer.
+    """A decision as sent to the log process; ``erased`` is whether its request had a deployment.
 
-    Where ``erased`` is ``None`` the question is a usual request's body.
+    If ``erased`` is ``None``, ``input`` is the body of a common request.
     """
 
     requested_by: str
@@ -46,7 +45,7 @@ class Line(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Row(Struct, frozen=True, array_like=True, gc=False):
-    """A record as the store has it, in the order of its columns; ``labels``, ``input`` and ``result`` are JSON."""
+    """A row of the store, in the order of its columns; ``labels``, ``input`` and ``result`` are JSON."""
 
     decision_id: str
     requested_by: str
@@ -64,7 +63,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Record(Struct, frozen=True, omit_defaults=True):
-    """A record as it is shown. ``erased`` has JSON pointers (RFC 6901) to what was asked and not kept."""
+    """A record as it is returned. ``erased`` has JSON pointers (RFC 6901) to parts of the request that were not kept."""
 
     decision_id: str
     timestamp: str
@@ -88,7 +87,7 @@ class _RecordedPolicy(Struct, frozen=True, gc=False):
 
 
 class _RecordedResult(Struct, frozen=True, gc=False):
-    """What of a decision has a column of its own."""
+    """The fields of a decision that have their own column."""
 
     decision_id: str
     runner: str | None
@@ -104,13 +103,14 @@ _decode_line: Final = msgspec.json.Decoder(Line).decode
 
 
 LogEntry: TypeAlias = "tuple[EncodedDecision, Request, str, str, int, bytes | None]"
-"""An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
+"""An answer, its request, the endpoint's path, the caller (a token's name or an address), its duration in
+nanoseconds, and the body of a common request."""
 
 
 def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
-    """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many.
+    """The JSON of a ``Line`` in pieces, which are joined for many lines at once.
 
-    Of an answer of a worker process it is that line already.
+    Bytes from a worker process are a line already.
     """
     if isinstance(entry, bytes):
         return (entry,)
@@ -151,12 +151,12 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=1024)
 def _name(requested_by: str) -> bytes:
-    """Who asked, as a JSON string of bounded length in which every character can be printed."""
+    """The caller as a JSON string of limited length with printable characters."""
     return encode("".join(character if character.isprintable() else "?" for character in requested_by[:MAX_NAME]))
 
 
 def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_only: bool, verified: bool) -> bytes:
-    """A request as JSON, whose answer by the same rules is the same decision."""
+    """The request as JSON, which gives the same decision by the same rules."""
     named = b"" if request_id is None else b'"request_id":%b,' % encode(request_id)
     layers = b'"layers":["upstream"],' if upstream_only else b""
     beyond = b"" if verified else b'"beyond_verified":"nearest",'
@@ -164,7 +164,7 @@ def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_
 
 
 def _fast_input(body: Raw, result: _RecordedResult) -> bytes:
-    """The same of a usual request's body."""
+    """The same for the body of a common request."""
     question = read(body)
     return _input(
         question.request_id,
@@ -176,15 +176,15 @@ def _fast_input(body: Raw, result: _RecordedResult) -> bytes:
 
 
 def _result(answer: EncodedDecision) -> bytes:
-    """The decision without what explains it, and without arguments that decide nothing, which may be anything."""
+    """The decision without its explanation, and without ignored arguments, which may contain anything."""
     if answer.decision is None:
         return answer.json
-    own = id_of(answer.json)  # an answer that was kept has another one each time
+    own = id_of(answer.json)  # a cached answer has another id each time
     return encode(replace(answer.decision, decision_id=own, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
 
 
 def row(entry: Line, labels: str) -> Row:
-    """What the store keeps of a line."""
+    """The row of a line."""
     result = _decode_result(entry.result)
     question = bytes(entry.input) if entry.erased is not None else _fast_input(entry.input, result)
     return Row(
@@ -205,7 +205,7 @@ def row(entry: Line, labels: str) -> Row:
 
 
 def record(stored: Row) -> Record:
-    """A record of the store as it is shown."""
+    """The record of a row."""
     return Record(
         stored.decision_id,
         timestamp(stored.decision_id),
@@ -221,26 +221,26 @@ def record(stored: Row) -> Record:
 
 
 def record_json(entry: LogEntry | bytes, labels: str) -> bytes:
-    """An answer's record in JSON."""
+    """The record of an answer as JSON."""
     return encode(record(row(_decode_line(b"".join(line(entry))), labels)))
 
 
 def timestamp(decision_id: str) -> str:
-    """When a decision was made, as text: in UTC, to the millisecond."""
+    """When a decision was made, as text in UTC, to the millisecond."""
     return made_at(decision_id).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(decision_id: str) -> int:
-    """When a decision was made, since 1970: its id says so (RFC 9562, version 7)."""
+    """When a decision was made, in milliseconds since 1970, from its id (RFC 9562, version 7)."""
     return int(decision_id[:8] + decision_id[9:13], 16)
 
 
 def made_at(decision_id: str) -> datetime:
-    """The same as a moment."""
+    """When a decision was made."""
     return EPOCH + timedelta(milliseconds=milliseconds(decision_id))
 
 
 def first_id(when: datetime) -> str:
-    """The smallest id that a decision can have that is made at a moment or after it."""
+    """The smallest id of decisions made at a time or after it."""
     hexadecimal = f"{max(0, int((when - EPOCH) / timedelta(milliseconds=1))):012x}"
     return f"{hexadecimal[:8]}-{hexadecimal[8:12]}-0000-0000-000000000000"

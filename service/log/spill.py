@@ -1,8 +1,8 @@
-"""Records on the local disk, while the store is away: files of lines, written by one process, taken in by any.
+"""The spill: records on the local disk while the store is unavailable, written by one process, replayed by any.
 
-Owns the files. A process holds a lock on the file that it writes, so that a file without one is whoever's who
-finds it: what a process that was killed left behind is taken in by another. A line is a row of the store. A file
-that was deleted or replaced while it was written is left for a new one before anything is said to be in it.
+Owns the files. A process locks the file that it writes, so any process may replay a file without a lock, such as that
+of a killed process. A line is a row of the store. If a file is deleted or replaced while it is written, a new one is
+used before any of its rows is acknowledged.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BEGUN: Final = ".new"
 FILE_SIZE: Final = 16 << 20
 PART: Final = 500
 PART_SIZE: Final = 4 << 20
-"""Rows, and bytes of them, that are taken in together at most."""
+"""The most rows, and bytes of them, that are replayed together."""
 ATTEMPTS: Final = 3
-"""How many files in turn may be lost before the records are."""
+"""How many files in a row may be lost before the write fails."""
 PROBE: Final = b"\0" * 4096
 
 encode: Final = msgspec.json.Encoder().encode
@@ -40,12 +40,12 @@ decode: Final = msgspec.json.Decoder(Row).decode
 
 
 class SpillFailed(PolicyError):
-    """The disk did not take the records, or they are more than may lie there."""
+    """The records could not be written to the disk, or exceed its limit."""
 
 
 @dataclass(slots=True)
 class SpillFile:
-    """A file that this process began: how many records it wrote to it, and the id of the last one."""
+    """A file created by this process: its number of records, and the id of the last one."""
 
     path: Path
     descriptor: int
@@ -53,7 +53,7 @@ class SpillFile:
     last: str = ""
 
     def fault(self) -> str | None:
-        """Why what is written to the open file is not on the disk; ``None`` where it is."""
+        """Why data written to the open file is lost; ``None`` if it is not."""
         opened, found = os.fstat(self.descriptor), identity_of(str(self.path))
         if found == (opened.st_dev, opened.st_ino):
             return None
@@ -61,20 +61,20 @@ class SpillFile:
 
 
 class Spill:
-    """The file of a folder that one process writes.
+    """The spill file that one process writes in a folder.
 
-    ``losses`` has what was found to be lost, and ``left`` the files that others may take in, for any thread to take out.
+    ``losses`` has the lost files, and ``handed_over`` the files that others may replay; any thread may consume them.
     """
 
     def __init__(self, folder: Path, size: int, *, durable: bool = False) -> None:
-        """``size`` is how many bytes may lie in the folder; ``durable`` syncs what is written to the disk."""
+        """The folder holds at most ``size`` bytes; ``durable`` syncs each write to the disk."""
         self._folder, self._max_size, self._durable = folder, size, durable
         self._file: SpillFile | None = None
         self.losses: deque[Loss] = deque()
         self.handed_over: deque[SpillFile] = deque()
 
     def size(self) -> int:
-        """How many bytes lie in the folder."""
+        """The bytes in the folder."""
         total = 0
         with suppress(OSError), os.scandir(self._folder) as found:
             for each in found:
@@ -84,10 +84,10 @@ class Spill:
         return total
 
     def write(self, rows: Sequence[Row]) -> None:
-        """All of the rows lie on the disk.
+        """Write all of the rows.
 
         Raises:
-            SpillFailed: and none of them does.
+            SpillFailed: none of them was written.
         """
         data = b"".join(encode(row) + b"\n" for row in rows)
         if self.size() + len(data) > self._max_size:
@@ -111,7 +111,7 @@ class Spill:
         raise SpillFailed(f"{self._folder}: files in it keep being deleted or replaced")
 
     def can_write(self) -> bool:
-        """Whether the disk takes records just now, found out by a file that is deleted again."""
+        """Whether records can be written now, checked with a temporary file."""
         if self.size() + len(PROBE) > self._max_size:
             return False
         try:
@@ -130,7 +130,7 @@ class Spill:
         return written == len(PROBE)
 
     def hand_over(self) -> None:
-        """The file that is written is whoever's who takes it in."""
+        """Close the current file, so that any process may replay it."""
         if self._file is not None:
             if self._file.records:
                 self.handed_over.append(self._file)
@@ -142,7 +142,7 @@ class Spill:
             self._file = None
 
     def _create(self) -> SpillFile:
-        """A new file; it has its name only once it is locked, so that nobody takes it for one that was left behind."""
+        """Create a file; it is renamed once it is locked, so that no process takes it for an abandoned one."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{uuid7()}{SUFFIX}"
         unlocked = path.with_suffix(BEGUN)
@@ -161,7 +161,7 @@ class Spill:
         return SpillFile(path, file)
 
     def _append(self, opened: SpillFile, data: bytes) -> int:
-        """The data is in the open file; how large that is."""
+        """Append data to the open file; return its size."""
         file = opened.descriptor
         before = os.fstat(file).st_size
         try:
@@ -174,13 +174,13 @@ class Spill:
             try:
                 os.ftruncate(file, before)
             except OSError:
-                self.hand_over()  # nothing may be written behind what is torn
+                self.hand_over()  # nothing may be written after an incomplete line
             raise
         return before + len(data)
 
 
 def _sync(folder: Path) -> None:
-    """The folder's own list of files is on the disk."""
+    """Sync a folder's entries to the disk."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(place)
@@ -189,19 +189,19 @@ def _sync(folder: Path) -> None:
 
 
 class SpillReader:
-    """The files of a folder that nobody writes any more, to be taken in some rows at a time."""
+    """Replays the files of a folder that no process writes any more, some rows at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._path = folder
         self._offset = 0
-        """How much of the file that is held was taken in."""
+        """The bytes of the open file that were replayed."""
 
     def next_part(self) -> tuple[list[Row], int]:
-        """Rows that were not taken in yet, and how many lines among them cannot be read; none of either where nothing is left.
+        """The next rows to replay, and the number of unreadable lines among them; none of either at the end.
 
-        What a crash tore off is no line: nobody was told that it is safe.
+        An incomplete line after a crash is skipped: it was never acknowledged.
         """
         while self._open_next():
             assert self._file is not None
@@ -220,10 +220,10 @@ class SpillReader:
         return [], 0
 
     def mark_replayed(self) -> None:
-        """The part is in the store; the file is gone where that was its last."""
+        """Mark the part as stored; delete the file if that was its last."""
         if self._file is not None:
             self._offset = self._file.tell()
-            with suppress(OSError):  # the next part tries it again
+            with suppress(OSError):  # the next part tries again
                 if not self._file.readline().endswith(b"\n"):
                     self._remove()
 
@@ -232,13 +232,13 @@ class SpillReader:
         self._close()
 
     def _open_next(self) -> bool:
-        """Whether a file is held, by this process alone."""
+        """Lock and open the next file, unless one is open; return whether there is one."""
         if self._file is None:
             for path in sorted(self._folder.glob(f"*{SUFFIX}")):
                 with suppress(OSError):
                     self._file = path.open("rb")
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if os.fstat(self._file.fileno()).st_nlink:  # else another took it in between the two
+                    if os.fstat(self._file.fileno()).st_nlink:  # else another process replayed it meanwhile
                         self._path, self._offset = path, 0
                         return True
                 self._close()
