@@ -1,6 +1,6 @@
-"""An object → the engines in it that a review is to decide, each as the request that it is.
+"""An object → the requests of the engines in it that a review has to decide.
 
-Owns which objects, edits and engines are looked at. What in an object is an engine is ``policy.request.manifest``' business.
+Owns which objects, updates and engines are decided. Not here: what an engine is (``policy.request.manifest``).
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ WITH_ENV: Final = frozenset(
         *(("orchestration.aibrix.ai", "StormService"), ("orchestration.aibrix.ai", "RoleSet")),
     }
 )
-"""The kinds whose engines are containers of Kubernetes, with a list ``env`` that nothing is merged into."""
+"""The kinds whose engines are Kubernetes containers, with a list ``env`` that nothing is merged into."""
 FIXED: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
-"""The kinds whose variables are immutable once they are there; the API server would refuse a patched update."""
+"""The kinds whose variables are immutable after creation; the API server would refuse a patched update."""
 MENTIONS: Final = ("llm", "huggingface")
-"""What an object that starts vLLM says somewhere."""
+"""Words that occur in every object that starts vLLM."""
 
 
 class AdmissionOptions(Struct, frozen=True):
-    """What an operator chose.
+    """The operator's settings.
 
-    ``deny`` denies what would not start, which otherwise is warned of. ``set_env`` says when the mutating call patches. ``fail`` says what
-    happens where nothing can be decided: the object is allowed with a warning, or denied with the reason.
+    ``deny`` denies what would not start, instead of a warning. ``set_env`` is when the mutating endpoint patches.
+    ``fail`` is what happens if nothing can be decided: the object is allowed with a warning, or denied with the reason.
     """
 
     deny: bool
@@ -60,9 +60,10 @@ class AdmissionOptions(Struct, frozen=True):
 
 
 class EngineUnderReview(Struct, frozen=True):
-    """An engine of the object: the request that it is, or why it is none.
+    """An engine of the object: its request, or why it has none.
 
-    ``way`` has the values from the object down to the engine's own, each below the other. An object that cannot be read is one engine without a path.
+    ``nodes`` has the values from the object down to the engine, each inside the one before. An unreadable object is one
+    engine without a path.
     """
 
     path: str
@@ -74,7 +75,7 @@ class EngineUnderReview(Struct, frozen=True):
 def engines_to_decide(
     review: Review, releases: Releases, options: AdmissionOptions, *, mutating: bool
 ) -> list[EngineUnderReview]:
-    """The engines that the review is to decide: those that would be started, and in the mutating call those that may be patched."""
+    """The engines to decide: those that would be started, and for the mutating endpoint those that may be patched."""
     kind = review.group, review.kind
     if (
         review.object is None
@@ -97,7 +98,7 @@ def engines_to_decide(
 
 
 def _is_going(review: Review) -> bool:
-    """Whether the object is being deleted, and waits for its finalizers to be taken away."""
+    """Whether the object is being deleted, and waits for its finalizers."""
     return any(
         isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None
         for each in (review.object, review.old_object)
@@ -105,7 +106,7 @@ def _is_going(review: Review) -> bool:
 
 
 def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating: bool) -> tuple[object, ...]:
-    """All that the answer on an engine depends on, without its place in the object."""
+    """Everything that the answer for an engine depends on, without its position in the object."""
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
     if isinstance(
@@ -118,13 +119,13 @@ def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating:
 
 
 def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:
-    """Whether the variable is to be set here."""
+    """Whether to set the variable for this engine."""
     value = annotation_of(engine.nodes, SET_ENV)
     return value == "true" if options.set_env == "annotated" else value != "false"
 
 
 def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[EngineUnderReview]:
-    """The engines of an object, each with what the annotations on its way state."""
+    """The engines of an object, each with its annotations."""
     document = {
         **document,
         "apiVersion": f"{review.group}/{review.version}" if review.group else review.version,
@@ -149,7 +150,7 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
 
 
 def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
-    """The manifest as annotations have it decided, or what is wrong with those."""
+    """The manifest with its annotations, or the faults of those."""
     try:
         return _manifest(document, annotations, releases)
     except RequestInvalid as error:
@@ -157,10 +158,10 @@ def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Re
 
 
 def _manifest(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest:
-    """The same.
+    """The manifest with its annotations.
 
     Raises:
-        RequestInvalid: an annotation cannot be read.
+        RequestInvalid: an annotation is invalid.
     """
     members = {"manifest": document, **annotations.members()}
     try:

@@ -1,6 +1,6 @@
-"""A review → its answer: of the validating call, which is the gate, or of the mutating one, which sets a variable and never says or denies anything.
+"""A review → its answer, by the validating endpoint or by the mutating one.
 
-Owns the order of things, and how decisions become an answer.
+The mutating endpoint sets a variable, and never warns or denies.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 def answer_review(
     review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool
 ) -> ReviewAnswer:
-    """The answer to a review, of the validating call or of the mutating one.
+    """The answer to a review, by the validating endpoint or by the mutating one.
 
-    Objects that start no vLLM, operations that start nothing, and engines that an update leaves as they were are allowed without a word: what is
-    there already must remain editable.
+    Objects without vLLM, operations that start nothing, and engines unchanged by an update are allowed without a
+    warning: existing objects must remain editable.
     """
     engines = engines_to_decide(review, releases, options, mutating=mutating)
     engine_decisions = [_decide_engine(engine, decide) for engine in engines]

@@ -1,6 +1,7 @@
-"""Verdicts → what is said of them: warnings, why an object is denied, what the audit log is told.
+"""Decisions → messages: warnings, the reason of a denial, audit annotations.
 
-Owns the words and their bounds; the API server drops a warning with control characters in it and cuts one of more than 256 characters.
+Owns their text and limits. The API server drops a warning with control characters, and truncates one of more than 256
+characters.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 IN_A_REQUEST: Final = 'say `"beyond_verified": "nearest"` to be decided by the closest'
 IN_A_REVIEW: Final = f"annotate `{BEYOND_VERIFIED}: nearest`"
-"""The remedy for a release that is not known, as a request states it and as an object does."""
+"""The remedy for an unknown release, in a request and in an object."""
 MAX_WARNING: Final = 256
 MAX_WARNINGS: Final = 10
 MAX_PATH: Final = 96
@@ -53,7 +54,7 @@ def undecided_reason(error: PolicyError) -> str:
 
 
 def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
-    """What there is to say of an engine, each with its weight. What it is denied for, the denial says."""
+    """The warnings for an engine, each with its rank. The reason of a denial is not among them."""
     path, decision = engine_decision.engine.path, engine_decision.decision
     if decision is None:
         if options.fail == "open":
@@ -74,12 +75,12 @@ def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> I
 
 
 def _with_variable(decision: Decision) -> str:
-    """Where the variable that the policy asks for is what keeps vLLM from starting, a word on that."""
+    """An addition for an engine that fails to start because of the variable that the policy sets."""
     return f" on {_runner(decision.runner)}, which the policy decided" if decision.set_env else ""
 
 
 def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
-    """The weightiest warnings, as many as a client is sure to be shown, each once."""
+    """The most important warnings without duplicates, as many as clients are sure to show."""
     lines = list(dict.fromkeys(line for _, line in sorted(weighed, key=lambda each: each[0])))
     if len(lines) <= MAX_WARNINGS:
         return lines
@@ -110,7 +111,7 @@ def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[Engine
 
 
 def audit_annotations(engine_decisions: Sequence[EngineDecision]) -> dict[str, str]:
-    """What the audit log is told; the API server puts the webhook's name before each key."""
+    """The audit annotations; the API server prefixes each key with the webhook's name."""
     engines = [
         (engine_decision.engine.path or "object", engine_decision.decision) for engine_decision in engine_decisions
     ]
@@ -141,7 +142,7 @@ def _line(path: str, text: str) -> str:
 
 
 def _place(path: str) -> str:
-    """A path before what is said of it; of a long one both ends."""
+    """The path as a prefix of a message; a long one is shortened in the middle."""
     text = _clean(path, MAX_MESSAGE)
     return (
         f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: "
@@ -151,7 +152,7 @@ def _place(path: str) -> str:
 
 
 def _clean(text: str, most: int) -> str:
-    """A text as one line of at most so many characters, without control characters: the API server drops a warning that has any."""
+    """A text as one line of limited length without control characters: the API server drops a warning with any."""
     words = " ".join(text[: 4 * most].split())
     return _cut("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), most)
 

@@ -1,6 +1,6 @@
-"""A decision → the patch that makes an engine take the runner that was decided (RFC 6902).
+"""A decision → the patch that makes an engine take the decided runner (RFC 6902).
 
-Owns the operations, and that none is made which would not help.
+No patch is made that would not help.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Decide(Protocol):
 
 
 def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
-    """The RFC 6902 operations that make an engine take the runner that was decided; none where they are made already or would not help.
+    """The RFC 6902 operations that make an engine take the decided runner; none if not needed, or of no help.
 
-    An engine that would not start with the variable is left as it is: the validating call says so.
+    An engine that would not start with the variable is not patched: the validating endpoint warns of it.
     """
     decision, request = engine_decision.decision, engine_decision.engine.request
     if decision is None or not decision.set_env or not decision.starts or isinstance(request, RequestInvalid):
@@ -51,7 +51,7 @@ def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, 
 
 
 def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
-    """Whether the variable is all that was missing. A script that sets it by itself, to what nobody knows, sets it after Kubernetes did."""
+    """Whether the variable is enough. A script in the container may set it again after Kubernetes has."""
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     env = {**request.deployment.env, **decision.set_env}
     try:
@@ -65,7 +65,7 @@ def _setting(env: list[Any] | None, pointer: str, name: str, value: str) -> list
     """The operations after which a list of variables has one of this name, with this value.
 
     Of several entries of a name the last counts; it is replaced whole, with a ``valueFrom`` that it may have. The others are
-    removed from the last to the first, so that no place changes before it was used.
+    removed from the last to the first, so that no index changes before it is used.
     """
     entry = {"name": name, "value": value}
     if env is None:

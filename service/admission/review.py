@@ -1,6 +1,6 @@
-"""The two documents of Kubernetes' admission: what the API server asks, and what it is answered (``k8s.io/api/admission/v1``).
+"""The documents of Kubernetes' admission: review and response (``k8s.io/api/admission/v1``).
 
-Owns their members, and every fault in a review. What stands in the object is ``engines``' business.
+Owns their fields, and every fault in a review. Not here: the content of the object (``engines``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Result = Literal["allowed", "warned", "denied", "patched", "undecided", "ignored
 
 
 class Review(Struct, frozen=True):
-    """What the API server asks: an operation on an object of a kind."""
+    """A review: an operation on an object of a kind."""
 
     uid: str
     operation: str
@@ -56,7 +56,7 @@ class Response(Struct, frozen=True, rename="camel"):
 
 
 class AdmissionReview(Struct, frozen=True, rename="camel"):
-    """The document of an answer."""
+    """The document of a response."""
 
     response: Response
     api_version: str = API_VERSION
@@ -64,14 +64,14 @@ class AdmissionReview(Struct, frozen=True, rename="camel"):
 
 
 class ReviewAnswer(Struct, frozen=True):
-    """The answer to a review, and what happened; ``denied`` is every answer that does not allow."""
+    """The answer to a review, and its result for metrics; ``denied`` is every answer that does not allow."""
 
     response: AdmissionReview
     result: Result
 
 
 def read_review(document: Any) -> Review:
-    """What a review's document asks.
+    """Read a review's document.
 
     Raises:
         RequestInvalid: with every fault.
@@ -139,9 +139,9 @@ def read_review(document: Any) -> Review:
 
 
 def _read_texts(parent: ManifestNode, member: str) -> None:
-    """A member that is not a list of texts is a fault, at the first item that is none.
+    """Check that a field is a list of strings; the fault is at the first other item.
 
-    A ``ManifestNode`` repeats the names above it, so that only what has a fault gets one.
+    A ``ManifestNode`` copies the names above it, so only an item with a fault gets one.
     """
     value = parent.value.get(member)
     place = (
@@ -156,7 +156,7 @@ def _read_texts(parent: ManifestNode, member: str) -> None:
 
 
 def _needed(request: ManifestNode, member: str) -> str:
-    """The text of a member that each review has; empty after a fault."""
+    """The text of a required field; empty if it has a fault."""
     node = request.get(member)
     if node.value is None or node.value == "":
         node.fault(f"missing `{member}`; every review has one")

@@ -1,8 +1,8 @@
-"""What becomes of the rows of another process: they are in the store, or else on the local disk.
+"""The log worker: writes rows to the store, or else to the local disk.
 
-Owns the way of a row. Where the store fails, is slow or hangs, rows are spilled and taken in later; where that
-fails too they are lost, and counted. One thread decides and counts; another one, which may hang, asks the store.
-The process around it is ``__main__``'s.
+If the store fails, is slow or hangs, rows are spilled and replayed later; if that fails too they are lost, and counted.
+One thread decides and counts; another one, which may hang, uses the store. Not here: the process around it
+(``__main__``).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BATCH: Final = 1000
-"""Rows that are written together at most."""
+"""The most rows written together."""
 BACKLOG: Final = 4000
-"""Rows that may wait for a store that is slow, before they are spilled."""
+"""Rows that may wait for a slow store before they are spilled."""
 RETRY: Final = 1.0
-"""Seconds between two tries of a store that failed."""
+"""Seconds between two attempts to use a failed store."""
 MAINTENANCE_INTERVAL: Final = 5.0
-"""Seconds between two looks for files that others left behind."""
+"""Seconds between two checks for spilled files."""
 TIDY: Final = 600.0
-"""Seconds between two looks at what is too old or too much."""
+"""Seconds between two runs of the retention."""
 UNSAFE: Final = "neither the store nor the local disk took it"
 
 
 class LogConfig(Struct, frozen=True):
-    """How a log is kept: the store's URL, the folder of what it does not take, the bounds of both (seconds, bytes), and each record's labels as JSON."""
+    """The settings of a log: the store's URL, the spill folder, limits (seconds, bytes), and the labels as JSON."""
 
     url: str
     spill: str
@@ -56,10 +56,10 @@ class LogConfig(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What became of the rows, and whether the store took the last ones; ``lost`` took neither store nor disk.
+    """What happened to the rows, and whether the store accepted the last ones; ``lost`` are in neither store nor disk.
 
-    ``lost_files`` were deleted, replaced or damaged after rows were written to them, ``lost_file_records`` of this process;
-    ``can_record`` is whether the store or the disk takes rows.
+    ``lost_files`` were deleted, replaced or damaged after this process wrote ``lost_file_records`` to them.
+    ``can_record`` is whether the store or the disk accepts rows.
     """
 
     written: int = 0
@@ -77,7 +77,7 @@ class Counts(Struct):
 
 
 class Ack(Struct, frozen=True):
-    """What the keeper says: these batches are safe, or why not; none at all where only the counts are news."""
+    """An acknowledgement: these batches are recorded, or the error; no batches if only the counts changed."""
 
     batches: list[int]
     error: str | None
@@ -85,14 +85,14 @@ class Ack(Struct, frozen=True):
 
 
 class _RowBatch(Struct):
-    """Rows that are written together, by the numbers under which they came."""
+    """Rows written together, with the numbers of their batches."""
 
     numbers: list[int]
     rows: list[Row]
 
 
 class _TaskResult(Struct):
-    """What came of a task of the store: rows of which it refused some, rows that were taken in, rows deleted; whether there is more to look after."""
+    """The result of a task of the store: rows refused, replayed, lost and deleted; whether there is more to do."""
 
     refused: int = 0
     taken_in: int = 0
@@ -103,7 +103,7 @@ class _TaskResult(Struct):
 
 @dataclass(slots=True)
 class _PendingTask:
-    """A task that the store is at: a batch, unless it was given up, or a look after things."""
+    """The running task of the store: a batch, unless it was spilled meanwhile, or maintenance."""
 
     future: Future[_TaskResult]
     batch: _RowBatch | None
@@ -112,7 +112,7 @@ class _PendingTask:
 
 
 class LogWorker:
-    """Writes what it is given; ``tell`` hears of each batch."""
+    """Writes batches of rows; ``send_ack`` is called for each batch."""
 
     def __init__(self, config: LogConfig, send_ack: Callable[[Ack], None]) -> None:
         self.counts = Counts()
@@ -125,27 +125,27 @@ class LogWorker:
         self._wake = threading.Event()
         self._ending = False
         self._spill_reason = "the store is slow"
-        """Why rows are spilled."""
+        """The reason why rows are spilled."""
         self._pending: _PendingTask | None = None
         self._next_try = self._next_maintenance = self._next_tidying = 0.0
         self._store = _Thread()
 
     def take(self, number: int, rows: list[Row]) -> None:
-        """Write a batch, some time soon; any thread may say so."""
+        """Queue a batch; may be called from any thread."""
         self._queue.append(_RowBatch([number], rows))
         self._wake.set()
 
     def end(self) -> None:
-        """Nothing more comes; any thread may say so."""
+        """End after the queued batches; may be called from any thread."""
         self._ending = True
         self._wake.set()
 
     def run(self) -> None:
-        """Keep what comes, until the end; then everything that was taken is in the store, or else on the local disk."""
+        """Write batches until the end; then every batch is in the store, or else on the local disk."""
         while True:
             self._wake.wait(self._pause())
             self._wake.clear()
-            ending = self._ending  # before the queue is looked at, so that nothing comes after it
+            ending = self._ending  # read before the queue, so that no batch is missed
             self._finish_task()
             while self._queue and (
                 not self.counts.store_up or (self._pending is not None and self._waiting() >= BACKLOG)
@@ -160,7 +160,7 @@ class LogWorker:
             self._writer.close()
 
     def _pause(self) -> float:
-        """Seconds until there is something to do that nobody says."""
+        """Seconds until the next timeout or maintenance."""
         due = self._maintenance_due() if self._pending is None else self._pending.since + self._config.patience
         return max(0.0, due - time.monotonic())
 
@@ -171,7 +171,7 @@ class LogWorker:
         return sum(len(batch.rows) for batch in self._queue)
 
     def _batch(self) -> _RowBatch:
-        """What waits, as far as it is written together."""
+        """The next rows to write together."""
         batch = self._queue.popleft()
         while self._queue and len(batch.rows) < BATCH:
             more = self._queue.popleft()
@@ -179,7 +179,7 @@ class LogWorker:
         return batch
 
     def _start_next(self) -> None:
-        """Give the store its next task, where there is one: the rows that wait, or else a look after things."""
+        """Start the store's next task, if there is one: waiting rows, or else maintenance."""
         if self._queue:
             batch = self._batch()
             self._start_task(batch, self._write, batch.rows)
@@ -194,7 +194,10 @@ class LogWorker:
         self._pending.future.add_done_callback(lambda _: self._wake.set())
 
     def _finish_task(self) -> None:
-        """What came of the store's task; one that takes too long is cut off, and its rows are spilled though it may write them after all."""
+        """Handle the result of the store's task.
+
+        On timeout it is aborted, and its rows are spilled, even though it may still write them.
+        """
         pending = self._pending
         if pending is None:
             return
@@ -209,7 +212,7 @@ class LogWorker:
             done = pending.future.result()
         except StoreFailed as error:
             self._fail(pending, str(error))
-        except Exception as error:  # noqa: BLE001  # whatever it is, the rows are to be kept and the next ones too
+        except Exception as error:  # noqa: BLE001  # whatever it is, these rows and the next ones must be recorded
             self._fail(pending, f"{type(error).__name__}: {error_text(error)}")
         else:
             self._succeed(pending, done)
@@ -230,11 +233,14 @@ class LogWorker:
         counts.written += len(pending.batch.rows) - done.refused
         counts.lost += done.refused
         if done.refused:
-            counts.last_error = f"the store did not take {done.refused} records: it refused a value in them, or a trigger or rule of the database left them out"
+            counts.last_error = (
+                f"the store did not take {done.refused} records: it refused a value in them, "
+                "or a trigger or rule of the database left them out"
+            )
         self._acknowledge(pending.batch.numbers, UNSAFE if done.refused else None)
 
     def _fail(self, pending: _PendingTask, reason: str) -> None:
-        if self.counts.store_up or not pending.cut:  # what one that was cut off says of it is no news
+        if self.counts.store_up or not pending.cut:  # the error of an aborted task is not new
             self.counts.last_error = self._spill_reason = reason
         self.counts.store_up = False
         self._next_try = time.monotonic() + RETRY
@@ -277,12 +283,12 @@ class LogWorker:
         return _TaskResult(refused=self._writer.write(rows))
 
     def _maintain(self) -> _TaskResult:
-        """Take in some of what was spilled, or else delete some of what is too old or too much."""
+        """Replay some spilled rows, or else delete some records by the retention."""
         self._writer.open()
         try:
             rows, broken = self._spill_reader.next_part()
         except OSError:
-            rows, broken = [], 0  # a disk that cannot be read is no reason to leave the store alone
+            rows, broken = [], 0  # an unreadable disk must not stop the retention
         if rows or broken:
             refused = self._writer.write(rows)
             self._spill_reader.mark_replayed()
@@ -299,7 +305,7 @@ class LogWorker:
         return _TaskResult(deleted=deleted, more=deleted > 0)
 
     def _find_lost_spill(self) -> None:
-        """Find out which files that were left are gone though nobody took them in: the store does not have their last record."""
+        """Find spilled files that are gone though not replayed: the store does not have their last record."""
         handed_over = self._spill.handed_over
         for _ in range(len(handed_over)):
             file = handed_over[0]
@@ -312,7 +318,7 @@ class LogWorker:
 
 
 class _Thread:
-    """A thread that does one thing after the other; one that hangs keeps no process from ending."""
+    """A thread that runs one task after the other; it is a daemon, so that a hanging task cannot keep the process."""
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = (
@@ -321,7 +327,7 @@ class _Thread:
         threading.Thread(target=self._run, name="store", daemon=True).start()
 
     def submit(self, task: Callable[..., _TaskResult], *arguments: Any) -> Future[_TaskResult]:
-        """What will come of a task."""
+        """Queue a task; return its future."""
         future: Future[_TaskResult] = Future()
         self._tasks.put((future, task, arguments))
         return future
@@ -331,5 +337,5 @@ class _Thread:
             future, task, arguments = self._tasks.get()
             try:
                 future.set_result(task(*arguments))
-            except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
+            except Exception as error:  # noqa: BLE001  # the waiting thread has to get it
                 future.set_exception(error)

@@ -1,7 +1,8 @@
-"""Traces for OpenTelemetry: a server span for each request, with the decision that came of it.
+"""Traces for OpenTelemetry: a server span for each request, with its decision's id.
 
-Owns the spans and their attributes (HTTP semantic conventions 1.23 and later). All of it is set by the variables ``OTEL_…`` that
-OpenTelemetry defines. Where ``OTEL_TRACES_EXPORTER`` names no exporter nothing is imported, and no call is wrapped.
+Owns the spans and their attributes (HTTP semantic conventions 1.23 and later). Everything is configured by
+OpenTelemetry's own variables ``OTEL_…``. Without an exporter in ``OTEL_TRACES_EXPORTER`` nothing is imported, and no
+endpoint is wrapped.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ FAILED: Final = 500
 
 
 class InvalidTracingSetting(Exception):
-    """A variable has a value that cannot be followed; the message names both."""
+    """A variable has an invalid value; the message names both."""
 
 
 def wanted() -> list[str]:
-    """The exporters that are asked for by name; none where traces are off."""
+    """The names of the configured exporters; none if traces are off."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
     names = [name.strip().lower() for name in os.environ.get(EXPORTER, "").split(",")]
@@ -44,10 +45,10 @@ def wanted() -> list[str]:
 
 
 def set_up(revision: Callable[[], str]) -> Tracing | None:
-    """The traces of this process, or ``None`` where they are off; ``revision`` gives that of the rules just now.
+    """The traces of this process, or ``None`` if they are off; ``revision`` returns the loaded revision of the rules.
 
-    A value that cannot be followed is named in the log, and there are no traces then: the service does its work without. Where the SDK
-    itself falls back to a default (a timeout, a compression, a sampler that it does not know) it says so in its own log.
+    An invalid value is logged and turns traces off; the service runs without. Where the SDK itself falls back to a
+    default (an unknown timeout, compression or sampler), it logs so.
     """
     names = wanted()
     if not names:
@@ -59,8 +60,8 @@ def set_up(revision: Callable[[], str]) -> Tracing | None:
         ValueError,
         TypeError,
         ImportError,
-    ) as error:  # what the SDK raises for values of its own variables
-        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+    ) as error:  # what the SDK raises for invalid variables
+        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
         return None
 
 
@@ -94,7 +95,7 @@ def _exporter(name: str) -> SpanExporter:
 
 
 def _resource() -> Resource:
-    """What the variables say of this service; its name is ours where they say none."""
+    """The resource from the variables, with our service name as the default."""
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource  # noqa: PLC0415  # as above
 
     found = Resource({SERVICE_VERSION: version(NAME)}).merge(Resource.create())
@@ -103,13 +104,13 @@ def _resource() -> Resource:
 
 
 class Tracing:
-    """Puts spans around calls."""
+    """Wraps endpoints in spans."""
 
     def __init__(self, provider: TracerProvider, revision: Callable[[], str]) -> None:
         """Spans go to the provider.
 
         Raises:
-            ValueError: ``OTEL_PROPAGATORS`` names one that is not there.
+            ValueError: ``OTEL_PROPAGATORS`` names an unknown one.
         """
         from opentelemetry.propagate import extract  # noqa: PLC0415  # only where traces are asked for
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415  # as above
@@ -120,7 +121,7 @@ class Tracing:
         self._tracer = provider.get_tracer(NAME, version(NAME))
 
     def traced(self, endpoint: ASGIApp, route: str | None = None) -> ASGIApp:
-        """The call with a span around each of its requests; without a ``route`` it is the one that is found on the way."""
+        """Wrap an endpoint in a span for each request; without ``route`` the matched route is used."""
 
         async def with_span(scope: Scope, receive: Receive, send: Send) -> None:
             span = self._start_span(scope, route)
@@ -182,7 +183,7 @@ class Tracing:
         span.end()
 
     def stop(self, seconds: float) -> None:
-        """Everything is sent, or the time is over."""
+        """Send what is queued, for at most ``seconds``."""
         stopping = Thread(
             target=self._provider.shutdown, name="traces", daemon=True
         )  # a collector that hangs must not keep the process
