@@ -45,7 +45,7 @@ class HubModels:
         return (found.config, found.files) if found is not None else None
 
     async def fetch(self, names: Sequence[str], ends: float | None, caller: str) -> dict[str, str]:
-        """Fetch models from the hub, until ``ends`` (by the loop's clock); return why the missing ones failed.
+        """Fetch models from the hub until ``ends`` (loop time); return why the missing ones failed.
 
         Raises:
             Refused: no fetch could start in time; not raised with ``ends``, as for an admission review.
@@ -72,7 +72,7 @@ class HubModels:
         return refused | busy
 
     def _fetch(self, hub: Hub, name: str, caller: str) -> asyncio.Task[Exception | None]:
-        """The task that fetches a model. It goes on when nobody waits: its thread cannot be stopped, and uses the slot."""
+        """The task that fetches a model; it goes on when nobody waits, as its thread cannot be stopped."""
         key = caller, name
         task = self._fetches.get(key)
         if task is None:

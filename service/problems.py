@@ -77,7 +77,7 @@ class Problem(Struct, frozen=True):
 
 
 class Refused(PolicyError):
-    """A request refused by the service, with the kind of its problem; ``wait`` is the seconds until it may be retried."""
+    """A request refused by the service, with its kind of problem; it may be retried after ``wait`` seconds."""
 
     def __init__(self, kind: str, detail: str, pointer: str = "", wait: int = 1) -> None:
         self.kind = kind

@@ -111,7 +111,8 @@ def _allow_files(connections: int) -> None:
     needed = connections + SPARE_FILES
     if most < needed:
         log.warning(
-            "too few open files are allowed for the connections; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd, "
+            "too few open files are allowed for the connections; "
+            "raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd, "
             "`--ulimit nofile=` of Docker), or lower RUNNER_POLICY_MAX_CONNECTIONS",
             extra={"max_connections": connections, "files_needed": needed, "files_allowed": most},
         )

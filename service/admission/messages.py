@@ -152,7 +152,7 @@ def _place(path: str) -> str:
 
 
 def _clean(text: str, most: int) -> str:
-    """A text as one line of limited length without control characters: the API server drops a warning with any."""
+    """A text as one line of limited length, without control characters."""
     words = " ".join(text[: 4 * most].split())
     return _cut("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), most)
 

@@ -30,7 +30,7 @@ class Decide(Protocol):
 
 
 def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
-    """The RFC 6902 operations that make an engine take the decided runner; none if not needed, or of no help.
+    """The RFC 6902 operations for the decided runner; none if not needed, or of no help.
 
     An engine that would not start with the variable is not patched: the validating endpoint warns of it.
     """
@@ -51,7 +51,7 @@ def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, 
 
 
 def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
-    """Whether the variable is enough. A script in the container may set it again after Kubernetes has."""
+    """Whether the variable is enough: a script in the container may set it again."""
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     env = {**request.deployment.env, **decision.set_env}
     try:

@@ -1,6 +1,7 @@
-"""The calls that only show: the policy, the rules, the releases, the vocabulary, and whether all is well.
+"""The read endpoints: policy, rules, releases, vocabulary, log, metrics and health.
 
-Owns their routes, and what unknown paths and methods are answered. What may stand in their addresses is described in ``openapi.parameters``.
+Owns their routes, and the answers to unknown paths and methods. Not here: the description of their parameters
+(``service.openapi.parameters``).
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ async def readyz(request: Request, verbose: str | None = None) -> Response:
 
 
 def _not_ready(error: Refused, state: dict[str, Any]) -> Response:
-    """The problem, whose own members go before those of the state."""
+    """The problem, whose fields take precedence over those of the state."""
     problem = problem_of(error)
     headers = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
     return Response(encode({**state, **msgspec.structs.asdict(problem)}), problem.status, headers)
@@ -161,7 +162,7 @@ def _store(request: Request) -> Store:
 
 
 async def _from_store(read: Callable[..., T], *arguments: Any) -> T | None:
-    """What the store has; ``None`` where nothing was ever written to it."""
+    """The result of a query; ``None`` if nothing was ever written to the store."""
     from service.log.store import StoreFailed, StoreNotCreated  # noqa: PLC0415  # as above
 
     try:

@@ -1,6 +1,6 @@
-"""The commands on the decision log: follow it, ask it, take it out.
+"""The commands of the decision log: follow, query, export.
 
-Owns their options and how records are shown. They ask the store directly, so they need no service that runs.
+Owns their options and how records are shown. They read the store directly, so no service has to run.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ OPTIONS: Final[dict[str, Any]] = {
     "rule": Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")],
     "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
 }
-"""The options that say which records, by the filters' names."""
+"""The options of the filters, by name."""
 POLL: Final = 0.5
-"""Seconds between two looks for new records."""
+"""Seconds between two queries for new records."""
 
 
 def filtered(command: Callable[..., None]) -> Callable[..., None]:
@@ -85,7 +85,7 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class LogFormat(StrEnum):
-    """How records are taken out."""
+    """The format of an export."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
@@ -211,7 +211,7 @@ def _read_filters(filters: Filters) -> LogFilter:
 
 
 def _store(url: str | None) -> Store:
-    """The log's store, which is there."""
+    """The log's store, which must exist."""
     from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
 
     from service.log.store import InvalidStoreUrl, Store, read_url  # noqa: PLC0415  # other commands need no database
@@ -233,7 +233,7 @@ def _store(url: str | None) -> Store:
 
 @contextmanager
 def _store_errors() -> Iterator[None]:
-    """A store that cannot be asked in the block ends the command."""
+    """End the command if the store fails in the block."""
     from service.log.store import StoreFailed  # noqa: PLC0415  # as above
 
     try:
@@ -243,7 +243,7 @@ def _store_errors() -> Iterator[None]:
 
 
 def _find_records(store: Store, log_filter: LogFilter) -> list[Record]:
-    """As many records as are wanted, where there are so many; a page may have fewer."""
+    """As many records as requested, from several pages if needed."""
     from service.log.query import page  # noqa: PLC0415  # as above
 
     found = page(store, log_filter)

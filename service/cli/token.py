@@ -1,6 +1,6 @@
 """The command that makes tokens.
 
-Owns its options; what a token is, and the file of tokens, are ``access``'s.
+Owns its options. Not here: tokens and their file (``service.auth.access``).
 """
 
 from __future__ import annotations

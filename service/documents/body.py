@@ -63,7 +63,8 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     if int(length) > limit:
         raise Refused(
             "too-large",
-            f"{int(length)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch",
+            f"{int(length)} bytes are more than the {limit} that are read; "
+            "send less, or a stream of lines to /v1/decisions/batch",
         )
     if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
         raise Refused(
@@ -153,9 +154,9 @@ def _decode_yaml(body: bytes) -> Any:
 
 
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
-    """The lines of a stream as they arrive, a list for each piece of a chunk; a line over the limit is an error instead.
+    """The lines of a stream as they arrive, a list for each piece of a chunk.
 
-    Memory is bounded by the limit and one chunk. Empty lines are skipped.
+    A line over the limit is an error in its place. Memory is bounded by the limit and one chunk. Empty lines are skipped.
 
     Raises:
         Disconnected: the client disconnected.

@@ -63,7 +63,7 @@ class Slots:
 
 
 class StreamLimit:
-    """At most ``total`` streams at once, of which one caller has at most half; further ones are refused at once."""
+    """At most ``total`` streams at once, at most half of them by one caller; further ones are refused."""
 
     def __init__(self, total: int, kind: str) -> None:
         """``kind`` is the problem answered above the limit."""

@@ -107,7 +107,7 @@ class LogClient(asyncio.Protocol):
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
     def recorded(self, entry: LogEntry | bytes) -> asyncio.Future[None]:
-        """Queue a decision; the future is done when it is in the store or on the local disk, else ``LogUnavailable``."""
+        """Queue a decision; the future is done when it is in the store or on the local disk, or raises."""
         future: asyncio.Future[None] = self._loop.create_future()
         if self.waiting >= self._max_waiting:
             self.overflowed += 1

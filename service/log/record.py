@@ -63,7 +63,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Record(Struct, frozen=True, omit_defaults=True):
-    """A record as it is returned. ``erased`` has JSON pointers (RFC 6901) to parts of the request that were not kept."""
+    """A record as it is returned; ``erased`` has JSON pointers (RFC 6901) to what was not kept."""
 
     decision_id: str
     timestamp: str

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from service.log.record import Row
 
 CHUNK: Final = 200
-"""Rows a statement: its parameters stay below SQLite's 32,766, and the interpreter lock is released once for all of them."""
+"""Rows per statement: below SQLite's 32,766 parameters, and the interpreter lock is released only once."""
 NAMES: Final = TABLE.columns.keys()
 ATTEMPTS: Final = 3
 """How many files in a row may be lost before a record is spilled."""
@@ -49,7 +49,7 @@ class Writer:
     """
 
     def __init__(self, url: URL, seconds: float, *, durable: bool = False) -> None:
-        """``seconds`` is the timeout; with ``durable`` each commit is synced to the disk of SQLite, or of the server."""
+        """``seconds`` is the timeout; with ``durable`` each commit is synced to disk."""
         self._is_file = is_file(url)
         self._files = DatabaseFile(Path(url.database or ""), seconds) if self._is_file else None
         self._check = DamageCheck(self._files) if self._files is not None else None

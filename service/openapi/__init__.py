@@ -1,7 +1,4 @@
-"""The OpenAPI document: every call, with schemas from the vocabulary and the answers' types, and examples that are true.
-
-Owns the putting together.
-"""
+"""The OpenAPI document: every endpoint, with schemas from the vocabulary and the answers' types, and real examples."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def document(base: dict[str, Any], service: ServiceState) -> dict[str, Any]:
-    """FastAPI's document of the showing calls, completed with the deciding ones."""
+    """FastAPI's document of the read endpoints, completed with the deciding ones."""
     base["components"] = {"schemas": components(), "securitySchemes": SCHEMES}
     base["paths"] = {**decision_paths(service), **read_paths(base["paths"], service)}
     return base

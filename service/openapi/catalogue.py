@@ -1,7 +1,4 @@
-"""The calls that only show: what FastAPI knows of them, with parameters, answers and problems.
-
-Owns what the document says of them beyond their routes.
-"""
+"""The read endpoints in the OpenAPI document: FastAPI's description, with parameters, answers and problems."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ if TYPE_CHECKING:
 JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
 QUERY: Final = ("invalid-request",)
-"""A parameter that is not known, or stands twice."""
+"""The problem of an unknown or repeated parameter."""
 IN_RELEASE: Final = (*QUERY, "unknown-release")
 IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
 
 
 class ReadOperation(Struct, frozen=True):
-    """What the document says of a call: its name, its answer as bytes, and what problems it can have."""
+    """A read endpoint in the document: its name, its answer as bytes, and its problems."""
 
     name: str
     body: bytes
@@ -39,7 +36,7 @@ class ReadOperation(Struct, frozen=True):
 
 
 def read_paths(calls: dict[str, Any], service: ServiceState) -> dict[str, Any]:
-    """FastAPI's calls by path, completed."""
+    """FastAPI's endpoints by path, completed."""
     shown = _operations(service)
     return {path: {"get": _call(path, item["get"], shown[path], service)} for path, item in calls.items()}
 

@@ -1,6 +1,6 @@
-"""The calls that decide: what may be sent, and what comes of it.
+"""The deciding endpoints in the OpenAPI document: requests and answers.
 
-Owns what the document says of them; they are no routes that FastAPI knows anything of.
+They are not FastAPI routes, so everything about them is described here.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ IF_MATCH: Final = {
     "name": "if-match",
     "in": "header",
     "required": False,
-    "description": "the revisions by one of which is to be decided, as the `ETag` of `/v1/policy` has it; with another loaded, the answer is 412",
+    "description": "the revisions by one of which to decide, as in the `ETag` of `/v1/policy`; "
+    "with another one loaded, the answer is 412",
     "schema": {"type": "string"},
 }
 
 
 def decision_paths(service: ServiceState) -> dict[str, Any]:
-    """The calls by path."""
+    """The endpoints by path."""
     answers = service.answers
     first = EXAMPLES["kv-connector"]["value"]
     one = example_decision(answers, first)
@@ -61,7 +62,8 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
         "/v1/decisions/batch": _post(
             "decideBatch",
             "Decide many deployments",
-            "In order; an item's fault spoils only that item. As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
+            "In order; an invalid item does not affect the others. "
+            "As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
             {
                 JSON: {
                     "schema": ref("Batch"),
@@ -80,7 +82,8 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
         "/v1/dry-run": _post(
             "dryRun",
             "Explain a decision, and try candidate rules",
-            "Records nothing, unless told to. With `rules` or `remove` it answers what the rules would change; as a form, `curl -F deployment=@… -F rules=@…`.",
+            "Records nothing by default. With `rules` or `remove` it answers what the rules would change; "
+            "as a form, `curl -F deployment=@… -F rules=@…`.",
             {
                 JSON: {"schema": asked, "examples": tried},
                 YAML: {"schema": asked},
@@ -111,13 +114,15 @@ def _reviews(service: ServiceState) -> dict[str, Any]:
         "/v1/admission": review(
             "review",
             "Review an object for Kubernetes",
-            "The call of a `ValidatingWebhookConfiguration`: warns of what vLLM would do, and denies what would not start where that is switched on.",
+            "The endpoint of a `ValidatingWebhookConfiguration`: warns of what vLLM would do, "
+            "and denies what would not start if that is switched on.",
             mutating=False,
         ),
         "/v1/admission/mutate": review(
             "reviewAndPatch",
             "Set the variable in an object for Kubernetes",
-            "The call of a `MutatingWebhookConfiguration`: patches the variable that the policy decided, and never warns or denies.",
+            "The endpoint of a `MutatingWebhookConfiguration`: patches the variable that the policy decided, "
+            "and never warns or denies.",
             mutating=True,
         ),
     }

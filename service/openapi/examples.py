@@ -1,6 +1,6 @@
-"""The examples of the document: requests that are answered, and what this service answers them.
+"""The examples of the OpenAPI document: requests, and this service's answers to them.
 
-Owns the examples. Those of answers are made when the document is, so that they are what this service really says.
+Answers are made when the document is, so that they are real.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "upstream": {
-        "summary": "what vLLM by itself would do",
+        "summary": "what vLLM alone would do",
         "value": {"facts": {**QWEN, "kv_transfer_config": NIXL}, "layers": ["upstream"]},
     },
     "deployment": {"summary": "a deployment as it is written", "value": DEPLOYMENT},
@@ -99,7 +99,7 @@ METRICS_EXAMPLE: Final = "# HELP runner_policy_workers processes that answer\n# 
 
 
 def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
-    """What a request's document is answered."""
+    """The decision for a request's document."""
     return answers.policy.decide(read_request(document, answers.policy.releases), today())
 
 
@@ -111,7 +111,7 @@ def record_example(answers: Answers) -> Record:
 
 
 def review_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
-    """What the answer to ``REVIEW_EXAMPLE`` looks like."""
+    """The answer to ``REVIEW_EXAMPLE``."""
     found = example_decision(answers, EXAMPLES["kv-connector"]["value"])
     audit = {
         "runner": "spec.containers[0]=v1",

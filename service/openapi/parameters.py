@@ -1,7 +1,7 @@
-"""What may stand in the address of a call that shows.
+"""The parameters of the read endpoints in the OpenAPI document.
 
-Owns the parameters as the document has them. ``service.documents.query`` reads their names. Their values are read by the routes, and those of the log,
-of which ``service.log.filters`` has the legal ones, by ``service.log.query``.
+Not here: reading them. ``service.documents.query`` reads their names, the routes their values, and
+``service.log.query`` those of the log, whose legal values are in ``service.log.filters``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ TIMESTAMP: Final[dict[str, Any]] = {
         {"type": "string", "pattern": f"^{filters.ID}$", "description": "a `decision_id`"},
         {
             "type": "string",
-            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{3})?(Z|[+-]0[0-9]:00))?$",
+            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+            r"(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{3})?(Z|[+-]0[0-9]:00))?$",
             "description": "a date, which begins in UTC, or a date with a time (RFC 3339)",
             "examples": ["2026-11-21T12:00:00Z"],
         },
@@ -93,7 +94,7 @@ def version(releases: Releases) -> dict[str, Any]:
 
 
 def of(path: str, releases: Releases) -> list[dict[str, Any]]:
-    """The parameters of a call."""
+    """The parameters of an endpoint."""
     rule = in_path("rule_id", "the id of a rule", RULE)
     verbose = in_query(
         "verbose",

@@ -1,7 +1,4 @@
-"""What a call can be answered beside its answer: problems by their status, and the headers that come with them.
-
-Owns which problems a call can have.
-"""
+"""The problems of endpoints in the OpenAPI document, by status, with their headers."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ SCHEMES: Final = {
 
 
 def security(service: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:
-    """Whether a call needs a token, and of which scope: not where nobody does, nor with ``always`` false, where only a part of it does."""
+    """The token scope that an endpoint needs; optional without tokens, or if ``always`` is false."""
     if scope is None:
         return {"security": []}
     wanted = {BEARER: [scope]}

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("runner_policy")
 PATIENCE: Final = 10.0
 """Seconds a remote may take to connect, or to send more data."""
-SSH: Final = f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} -o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
+SSH: Final = (
+    f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} "
+    f"-o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
+)
 """The ``ssh`` command without GIT_SSH_COMMAND: it never prompts, and times out."""
 SMALL_FILES: Final = b"blob:limit=%d" % (MAX_BYTES + 1)
 """The filter for remotes that support it: no file that is too large for a rule."""
@@ -184,7 +187,8 @@ class Remote:
         briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
         if not self._allow_rollback:
             raise RollbackRefused(
-                f"the commit {briefs['commit']} is refused: it does not descend from {briefs['accepted']}, whose rules were accepted; "
+                f"the commit {briefs['commit']} is refused: it does not descend from {briefs['accepted']}, "
+                "whose rules were accepted; "
                 f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
             )
         if commit != self._commit:

@@ -30,7 +30,7 @@ MAX_HEAD: Final = 65_536
 """Bytes a connection may send before the first part of a body or the end of a request."""
 MAX_HEADERS: Final = 200
 MAX_WAITING: Final = 8
-"""Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each, without a limit."""
+"""Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each."""
 PIECE: Final = 4096
 """Bytes parsed at once; they may hold a hundred requests."""
 MAX_TURN: Final = 16_384

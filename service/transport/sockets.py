@@ -95,7 +95,7 @@ class Listener:
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's supervisor of several processes, which stops listening before they end: it answers no requests itself."""
+    """uvicorn's supervisor of processes, which stops listening before they end, as it answers no requests."""
 
     def terminate_all(self) -> None:
         """Stop listening, and tell every process to end."""
