@@ -133,7 +133,7 @@ def _serve(settings: Settings, target: Any) -> None:
         lifespan="on",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # uvicorn trusts 127.0.0.1 by default; `service.auth.proxies` trusts whom the settings name
+        proxy_headers=False,  # uvicorn would trust 127.0.0.1; see `service.auth.proxies`
         log_config=configuration(settings.log_format),
         limit_concurrency=settings.max_connections,
         timeout_keep_alive=KEEP_ALIVE,

@@ -97,9 +97,8 @@ def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[Engine
     for engine_decision in refused:
         assert engine_decision.decision is not None  # INVARIANT: only a decision says that vLLM will not start
         errors = "; ".join(_clean(error, MAX_ERROR) for error in engine_decision.decision.startup_errors)
-        parts.append(
-            f"{_place(engine_decision.engine.path)}vLLM will not start{_with_variable(engine_decision.decision)}: {errors}"
-        )
+        variable = _with_variable(engine_decision.decision)
+        parts.append(f"{_place(engine_decision.engine.path)}vLLM will not start{variable}: {errors}")
     remedies = ["correct the arguments or variables that are named; `POST /v1/dry-run` explains"] if refused else []
     if undecided_engines:
         parts += [

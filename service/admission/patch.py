@@ -64,7 +64,7 @@ def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
 def _setting(env: list[Any] | None, pointer: str, name: str, value: str) -> list[dict[str, Any]]:
     """The operations after which a list of variables has one of this name, with this value.
 
-    Of several entries of a name the last counts; it is replaced whole, with a ``valueFrom`` that it may have. The others are
+    Of several entries of a name the last counts; it is replaced whole, including a ``valueFrom``. The others are
     removed from the last to the first, so that no index changes before it is used.
     """
     entry = {"name": name, "value": value}

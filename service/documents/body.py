@@ -156,7 +156,8 @@ def _decode_yaml(body: bytes) -> Any:
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
     """The lines of a stream as they arrive, a list for each piece of a chunk.
 
-    A line over the limit is an error in its place. Memory is bounded by the limit and one chunk. Empty lines are skipped.
+    A line over the limit is an error in its place. Empty lines are skipped. Memory is bounded by the limit and one
+    chunk.
 
     Raises:
         Disconnected: the client disconnected.

@@ -83,7 +83,8 @@ class StreamLimit:
         if own >= self._share or count >= self._total:
             raise Refused(
                 self._kind,
-                f"{count} of at most {self._total} are open, {own} of them by this caller, which may have {self._share}; "
+                f"{count} of at most {self._total} are open, "
+                f"{own} of them by this caller, which may have {self._share}; "
                 "end one and try again",
             )
         self._callers[caller] = own + 1

@@ -36,7 +36,7 @@ def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
 
 def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
-    """A Parquet file: strings, ``starts`` and ``erased`` as booleans, ``nanoseconds`` as an integer, ``timestamp`` in UTC."""
+    """A Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
     from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 

@@ -95,7 +95,11 @@ PATCH: Final = [
     {"op": "test", "path": "/spec/containers/0/name", "value": "vllm"},
     {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},
 ]
-METRICS_EXAMPLE: Final = "# HELP runner_policy_workers processes that answer\n# TYPE runner_policy_workers gauge\nrunner_policy_workers 1.0\n"
+METRICS_EXAMPLE: Final = (
+    "# HELP runner_policy_workers processes that answer\n"
+    "# TYPE runner_policy_workers gauge\n"
+    "runner_policy_workers 1.0\n"
+)
 
 
 def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:

@@ -89,8 +89,8 @@ class Remote:
         If the remote is unavailable at start, or was rolled back, they are the rules accepted last.
 
         Raises:
-            RulesSourceFailed: they cannot be fetched, the commit is not signed as required, or it does not descend from the
-                accepted one.
+            RulesSourceFailed: they cannot be fetched, or the commit is not signed as required, or does not descend
+                from the accepted one.
             RulesInvalid: a file of the commit cannot be read.
         """
         with closing(self._repository()) as repository:

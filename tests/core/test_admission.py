@@ -574,7 +574,7 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
 def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document]], policy: Policy) -> None:
     told_apart = []
 
-    def noting(request: Request, *, tried: bool = False) -> Decision:
+    def noting(request: Request, *, is_trial: bool = False) -> Decision:
         told_apart.append(tried)
         return policy.decide(request, TODAY)
 
