@@ -111,7 +111,7 @@ def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating:
     request = engine.request
     if isinstance(
         request, RequestInvalid
-    ):  # an object that cannot be read is told from others by why alone: what in it starts vLLM is not known
+    ):  # an unreadable object is identified by its fault alone: what in it starts vLLM is not known
         return wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it

@@ -98,7 +98,7 @@ def of(path: str, releases: Releases) -> list[dict[str, Any]]:
     rule = in_path("rule_id", "the id of a rule", RULE)
     verbose = in_query(
         "verbose",
-        "say what is loaded, and what came of the last try to load another",
+        "show what is loaded, and the result of the last reload",
         {"type": "string"},
         allowEmptyValue=True,
     )

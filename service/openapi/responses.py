@@ -47,7 +47,7 @@ SCHEMES: Final = {
     BEARER: {
         "type": "http",
         "scheme": "bearer",
-        "description": "a token of `runner-policy token new`, where the service is told to want one",
+        "description": "a token of `runner-policy token new`, if the service requires one",
     }
 }
 

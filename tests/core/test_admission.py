@@ -575,7 +575,7 @@ def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document
     told_apart = []
 
     def noting(request: Request, *, is_trial: bool = False) -> Decision:
-        told_apart.append(tried)
+        told_apart.append(is_trial)
         return policy.decide(request, TODAY)
 
     assert ask(deployment(), ALWAYS, mutating=True, by=noting)[0] == "patched"
