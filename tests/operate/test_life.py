@@ -81,7 +81,7 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
         f"--tls-key: {tmp_path}/none cannot be read",
         f"--tls-client-ca: cannot load certificates from {cert}: ",
         f"--tokens: {tokens}:2:11: invalid name `A`; ",
-        f"{tokens}:3:13: no SHA-256 in 64 lower-case hexadecimal digits; ",
+        f"{tokens}:3:13: expected a SHA-256 in 64 lower-case hexadecimal digits; ",
         f"{tokens}:4:14: ",
         f"RUNNER_POLICY_RULES_GIT_ALLOWED_SIGNERS: {signers}:1: invalid entry: ",
         "--log: ",
