@@ -1,1 +1,1 @@
-"""The HTTP adapter of ``policy``: documents in, answers out. Decides nothing by itself."""
+"""The HTTP adapter of ``policy``: documents in, answers out. It decides nothing itself."""

@@ -1,6 +1,6 @@
-"""The application: FastAPI with the hot calls before its middleware.
+"""The application: FastAPI, with the deciding endpoints before its middleware.
 
-Owns the putting together: settings and rules in, an ASGI application out, and what is open for as long as it serves.
+Owns the composition: settings and rules in, an ASGI application out, and the resources open while it serves.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from starlette.routing import Match, Mount, Route
 
 from policy.errors import PolicyError
 from service.api.admission import MUTATE, VALIDATE, AdmissionEndpoint
+from service.api.batch import BatchEndpoint
 from service.api.catalogue import add_handlers, router
-from service.api.decisions import BatchEndpoint, DecisionEndpoint, DryRunEndpoint, send_problem
+from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
+from service.api.dry_run import DryRunEndpoint
+from service.api.endpoint import send_problem
 from service.auth.access import Access, TokenFile, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind
@@ -50,10 +53,10 @@ if TYPE_CHECKING:
     from service.state.answers import Answers
 
 SHORTEST: Final = 0.1
-"""Seconds that the log and the traces have to end, however late it is."""
+"""The least seconds that the log and the traces have to end."""
 SWITCH: Final = 0.001
-"""Seconds after which a thread that builds changed rules lets the one go on that answers."""
-CALLS: Final = {
+"""The interpreter's switch interval in seconds, for a thread that builds changed rules beside the event loop."""
+ENDPOINTS: Final = {
     "/v1/decisions": DecisionEndpoint,
     "/v1/decisions/batch": BatchEndpoint,
     "/v1/dry-run": DryRunEndpoint,
@@ -63,22 +66,22 @@ CALLS: Final = {
 
 
 class Application(FastAPI):
-    """FastAPI whose deciding calls are answered before its middleware and routing.
+    """FastAPI whose deciding endpoints are called before its middleware and routing.
 
-    They are routes of the application as well, so that another method on them gets a 405.
+    They are routes of the application as well, so that other methods get a 405.
     """
 
-    calls: dict[str, ASGIApp]
-    showing: ASGIApp
-    served: ServiceState
+    endpoints: dict[str, ASGIApp]
+    read_app: ASGIApp
+    service: ServiceState
     file: TokenFile | None
     guard: BrowserGuard | None
     described: Answers | None = None
-    """The answers that ``document_json`` has examples of."""
+    """The answers from which the examples of ``document_json`` were made."""
     document_json: bytes = b""
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # a coroutine less to run
-        """Answer a hot call directly, everything else by FastAPI."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # type: ignore[override]  # saves a coroutine
+        """Call a deciding endpoint directly, and FastAPI for everything else."""
         if scope["type"] == "http":
             if self.guard is not None:
                 try:
@@ -86,25 +89,25 @@ class Application(FastAPI):
                 except Refused as error:
                     return self.refuse(scope, send, error)
             if scope["method"] == "POST":
-                call = self.calls.get(scope["path"])
-                if call is not None:
-                    return call(scope, receive, send)
-            return self.showing(scope, receive, send)
+                endpoint = self.endpoints.get(scope["path"])
+                if endpoint is not None:
+                    return endpoint(scope, receive, send)
+            return self.read_app(scope, receive, send)
         return super().__call__(scope, receive, send)
 
     async def refuse(self, scope: Scope, send: Send, error: Refused) -> None:
-        """Answer a request that a page of another site may have made."""
+        """Answer a request that was refused as cross-origin."""
         began = perf_counter_ns()
         status = await send_problem(send, error)
-        self.served.done(scope, status, began, self.counted_as(scope))
+        self.service.request_done(scope, status, began, self.path_label(scope))
 
-    async def show(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call that shows, to whom it may be shown."""
+    async def answer_read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a read endpoint, after checking the caller's token."""
         began = perf_counter_ns()
         status = 500
         path = scope["path"]
 
-        async def noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -113,28 +116,28 @@ class Application(FastAPI):
         needed = scope_of(path)
         try:
             if needed is not None:
-                scope["caller"] = self.served.access.caller(scope["client"], dict(scope["headers"]), needed)
+                scope["caller"] = self.service.access.caller(scope["client"], dict(scope["headers"]), needed)
         except PolicyError as error:
             status = await send_problem(send, error)
         else:
-            await super().__call__(scope, receive, noted)
+            await super().__call__(scope, receive, send_and_note)
         finally:
-            self.served.done(scope, status, began, self.counted_as(scope))
+            self.service.request_done(scope, status, began, self.path_label(scope))
 
-    def counted_as(self, scope: Scope) -> str:
-        """The path as the call has it that it is one of, so that nobody can make up new ones."""
+    def path_label(self, scope: Scope) -> str:
+        """The path of the matching route for metrics, so that callers cannot create new label values."""
         plain = {"type": "http", "method": scope["method"], "path": scope["path"]}
         known = (route for route in (*router.routes, *self.routes) if isinstance(route, Route | Mount))
         return next((route.path for route in known if route.matches(plain)[0] is not Match.NONE), "other")
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, the hot calls included; its examples are of the rules that are loaded."""
+        """The OpenAPI document with the deciding endpoints; its examples use the loaded rules."""
         self.openapi_schema = None
-        return document(super().openapi(), self.served)
+        return document(super().openapi(), self.service)
 
     async def openapi_json(self) -> bytes:
-        """The same as JSON, made once for each revision, in a thread: it takes some 50 ms."""
-        answers = self.served.answers
+        """The same as JSON, made once for each revision, in a thread, as it takes about 50 ms."""
+        answers = self.service.answers
         if self.described is not answers:
             found = await asyncio.to_thread(self.openapi)
             self.document_json, self.described = msgspec.json.encode(found), answers
@@ -142,15 +145,15 @@ class Application(FastAPI):
 
 
 def create_app(settings: Settings | None = None, published: Published | None = None) -> Application:
-    """The service with its rules loaded: those that are ``published``, else those of the settings' folder.
+    """Build the service with the ``published`` rules, or those of the settings' folder.
 
     Raises:
-        RulesInvalid: with every fault in the rules; nothing is served then.
+        RulesInvalid: with every fault in the rules.
         EngineFailed: the engine refuses the rules.
-        UnknownRelease, NoVersion: the default release of the settings is none.
-        TokensInvalid: the file of tokens cannot be used.
-        NoStore: the decision log's URL is none.
-        pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable does not fit.
+        UnknownRelease, InvalidVersion: the default release of the settings is unknown or invalid.
+        TokensInvalid: the token file cannot be used.
+        InvalidStoreUrl: the decision log's URL is invalid.
+        pydantic.ValidationError: a ``RUNNER_POLICY_…`` variable is invalid.
     """
     settings = settings or Settings()
     published = (
@@ -166,11 +169,11 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         None,
         required=settings.log_required,
         stdout_labels=labels if settings.log_stdout else None,
-        tells=settings.access_log,
+        collects_ids=settings.access_log,
     )
     file = TokenFile(settings.tokens, settings.run) if settings.tokens is not None else None
     access = Access(file.first() if file is not None else None, settings.rate_limit, metrics)
-    served = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
+    service = ServiceState(settings, published, HubModels(_hub(settings)), recorder, access, program)
     app = Application(
         title="Runner Policy",
         summary="Which vLLM model runner a deployment gets, and why",
@@ -181,13 +184,13 @@ def create_app(settings: Settings | None = None, published: Published | None = N
         lifespan=_lifespan,
         redirect_slashes=False,
     )
-    app.served, app.file = served, file
+    app.service, app.file = service, file
     app.guard = guard_of(settings, (VALIDATE, MUTATE), metrics)
-    app.state.served = served
+    app.state.service = service
     app.state.store = None
-    app.calls = {path: call(served, path) for path, call in CALLS.items()}
-    app.router.routes.extend(Route(path, call, methods=["POST"]) for path, call in app.calls.items())
-    app.showing = app.show
+    app.endpoints = {path: endpoint(service, path) for path, endpoint in ENDPOINTS.items()}
+    app.router.routes.extend(Route(path, endpoint, methods=["POST"]) for path, endpoint in app.endpoints.items())
+    app.read_app = app.answer_read
     app.include_router(router)
     add_docs(app, app.openapi_json)
     add_handlers(app)
@@ -195,7 +198,7 @@ def create_app(settings: Settings | None = None, published: Published | None = N
 
 
 def create_server_app() -> ASGIApp:
-    """The service as each of several worker processes runs it, by the settings in the environment.
+    """Build the service in one of several worker processes, from the settings in the environment.
 
     Raises:
         As ``create_app`` does.
@@ -205,60 +208,60 @@ def create_server_app() -> ASGIApp:
 
 
 def _labels(settings: Settings, program: str) -> str:
-    """The labels of every record: which instance of which version made it."""
+    """The labels of every record: the instance, its version, and those of the settings."""
     return msgspec.json.encode({"id": socket.gethostname(), "version": program, **settings.log_labels}).decode()
 
 
 def _hub(settings: Settings) -> Hub | None:
-    """The hub, where it is switched on; its library is not even imported otherwise."""
+    """The hub, if it is switched on; otherwise its library is not imported."""
     if not settings.hub:
         return None
-    from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
+    from policy.intake.model.hub import Hub  # noqa: PLC0415  # only if it is switched on
 
     return Hub(settings.hub_timeout)
 
 
 @asynccontextmanager
 async def _lifespan(app: Application) -> AsyncIterator[None]:
-    """The log is open and the process looks after itself for as long as it serves; at the end everything noted is safe."""
-    served = app.served
-    settings = served.settings
+    """Run the log and the housekeeping while serving; at the end, wait until the log is written."""
+    service = app.service
+    settings = service.settings
     sys.setswitchinterval(SWITCH)
-    tracing = set_up(lambda: served.answers.policy.revision)
+    tracing = set_up(lambda: service.answers.policy.revision)
     if tracing is not None:
-        app.calls = {path: tracing.traced(call, path) for path, call in app.calls.items()}
-        app.showing = tracing.traced(app.show)
-    kept = served.recorder.log = _log(app)
-    upkeep = asyncio.create_task(Housekeeping(served, app.file).run())
+        app.endpoints = {path: tracing.traced(endpoint, path) for path, endpoint in app.endpoints.items()}
+        app.read_app = tracing.traced(app.answer_read)
+    log = service.recorder.log = _log(app)
+    housekeeping = asyncio.create_task(Housekeeping(service, app.file).run())
     try:
         yield
     finally:
-        upkeep.cancel()
-        served.pool.close()
-        if kept is not None:
-            await kept.close(_time_left(settings))
-        await served.recorder.close()
+        housekeeping.cancel()
+        service.pool.close()
+        if log is not None:
+            await log.close(_time_left(settings))
+        await service.recorder.close()
         if tracing is not None:
             await asyncio.to_thread(tracing.stop, _time_left(settings))
-        served.metrics.snapshot()
+        service.metrics.snapshot()
 
 
 def _time_left(settings: Settings) -> float:
-    """Seconds that the end of the log, or of the traces, may still take."""
+    """Seconds left to end the log or the traces."""
     since = Connection.ending_since
     passed = 0.0 if since is None else monotonic() - since
     return max(SHORTEST, settings.log_stop_time - passed)
 
 
 def _log(app: Application) -> LogClient | None:
-    """The decision log, where one is kept."""
-    settings = app.served.settings
+    """The decision log, or ``None`` if it is off."""
+    settings = app.service.settings
     url = settings.log_url()
     if url is None:
         return None
     from service.log.client import LogClient  # noqa: PLC0415  # as above
     from service.log.store import Store, read_url  # noqa: PLC0415  # as above
-    from service.log.worker import LogConfig  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+    from service.log.worker import LogConfig  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
 
     app.state.store = Store(read_url(url), settings.log_timeout, many=True)
     keep_seconds = (
@@ -266,7 +269,7 @@ def _log(app: Application) -> LogClient | None:
     )
     spill = str(settings.spill_folder())
     size, patience, required = settings.log_spill_size, settings.log_timeout, settings.log_required
-    kept = LogConfig(
+    log = LogConfig(
         url,
         spill,
         size,
@@ -274,6 +277,6 @@ def _log(app: Application) -> LogClient | None:
         required,
         keep_seconds,
         settings.log_retention_bytes,
-        _labels(settings, app.served.version),
+        _labels(settings, app.service.version),
     )
-    return LogClient(kept, settings.log_queue_size)
+    return LogClient(log, settings.log_queue_size)

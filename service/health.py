@@ -1,7 +1,6 @@
-"""Whether the service that the settings describe is ready, asked from the same machine.
+"""The health check of a container: whether the service that the settings describe is ready, on the same machine.
 
-For a container's health check, which knows the settings and has no token, no client's certificate and no name that the
-service's certificate is for.
+It knows the settings, and has no token, no client certificate, and no name that the service's certificate is for.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 SECONDS: Final = 2.0
-"""How long the service may take."""
+"""Seconds the service may take."""
 READY: Final = 200
-ANY: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # what a service may listen on, which nobody can connect to
+ANY: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard addresses, to which nobody can connect
 
 
 class NotReady(Exception):
-    """The service does not answer, or not that it is ready."""
+    """The service does not answer, or is not ready."""
 
 
 def check(settings: Settings) -> None:
-    """The service is ready.
+    """Check that the service is ready.
 
-    Where clients have to show a certificate, the handshake alone is asked for: the event loop that answers requests
-    answers it, and nothing more can be asked without a certificate. That of the service is not verified, as it need not
-    name an address of this machine, and whoever shows it is told nothing.
+    If clients need a certificate, only the handshake is checked: it is answered by the event loop that answers
+    requests. The service's certificate is not verified: it need not name an address of this machine, and nothing secret
+    is sent.
 
     Raises:
         NotReady: it is not.

@@ -1,6 +1,6 @@
-"""What a process does by itself while it serves: takes up what changed, ends what is too slow, leaves its numbers.
+"""Periodic work of a serving process: loading changes, ending slow connections, writing metrics.
 
-Owns the task of the event loop that does it. What fails in it is said, and tried again.
+Owns the task that does it. Failures are logged, and retried.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from policy.errors import PolicyError
 from service.reload.reload import RevisionReader
-from service.transport.connection import Certificate, IdleReaper, state_of
+from service.transport.idle import IdleReaper
+from service.transport.tls import Certificate, file_states
 
 if TYPE_CHECKING:
     from service.auth.access import TokenFile
@@ -24,40 +25,40 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 TICK: Final = 0.1
-"""Seconds between two looks at what is published."""
+"""Seconds between two checks for published rules."""
 SWEEP: Final = 1.0
-"""Seconds between two looks at everything else."""
+"""Seconds between two runs of everything else."""
 
 
 class Housekeeping:
-    """Of one process; ``file`` is that of the tokens, where callers need one."""
+    """The periodic work of one process; ``file`` is the token file, if callers need tokens."""
 
-    def __init__(self, served: ServiceState, file: TokenFile | None) -> None:
-        self._served = served
-        self._reader = RevisionReader(served.settings.run) if served.settings.run is not None else None
+    def __init__(self, service: ServiceState, file: TokenFile | None) -> None:
+        self._served = service
+        self._reader = RevisionReader(service.settings.run) if service.settings.run is not None else None
         self._wanted: Published | None = None
         self._file = file
-        self._seen = state_of()
-        self._silence = IdleReaper(served.settings.body_timeout)
+        self._token_states = file_states()
+        self._idle_reaper = IdleReaper(service.settings.body_timeout)
         self._parent = multiprocessing.parent_process()
-        self._swept = 0.0
+        self._last_sweep = 0.0
 
     async def run(self) -> None:
-        """Do it, until it is cancelled."""
+        """Run until cancelled."""
         self._served.metrics.loop = asyncio.get_running_loop()
         while True:
             try:
-                await self._look()
-            except Exception:  # one thing that fails must not end the others
-                log.exception("upkeep failed; it goes on")
+                await self._tick()
+            except Exception:  # one failing task must not end the others
+                log.exception("housekeeping failed; it continues")
             await asyncio.sleep(TICK)
 
-    async def _look(self) -> None:
-        due = monotonic() - self._swept >= SWEEP
+    async def _tick(self) -> None:
+        due = monotonic() - self._last_sweep >= SWEEP
         if due:
-            self._swept = monotonic()
-            self._served.slow.sweep()
-            self._silence.sweep()
+            self._last_sweep = monotonic()
+            self._served.body_timeouts.sweep()
+            self._idle_reaper.sweep()
             self._end_with_parent()
             self._served.metrics.snapshot()
             self._read_tokens()
@@ -69,35 +70,35 @@ class Housekeeping:
             await self._load(self._wanted)
 
     async def _load(self, published: Published) -> None:
-        """What is published is served; where it cannot be loaded, it is tried again."""
-        served = self._served
-        if published.revision == served.answers.policy.revision:
-            served.published = published
+        """Serve the published rules; if they cannot be loaded, they are tried again."""
+        service = self._served
+        if published.revision == service.answers.policy.revision:
+            service.published = published
         else:
             try:
-                served.swap(published, await asyncio.to_thread(served.made, published, served.answers))
+                service.swap(published, await asyncio.to_thread(service.build_answers, published, service.answers))
             except PolicyError as error:
-                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
                 return
         self._wanted = None
 
     def _read_tokens(self) -> None:
-        """The tokens of a file that changed hold from now on; one that cannot be used leaves the ones before."""
-        if self._file is None or (found := state_of(self._file.path)) == self._seen:
+        """Load the token file if it changed; an invalid one leaves the previous tokens in use."""
+        if self._file is None or (found := file_states(self._file.path)) == self._token_states:
             return
-        self._seen = found
+        self._token_states = found
         access = self._served.access
         try:
             tokens = self._file.read()
         except PolicyError as error:
-            log.error("the file of tokens was refused; the ones before hold", extra={"error": str(error)})  # noqa: TRY400  # as above
+            log.error("the file of tokens was rejected; the previous tokens stay valid", extra={"error": str(error)})  # noqa: TRY400  # as above
             return
         if tokens != access.tokens:
             access.tokens = tokens
             log.info("tokens loaded", extra={"tokens": len(tokens)})
 
     def _end_with_parent(self) -> None:
-        """A worker whose parent was killed would go on by itself, and nobody could end it."""
+        """End this worker if its parent was killed; it would go on alone otherwise."""
         if self._parent is not None and not self._parent.is_alive():
             self._parent = None
             log.error("the parent process is gone; this worker ends")

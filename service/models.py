@@ -1,7 +1,7 @@
-"""Where the service looks for the ``config.json`` of a model that a request does not bring: nowhere, or the hub, where that is switched on.
+"""The models of the hub, for requests without their ``config.json``, if the hub is switched on.
 
-Owns that a decision never waits for the hub: it is made with the models that are there, and made again when those that it needs have been fetched.
-A request waits for the hub within bounds, and one caller's models leave room for those of others.
+A decision never waits for the hub: it is made with the models that are there, and again when missing ones have been
+fetched. A request waits for the hub within limits, and one caller's models leave room for those of others.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ if TYPE_CHECKING:
     from policy.intake.model.hub import Hub
 
 AT_ONCE: Final = 4
-"""Models that are fetched at once, as many as the hub's own bound; each keeps a thread of the event loop's few."""
+"""Models fetched at once, as many as the hub's own limit; each occupies one of the event loop's few threads."""
 WAITING: Final = 256
-"""Models of one caller that may wait for one of these places."""
-BUSY: Final = "as many models as may be are being fetched, and none was done in time; send the request again, or give the model's `config.json`"
+"""Waiting models per caller."""
+BUSY: Final = "too many models are being fetched; send the request again, or give the model's `config.json`"
 
 
 class HubModels:
-    """The models that the service can find."""
+    """The models that the service can look up."""
 
     def __init__(self, hub: Hub | None) -> None:
         self._hub = hub
         self._places = Slots(AT_ONCE, WAITING, "busy")
         self._fetches: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
-        """What is being fetched, by caller and name."""
+        """The fetches in progress, by caller and name."""
 
     @property
     def fetches(self) -> bool:
-        """Whether a model can be had from the hub."""
+        """Whether models can be fetched from the hub."""
         return self._hub is not None
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and files, where the hub gave them of late."""
+        """A model's ``config.json`` and files, if they were fetched recently."""
         found = self._hub.kept(name) if self._hub is not None else None
         return (found.config, found.files) if found is not None else None
 
     async def fetch(self, names: Sequence[str], ends: float | None, caller: str) -> dict[str, str]:
-        """Fetch models from the hub, until ``ends`` (by the loop's clock); why those that cannot be had cannot.
+        """Fetch models from the hub until ``ends`` (loop time); return why the missing ones failed.
 
         Raises:
-            Refused: none of them could be asked for in time; not where ``ends`` is stated, as of an admission review.
+            Refused: no fetch could start in time; not raised with ``ends``, as for an admission review.
         """
         if self._hub is None or not names:
             return {}
-        late = "the hub did not give it in time; give its `config.json`"
+        timeout_text = "the hub did not give it in time; give its `config.json`"
         refused: dict[str, str] = {}
         busy: dict[str, str] = {}
 
@@ -61,7 +61,7 @@ class HubModels:
                 async with asyncio.timeout_at(ends):
                     error = await asyncio.shield(self._fetch(hub, name, caller))
             except TimeoutError:
-                refused[name] = late
+                refused[name] = timeout_text
             else:
                 if error is not None:
                     (busy if isinstance(error, Refused) else refused)[name] = str(error)
@@ -72,16 +72,16 @@ class HubModels:
         return refused | busy
 
     def _fetch(self, hub: Hub, name: str, caller: str) -> asyncio.Task[Exception | None]:
-        """The fetch of a model, which goes on though nobody waits for it any more: its thread does, and its place is that thread's."""
+        """The task that fetches a model; it goes on when nobody waits, as its thread cannot be stopped."""
         key = caller, name
         task = self._fetches.get(key)
         if task is None:
-            task = self._fetches[key] = asyncio.create_task(self._fetched(hub, name, caller))
+            task = self._fetches[key] = asyncio.create_task(self._run_fetch(hub, name, caller))
             task.add_done_callback(lambda _: self._fetches.pop(key))
         return task
 
-    async def _fetched(self, hub: Hub, name: str, caller: str) -> Exception | None:
-        """Fetch a model as soon as there is a place; why there is none of it, or no place in time."""
+    async def _run_fetch(self, hub: Hub, name: str, caller: str) -> Exception | None:
+        """Fetch a model once there is a slot; return why it failed, or that no slot was free in time."""
         from policy.intake.model.files import COMPANIONS  # noqa: PLC0415
         from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # only where the hub is switched on
 

@@ -1,6 +1,6 @@
 """Errors as answers: RFC 9457 ``application/problem+json``.
 
-Owns the kinds of problem, their titles and status codes, and the making of one from what went wrong.
+Owns the kinds of problem, their titles and status codes, and the conversion of errors.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
 UNAUTHORIZED: Final = 401
 TOO_SLOW: Final = 408
 AGAIN: Final = frozenset({429, 503})
-"""After these the same request may be sent again."""
+"""The status codes after which the same request may be sent again."""
 
 
 class LogUnavailable(PolicyError):
-    """A decision could not be recorded where it must be."""
+    """A decision could not be recorded, though that is required."""
 
 
 class ProblemFault(Struct, frozen=True):
-    """One thing that is wrong: where in the body, and for a rule where in its file."""
+    """One fault: where in the body, and for a rule where in its file."""
 
     pointer: str
     message: str
@@ -67,7 +67,7 @@ class ProblemFault(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """An RFC 9457 problem; ``errors`` has every fault that was found."""
+    """An RFC 9457 problem; ``errors`` has every fault found."""
 
     type: str
     title: str
@@ -77,7 +77,7 @@ class Problem(Struct, frozen=True):
 
 
 class Refused(PolicyError):
-    """A request that the service refuses for a reason of its own, by the name of a kind; ``wait`` is after how many seconds it may come again."""
+    """A request refused by the service, with its kind of problem; it may be retried after ``wait`` seconds."""
 
     def __init__(self, kind: str, detail: str, pointer: str = "", wait: int = 1) -> None:
         self.kind = kind
@@ -87,9 +87,9 @@ class Refused(PolicyError):
 
 
 def problem(kind: str, faults: Sequence[ProblemFault]) -> Problem:
-    """A problem of a kind; the first fault is its ``detail``, with a word on how many more there are.
+    """A problem of a kind; its ``detail`` is the first fault, with the number of further ones.
 
-    Readers stop looking for faults after ``MAX_FAULTS``, so that there may be more than those.
+    Readers stop after ``MAX_FAULTS`` faults, so there may be more.
     """
     status, title = KINDS[kind]
     first = faults[0]
@@ -100,7 +100,7 @@ def problem(kind: str, faults: Sequence[ProblemFault]) -> Problem:
 
 
 def problem_of(error: PolicyError) -> Problem:
-    """The problem that an error of ours is to a client."""
+    """The problem of an error."""
     match error:
         case RequestInvalid(problem=kind, faults=faults):
             return problem(kind, [_fault(fault) for fault in faults[:MAX_FAULTS]])
@@ -120,7 +120,7 @@ def problem_of(error: PolicyError) -> Problem:
 
 
 def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
-    """The headers of a problem's answer: what it is, and what its status says besides (RFC 6750 for a missing token, RFC 9110 for the others)."""
+    """The headers of a problem: its content type, and those of its status (RFC 6750 for 401, RFC 9110 for others)."""
     headers = [(b"content-type", MEDIA_TYPE.encode())]
     if status == UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))

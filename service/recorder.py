@@ -1,7 +1,4 @@
-"""What is noted of each decision: it is counted, and it is logged.
-
-Owns the moment after a decision was made and before it is answered.
-"""
+"""Counting and logging of decisions, after they are made and before they are answered."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PAUSE: Final = 64
-"""Lines of a worker process that are noted in one turn of the event loop."""
+"""Lines of a worker process recorded in one turn of the event loop."""
 
 
 class Recorder:
@@ -39,95 +36,98 @@ class Recorder:
         *,
         required: bool = False,
         stdout_labels: str | None = None,
-        tells: bool = False,
+        collects_ids: bool = False,
     ) -> None:
-        """With ``required`` a request's decisions must be safe before it is answered; with ``stdout_labels`` records are printed as well.
+        """Log to ``log``, and with ``stdout_labels`` also print records.
 
-        With ``tells`` a request gets the ids of its decisions.
+        With ``required`` a request's decisions must be recorded before it is answered. With ``collects_ids`` a
+        request's context gets the ids of its decisions.
         """
         self.metrics = metrics
         self._required = required
-        self._tells = tells
+        self._collects_ids = collects_ids
         self._printer = Printer(stdout_labels) if stdout_labels is not None else None
         self.log = log
 
     @property
     def log(self) -> LogClient | None:
-        """The decision log, where one is kept."""
+        """The decision log, or ``None`` if it is off."""
         return self._log
 
     @log.setter
     def log(self, log: LogClient | None) -> None:
         self._log = log
-        self.silent = log is None and self._printer is None and not self._tells
+        self.is_silent = log is None and self._printer is None and not self._collects_ids
 
     @property
-    def unprinted(self) -> int:
-        """Records that nobody took from the standard output."""
+    def stdout_dropped(self) -> int:
+        """Records dropped because nobody read the standard output."""
         return self._printer.dropped if self._printer is not None else 0
 
-    def note(
+    def record(
         self,
         answer: EncodedDecision,
         request: Request,
         policy: Policy,
-        asking: RequestContext,
+        context: RequestContext,
         body: bytes | None = None,
     ) -> DecisionCounter:
-        """The decision is counted, and on its way to the log; where it was counted, to be counted there again. ``body`` is the request's own."""
-        if not self.silent:
-            self.log_it(answer, request, asking, body)
-        return self.metrics.decided(request, answer.evaluation, policy)
+        """Count and log a decision; ``body`` is the request's. Return its counter, for cached answers."""
+        if not self.is_silent:
+            self.log_decision(answer, request, context, body)
+        return self.metrics.count_decision(request, answer.evaluation, policy)
 
-    def log_it(self, answer: EncodedDecision, request: Request, asking: RequestContext, body: bytes | None) -> None:
-        """The decision is on its way to the log."""
-        if self._tells:
-            asking.made(id_of(answer.json))
-        self._log_noted(asking.noted(answer, request, body), asking)
+    def log_decision(
+        self, answer: EncodedDecision, request: Request, context: RequestContext, body: bytes | None
+    ) -> None:
+        """Log a decision."""
+        if self._collects_ids:
+            context.add_decision(id_of(answer.json))
+        self._log_entry(context.log_entry(answer, request, body), context)
 
     @property
-    def keeps(self) -> bool:
-        """Whether records are kept or printed."""
+    def is_logging(self) -> bool:
+        """Whether decisions are logged or printed."""
         return self._log is not None or self._printer is not None
 
-    async def log_made_elsewhere(self, found: JobResult, output: Path | None, asking: RequestContext) -> None:
-        """The decisions of a worker process, whose large answers are in ``output``, are counted and on their way to the log.
+    async def log_job_decisions(self, found: JobResult, output: Path | None, context: RequestContext) -> None:
+        """Count and log the decisions of a worker process, whose large answers are in ``output``.
 
-        They come in parts: others have their turn in between, and where the log is full, it is waited for.
+        This is done in parts, between which other tasks run; if the log is full, it waits.
         """
         for counted, number in found.counts:
-            self.metrics.count_decisions(counted, number)
-        if self._tells:
+            self.metrics.count_job_decisions(counted, number)
+        if self._collects_ids:
             for decision_id in found.ids:
-                asking.made(decision_id)
-        for number, made in enumerate(_lines(found, output)):
+                context.add_decision(decision_id)
+        for number, entry in enumerate(_lines(found, output)):
             if number % PAUSE == PAUSE - 1:
                 await asyncio.sleep(0)
                 if self._log is not None:
                     await self._log.room()
-            self._log_noted(made, asking)
+            self._log_entry(entry, context)
 
-    def _log_noted(self, noted: LogEntry | bytes, asking: RequestContext) -> None:
+    def _log_entry(self, entry: LogEntry | bytes, context: RequestContext) -> None:
         if self._printer is not None:
-            self._printer.note(noted)
+            self._printer.note(entry)
         log = self._log
         if log is None:
             return
         if not self._required:
-            log.note(noted)
-        elif asking.waiting is None:
-            asking.waiting = [log.recorded(noted)]
+            log.note(entry)
+        elif context.waiting is None:
+            context.waiting = [log.recorded(entry)]
         else:
-            asking.waiting.append(log.recorded(noted))
+            context.waiting.append(log.recorded(entry))
 
     async def close(self) -> None:
-        """What is to be printed is printed, or nobody took it for a while."""
+        """Print what is queued, or give up after a while."""
         if self._printer is not None:
             await asyncio.to_thread(self._printer.close)
 
 
 def _lines(found: JobResult, output: Path | None) -> Iterator[bytes]:
-    """The lines for the log, from the result or from the file in which they lie behind the answer."""
+    """The lines for the log, from the result, or from the file where they follow the answer."""
     if found.spooled is None or output is None:
         yield from found.lines
         return

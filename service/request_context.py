@@ -1,4 +1,4 @@
-"""A request on its way through the service: who asks, when it began, and what must be recorded before it is answered."""
+"""The context of a request: its caller, its start, and what must be recorded before it is answered."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from service.log.record import LogEntry
 
 MOST: Final = 100
-"""Ids of decisions in a line of the log of requests."""
+"""Ids of decisions in a line of the access log."""
 
 
 class RequestContext(Struct, gc=False):
-    """A request on its way: its ``path`` without the first slash, who asks, when it began (ns), what must be safe before it is answered.
+    """A request: its ``path`` without the first slash, its caller, when it began (ns), and its unconfirmed log entries.
 
-    ``decisions`` has the ids of the first that were made for it, where each request is logged.
+    ``decisions`` has the ids of its first decisions, if the access log is on.
     """
 
     path: str
@@ -29,22 +29,22 @@ class RequestContext(Struct, gc=False):
     waiting: list[asyncio.Future[None]] | None = None
     decisions: list[str] | None = None
 
-    def noted(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
-        """What the log takes of a decision that was made just now."""
+    def log_entry(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
+        """The log entry of a decision made now."""
         return answer, request, self.path, self.caller, perf_counter_ns() - self.began, body
 
-    def made(self, decision_id: str) -> None:
-        """A decision was made for it."""
+    def add_decision(self, decision_id: str) -> None:
+        """Add the id of a decision."""
         if self.decisions is None:
             self.decisions = []
         if len(self.decisions) < MOST:
             self.decisions.append(decision_id)
 
-    async def safe(self) -> None:
-        """Every decision of the request is recorded where it must be.
+    async def wait_recorded(self) -> None:
+        """Wait until every decision of the request is recorded, if that is required.
 
         Raises:
-            LogUnavailable: one is not.
+            LogUnavailable: a decision could not be recorded.
         """
         waiting, self.waiting = self.waiting or (), None
         for outcome in await asyncio.gather(*waiting, return_exceptions=True):

@@ -1,7 +1,7 @@
-"""The service started: settings and rules checked first, all that is wrong said at once, then the processes.
+"""Starting the service: settings and rules are checked first, all faults reported at once, then processes started.
 
-Owns the start and the end of the server. With one worker it is this process; with several this one keeps them:
-uvicorn replaces a worker that dies. What looks for changed rules is a thread of this process either way.
+Owns the start and the end of the server. With one worker it is this process; with several this one supervises them,
+and uvicorn replaces a worker that dies. Changed rules are detected in a thread of this process either way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
 from service.settings import Settings
 from service.telemetry.logging import configuration
-from service.transport.connection import Connection, load, tls_context
+from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
+from service.transport.tls import load, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,45 +44,46 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 FAILED: Final = 1
-"""The exit code where it could not listen after all, or a certificate was broken in the moment of the start."""
+"""The exit code if it could not listen, or a certificate became invalid, after the checks."""
 KEEP_ALIVE: Final = 75
-"""Seconds for which a connection is kept on which nothing is asked: longer than clients and proxies usually keep it, so that they let go of it first.
+"""Seconds an idle connection is kept: longer than clients and proxies usually keep it, so that they close it first.
 
-uvicorn's own 5 are as long as httpx's, and a request meets a closed connection now and then.
+uvicorn's default of 5 equals httpx's, so that a request sometimes meets a closed connection.
 """
 SPARE_FILES: Final = 256
-"""Open files that a process may have beside its connections."""
+"""Open files of a process beside its connections."""
 STUCK: Final = 15
-"""Seconds without a sign of life after which a worker is replaced: starting several on a busy machine takes some.
+"""Seconds without a healthcheck response after which a worker is replaced; several start slowly on a busy machine.
 
-A worker that dies while it is asked for one is missed as late, and so is a signal to end: uvicorn waits for the answer.
+A worker that dies during a healthcheck is replaced as late, and a signal to stop waits as long for the response.
 """
 
 
 def run(flags: dict[str, Any]) -> None:
-    """Serve with these settings, by their names, until told to end; what keeps it from starting is said, and the command ends."""
+    """Serve with these settings until stopped; if it cannot start, print every fault and exit."""
     settings, faults = _settings(flags)
-    faults += _unfit(settings, {fault.partition(":")[0] for fault in faults})
+    faults += _setting_faults(settings, {fault.partition(":")[0] for fault in faults})
     if faults:
         for fault in faults:
             err.print(fault, markup=False)
         raise typer.Exit(USAGE)
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGHUP, _hung_up)
+    signal.signal(signal.SIGTERM, _on_terminate)
+    signal.signal(signal.SIGHUP, _on_hangup)
     origin = _origin(settings)
     with run_folder() as folder:
         settings = settings.model_copy(update={"run": folder})
-        published, sources, application = _checked(settings, origin)
+        published, sources, application = _load_or_exit(settings, origin)
         origin.accepted()
         for name, value in settings.model_dump().items():
             if value is not None:
-                os.environ[f"RUNNER_POLICY_{name.upper()}"] = _written(value)
+                os.environ[f"RUNNER_POLICY_{name.upper()}"] = _env_text(value)
         reload = Reload(origin, folder, published, sources, settings.default_release)
         logging.config.dictConfig(configuration(settings.log_format))
         _allow_files(settings.max_connections)
         if settings.admission_allow_anonymous and settings.tokens is not None:
             log.warning(
-                "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): whoever reaches the port may send them, as often as they like"
+                "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): "
+                "whoever reaches the port may send them, as often as they like"
             )
         if settings.reload:
             reload.start()
@@ -97,9 +99,9 @@ def run(flags: dict[str, Any]) -> None:
 
 
 def _allow_files(connections: int) -> None:
-    """Raise the number of files that a process may have open to what its connections need; warn where the system allows fewer.
+    """Raise the limit of open files to what the connections need; warn if the system allows fewer.
 
-    ``connections`` are those that are counted. Others wait to be accepted or turned away, so more than that are allowed.
+    ``connections`` is the configured maximum. Others wait to be accepted or rejected, so more files are allowed.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * connections + SPARE_FILES
@@ -109,7 +111,8 @@ def _allow_files(connections: int) -> None:
     needed = connections + SPARE_FILES
     if most < needed:
         log.warning(
-            "too few open files are allowed for the connections; raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd, "
+            "too few open files are allowed for the connections; "
+            "raise the hard limit (`ulimit -Hn`, `LimitNOFILE=` of systemd, "
             "`--ulimit nofile=` of Docker), or lower RUNNER_POLICY_MAX_CONNECTIONS",
             extra={"max_connections": connections, "files_needed": needed, "files_allowed": most},
         )
@@ -130,11 +133,11 @@ def _serve(settings: Settings, target: Any) -> None:
         lifespan="on",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # uvicorn trusts 127.0.0.1 by default; `service.auth.proxies` trusts whom the settings name
+        proxy_headers=False,  # uvicorn would trust 127.0.0.1; see `service.auth.proxies`
         log_config=configuration(settings.log_format),
         limit_concurrency=settings.max_connections,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn gives it to asyncio, which takes fractions
+        timeout_graceful_shutdown=settings.request_stop_time,  # type: ignore[arg-type]  # uvicorn passes it to asyncio, which accepts fractions
         timeout_worker_healthcheck=STUCK,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -148,76 +151,77 @@ def _serve(settings: Settings, target: Any) -> None:
         else:
             uvicorn.Server(config).run()
     except KeyboardInterrupt:
-        pass  # uvicorn has ended as at SIGTERM
+        pass  # uvicorn has stopped as after SIGTERM
     except SystemExit as error:
-        if error.code == STARTUP_FAILURE:  # it has said why; 3 would be the rules
+        if error.code == STARTUP_FAILURE:  # uvicorn has logged why; its exit code 3 means invalid rules here
             raise typer.Exit(FAILED) from error
         raise
 
 
 def _settings(flags: dict[str, Any]) -> tuple[Settings, list[str]]:
-    """The settings, and what is wrong with those that do not fit, a line each; in their place stand the defaults."""
+    """The settings, with defaults for invalid ones, and the fault of each invalid one."""
     try:
         return Settings(**flags), []
     except ValidationError as error:
-        wrong = {str(fault["loc"][0]): fault for fault in error.errors()}
-    said = []
-    for name, fault in wrong.items():
-        beside = "" if name == "log" else f", not `{fault['input']}`"
+        invalid = {str(fault["loc"][0]): fault for fault in error.errors()}
+    faults = []
+    for name, fault in invalid.items():
+        given = "" if name == "log" else f", not `{fault['input']}`"
         shown = f"RUNNER_POLICY_{name.upper()}" if flags.get(name) is None else _flag(name)
-        said.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{beside}")
-    defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in wrong}
-    return Settings(**{**flags, **defaults}), said
+        faults.append(f"{shown}: {str(fault['msg']).removeprefix('Value error, ')}{given}")
+    defaults = {name: Settings.model_fields[name].get_default(call_default_factory=True) for name in invalid}
+    return Settings(**{**flags, **defaults}), faults
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _unfit(settings: Settings, wrong: set[str]) -> Iterator[str]:
-    """What is wrong with settings that fit by themselves, a line each; ``wrong`` has the flags and variables that do not."""
+def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
+    """The faults of combinations of valid settings; ``invalid`` has the flags and variables that are not."""
 
-    def stated(name: str) -> bool:
-        return wrong.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
+    def is_valid(name: str) -> bool:
+        return invalid.isdisjoint({_flag(name), f"RUNNER_POLICY_{name.upper()}"})
 
     if (
         not settings.is_local
         and settings.tokens is None
         and settings.tls_client_ca is None
         and not settings.allow_anonymous
-        and stated("allow_anonymous")
-        and stated("tokens")
+        and is_valid("allow_anonymous")
+        and is_valid("tokens")
     ):
         yield (
             f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
-            "name a file with --tokens (`runner-policy token new` makes entries), or clients' authorities with --tls-client-ca, or say --allow-anonymous"
+            "name a file with --tokens (`runner-policy token new` makes entries), "
+            "or clients' authorities with --tls-client-ca, or say --allow-anonymous"
         )
-    yield from _unfit_files(settings)
+    yield from _file_faults(settings)
     url = settings.log_url()
     if url is not None:
-        from service.log.store import InvalidStoreUrl, read_url  # noqa: PLC0415  # a quarter of a second, and none of it where no log is kept
+        from service.log.store import InvalidStoreUrl, read_url  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
 
         try:
             read_url(url)
         except InvalidStoreUrl as error:
             yield f"--log: {error}"
     elif settings.log_required:
-        yield "RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"
+        yield "RUNNER_POLICY_LOG_REQUIRED: the decision log is off; name one with --log"
     if settings.hub:
-        from policy.intake.model.hub import Hub  # noqa: PLC0415  # only where it is switched on
+        from policy.intake.model.hub import Hub  # noqa: PLC0415  # only if it is switched on
 
         try:
             Hub(settings.hub_timeout)
         except PolicyError as error:
             yield f"--hub: {error}"
-    port = settings.port if stated("port") else 0
-    taken = _taken(settings.host, port)
-    if taken:
-        yield f"{settings.host}:{port} cannot be listened on: {taken}; choose another with --host or --port"
+    port = settings.port if is_valid("port") else 0
+    bind_error = _bind_error(settings.host, port)
+    if bind_error:
+        yield f"{settings.host}:{port} cannot be listened on: {bind_error}; choose another with --host or --port"
 
 
-def _unfit_files(settings: Settings) -> Iterator[str]:
-    """What is wrong with files that settings name."""
+def _file_faults(settings: Settings) -> Iterator[str]:
+    """The faults of files named by settings."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         yield "--tls-cert and --tls-key belong together; give both"
     if settings.tls_client_ca is not None and settings.tls_cert is None:
@@ -236,19 +240,19 @@ def _unfit_files(settings: Settings) -> Iterator[str]:
         try:
             load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), settings.tls_cert, settings.tls_key, None)
         except (ssl.SSLError, OSError) as error:
-            yield f"--tls-cert: {settings.tls_cert} with {settings.tls_key} is no certificate with its key: {error}"
+            yield f"--tls-cert: cannot load {settings.tls_cert} with the key {settings.tls_key}: {error}"
     if settings.tls_client_ca is not None and "tls_client_ca" not in unreadable:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(settings.tls_client_ca)
         except (ssl.SSLError, OSError) as error:
-            yield f"--tls-client-ca: {settings.tls_client_ca} has no certificates: {error}"
+            yield f"--tls-client-ca: cannot load certificates from {settings.tls_client_ca}: {error}"
     if settings.tokens is not None:
         try:
             read_tokens(settings.tokens)
         except TokensInvalid as error:
             yield f"--tokens: {error}"
     if settings.rules_git_allowed_signers is not None:
-        from service.reload.signatures import SignersInvalid, read_signers  # noqa: PLC0415  # only where commits are to be signed
+        from service.reload.signatures import SignersInvalid, read_signers  # noqa: PLC0415  # only if commits must be signed
 
         try:
             read_signers(settings.rules_git_allowed_signers)
@@ -259,13 +263,13 @@ def _unfit_files(settings: Settings) -> Iterator[str]:
 def _origin(settings: Settings) -> RulesSource:
     if settings.rules_git is None:
         return RulesFolder(settings.rules)
-    from service.reload.git import Remote  # noqa: PLC0415  # git is of no use to others
+    from service.reload.git import Remote  # noqa: PLC0415  # not needed without a remote
 
     return Remote(settings)
 
 
-def _checked(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
-    """The rules and the application; what is wrong with either is said, and the command ends."""
+def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
+    """Load the rules and build the application, or print every fault and exit."""
     try:
         published, sources = first(origin)
         return published, sources, create_app(settings, published)
@@ -282,8 +286,8 @@ def _checked(settings: Settings, origin: RulesSource) -> tuple[Published, Source
         raise typer.Exit(USAGE) from error
 
 
-def _written(value: Any) -> str:
-    """A setting as its environment variable has it."""
+def _env_text(value: Any) -> str:
+    """A setting as the text of its environment variable."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, tuple):
@@ -291,23 +295,23 @@ def _written(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-def _taken(host: str, port: int) -> str:
-    """Why the address cannot be listened on just now, or nothing."""
+def _bind_error(host: str, port: int) -> str:
+    """Why the address cannot be listened on; empty if it can."""
     try:
-        place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(place[0], place[1]) as probe:
+        address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(address[0], address[1]) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place[4])
+            probe.bind(address[4])
     except OSError as error:
         return error.strerror or str(error)
     return ""
 
 
-def _hung_up(*_: object) -> None:
-    """End as at SIGTERM; where there are several workers uvicorn has a meaning of its own for it."""
+def _on_hangup(*_: object) -> None:
+    """End as after SIGTERM; with several workers uvicorn handles SIGHUP differently."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _end(*_: object) -> None:
-    """End with 0: uvicorn has served what was under way and raises the signal again."""
+def _on_terminate(*_: object) -> None:
+    """Exit with 0: uvicorn has served the requests in progress, and raises the signal again."""
     raise SystemExit(0)

@@ -1,6 +1,6 @@
 """The temporary folder of a running service: one for each start, removed at its end.
 
-Owns the lock by which the next start knows a folder whose service was killed, and removes it.
+A lock shows the next start which folders belong to a killed service, and are to be removed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ LOCK: Final = "lock"
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A folder for as long as the block lasts; those of services that were killed are removed first."""
+    """A folder for the block; folders of killed services are removed first."""
     _remove_abandoned(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as path:
+        folder = Path(path)
         descriptor = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            (folder / f"{LOCK}.new").rename(
-                folder / LOCK
-            )  # it has its name once it is locked, so that nobody finds it without
+            # It gets its name once it is locked, so that no other start finds it unlocked.
+            (folder / f"{LOCK}.new").rename(folder / LOCK)
             yield folder
         finally:
             os.close(descriptor)
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of this user whose lock nobody holds; one without a lock may be just being made."""
+    """Remove this user's folders whose lock is free; one without a lock file may be about to be created."""
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             state = folder.lstat()

@@ -1,6 +1,6 @@
-"""What an operator can set, by flag or by an environment variable ``RUNNER_POLICY_…``; all of it has a default.
+"""The settings, by flag or environment variable ``RUNNER_POLICY_…``; all have defaults.
 
-Owns the names, types, bounds and defaults of the settings.
+Owns their names, types, bounds and defaults.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from policy.rules.loader import default_folder
 OFF: Final = "off"
 NONE: Final = "none"
 HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
-"""A host's name in lower case, `*.` and a domain for all names below it, or `*` for any."""
+"""A host name in lower case, `*.` and a domain for all names below it, or `*` for any."""
 STOP_RESERVE: Final = 3.0
-"""Seconds at the end of ``shutdown_timeout`` that requests do not have, unless it is short."""
+"""Seconds at the end of ``shutdown_timeout`` reserved for the log, unless it is short."""
 
 
 class Settings(BaseSettings):
@@ -42,11 +42,9 @@ class Settings(BaseSettings):
     )
     max_batch_body: int = Field(16 << 20, ge=1024, le=1 << 30, description="the largest body of a JSON batch")
     max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the most items in a JSON batch")
-    cache_size: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are kept")
+    cache_size: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are cached")
     candidate_timeout: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
-    candidate_concurrency: int = Field(
-        2, ge=1, le=64, description="how many dry runs with candidate rules go on at once"
-    )
+    candidate_concurrency: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules run at once")
     max_bodies: int = Field(
         128 << 20, ge=1 << 20, le=1 << 40, description="how many bytes of large bodies one process holds at once"
     )
@@ -76,7 +74,8 @@ class Settings(BaseSettings):
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="further names that a request's Host may have where nobody needs a token, separated by commas; `*.example.org` and `*` are patterns",
+        description="further names allowed in a request's Host if no token is needed, separated by commas; "
+        "`*.example.org` and `*` are patterns",
     )
     rate_limit: float = Field(
         0, ge=0, le=1e6, description="how many decisions a second a caller may ask of one process; 0 for any number"
@@ -109,7 +108,8 @@ class Settings(BaseSettings):
     )
     log: SecretStr = Field(
         SecretStr(""),
-        description="where decisions are logged: a sqlite:// or postgresql:// URL, or `off`; by default a local SQLite file",
+        description="where decisions are logged: a sqlite:// or postgresql:// URL, or `off`; "
+        "by default a local SQLite file",
     )
     log_required: bool = Field(
         False, description="answer only when the decision is recorded, in the store or on the disk"
@@ -121,7 +121,8 @@ class Settings(BaseSettings):
     log_timeout: float = Field(5.0, gt=0, le=600, description="how long the log's store may take for a write")
     log_spill: Path | None = Field(
         None,
-        description="the folder for records that the store does not take; by default in the user's state folder, one for each log",
+        description="the folder for records that the store does not accept; "
+        "by default in the user's state folder, one for each log",
     )
     log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes may lie there")
     log_retention_days: float | None = Field(
@@ -147,18 +148,19 @@ class Settings(BaseSettings):
     run: Path | None = Field(None, description="the folder that the processes of one service share; `serve` makes one")
     hub: bool = Field(
         False,
-        description="look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN, HF_HOME); who may ask the service then learns of private models",
+        description="look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN, HF_HOME); "
+        "callers of the service then learn of private models",
     )
     hub_timeout: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
 
     @field_validator("log_labels", mode="before")
     @classmethod
     def _labels(cls, value: Any) -> Any:
-        """What is written in a variable is JSON."""
+        """Parse the JSON of an environment variable."""
         try:
             return json.loads(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise ValueError('no JSON object such as `{"cluster": "eu-1"}`') from error
+            raise ValueError('expected a JSON object such as `{"cluster": "eu-1"}`') from error
 
     @field_validator("log_retention_days", "log_retention_bytes", mode="before")
     @classmethod
@@ -168,7 +170,7 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies", mode="before")
     @classmethod
     def _networks(cls, value: Any) -> Any:
-        """Each entry is an address or a network of some."""
+        """Check that each entry is an address or a network."""
         entries = _entries(value)
         for entry in entries:
             try:
@@ -182,7 +184,7 @@ class Settings(BaseSettings):
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _hosts(cls, value: Any) -> Any:
-        """Each entry is a name without a port, or a pattern."""
+        """Check that each entry is a host name without a port, or a pattern."""
         entries = tuple(entry.lower().removesuffix(".") for entry in _entries(value))
         for entry in entries:
             if not HOST.fullmatch(entry):
@@ -191,30 +193,30 @@ class Settings(BaseSettings):
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody beyond this machine can reach the address."""
+        """Whether the address is a loopback address."""
         return self.host == "localhost" or (_address(self.host) is not None and ip_address(self.host).is_loopback)
 
     @property
     def request_stop_time(self) -> float:
-        """Seconds of ``shutdown_timeout`` that requests have; the rest is for the log, and for the processes to end."""
+        """Seconds of ``shutdown_timeout`` for requests; the rest is for the log, and for the processes to end."""
         return max(self.shutdown_timeout - STOP_RESERVE, self.shutdown_timeout / 2)
 
     @property
     def log_stop_time(self) -> float:
-        """Seconds of ``shutdown_timeout`` after which the log is not waited for any more."""
+        """Seconds of ``shutdown_timeout`` after which the log is abandoned."""
         return (self.shutdown_timeout + self.request_stop_time) / 2
 
     def log_url(self) -> str | None:
-        """The URL of the decision log's store; ``None`` where it is switched off."""
+        """The URL of the decision log's store; ``None`` if the log is off."""
         text = self.log.get_secret_value()
         if text == OFF:
             return None
         return text or f"sqlite:///{state_folder() / 'decisions.db'}"
 
     def spill_folder(self) -> Path:
-        """Where records lie that the store does not take; another log's are never among them, unless that is said.
+        """The folder of spilled records, by default one for each log.
 
-        Who asks for the log, and with which password, makes no other log of it.
+        User and password of a URL do not make it another log.
         """
         url = urlsplit(self.log_url() or OFF)
         log = url._replace(scheme=url.scheme.partition("+")[0], netloc=url.netloc.rpartition("@")[2]).geturl()
@@ -222,12 +224,12 @@ class Settings(BaseSettings):
 
 
 def state_folder() -> Path:
-    """Where this user's programs keep what should outlast them."""
+    """The user's folder for state that outlasts a process."""
     return user_state_path("runner-policy")
 
 
 def _entries(value: Any) -> tuple[str, ...]:
-    """The entries of a list that is separated by commas."""
+    """The entries of a comma-separated list."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(part.strip() for part in parts if part.strip())
 

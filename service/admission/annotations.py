@@ -1,6 +1,6 @@
-"""What annotations on an engine's way state of it.
+"""The annotations of an engine, on its object, pod template and in between.
 
-Owns their names and the reading of them; the innermost one of a name counts.
+Owns their names and values; the innermost annotation of a name counts.
 """
 
 from __future__ import annotations
@@ -23,36 +23,38 @@ VLLM_VERSION: Final = "runner-policy/vllm-version"
 BEYOND_VERIFIED: Final = "runner-policy/beyond-verified"
 MAX_ANNOTATION: Final = 262_144
 MEMBERS: Final = {"vllm_version": VLLM_VERSION, "beyond_verified": BEYOND_VERIFIED}
-"""The annotations that state what a request's member does."""
+"""The annotations for fields of a request."""
 
 
 class EngineAnnotations(Struct, frozen=True):
-    """What the annotations on an engine's way state."""
+    """The values of an engine's annotations."""
 
     model_configs: str | None = None
     vllm_version: str | None = None
     beyond_verified: str | None = None
 
     def members(self) -> dict[str, Any]:
-        """The members of a request that say the same.
+        """The same as fields of a request.
 
         Raises:
-            RequestInvalid: one cannot be read.
+            RequestInvalid: an annotation is invalid.
         """
-        said = {"vllm_version": self.vllm_version, "beyond_verified": self.beyond_verified}
-        return said if self.model_configs is None else {**said, "model_configs": _model_configs(self.model_configs)}
+        fields = {"vllm_version": self.vllm_version, "beyond_verified": self.beyond_verified}
+        return fields if self.model_configs is None else {**fields, "model_configs": _model_configs(self.model_configs)}
 
 
 NOTHING: Final = EngineAnnotations()
 
 
-def stated_on(way: Sequence[Any]) -> EngineAnnotations:
-    """What is stated of an engine."""
-    return EngineAnnotations(said_on(way, MODEL_CONFIGS), said_on(way, VLLM_VERSION), said_on(way, BEYOND_VERIFIED))
+def annotations_on(nodes: Sequence[Any]) -> EngineAnnotations:
+    """The annotations of an engine."""
+    return EngineAnnotations(
+        annotation_of(nodes, MODEL_CONFIGS), annotation_of(nodes, VLLM_VERSION), annotation_of(nodes, BEYOND_VERIFIED)
+    )
 
 
-def named(error: RequestInvalid) -> RequestInvalid:
-    """The same faults of the members that annotations state, each with the name of its annotation."""
+def name_annotations(error: RequestInvalid) -> RequestInvalid:
+    """The same faults, each with the name of its annotation."""
     names = ((MEMBERS.get(fault.pointer.removeprefix("/"), MODEL_CONFIGS), fault) for fault in error.faults)
     return RequestInvalid(
         [RequestFault(fault.pointer, f"the annotation `{name}`: {fault.message}") for name, fault in names],
@@ -60,15 +62,15 @@ def named(error: RequestInvalid) -> RequestInvalid:
     )
 
 
-def said_on(way: Sequence[Any], name: str) -> str | None:
-    """What an annotation says, of the object, its pod template or what else is on the way; the innermost counts."""
-    every = (metadata_of(value).get("annotations") for value in reversed(way))
-    said = next((each[name] for each in every if isinstance(each, dict) and each.get(name) is not None), None)
-    return said if said is None or isinstance(said, str) else quoted(said)
+def annotation_of(nodes: Sequence[Any], name: str) -> str | None:
+    """The value of an annotation on the object, its pod template or in between; the innermost counts."""
+    every = (metadata_of(value).get("annotations") for value in reversed(nodes))
+    fields = next((each[name] for each in every if isinstance(each, dict) and each.get(name) is not None), None)
+    return fields if fields is None or isinstance(fields, str) else quoted(fields)
 
 
 def metadata_of(value: Any) -> dict[str, Any]:
-    """An object's metadata, whatever stands there."""
+    """An object's metadata; empty if it is not an object."""
     metadata = value.get("metadata") if isinstance(value, dict) else None
     return metadata if isinstance(metadata, dict) else {}
 
@@ -77,7 +79,7 @@ def _model_configs(text: str) -> Any:
     """The document of an annotation.
 
     Raises:
-        RequestInvalid: it is too long, or no JSON.
+        RequestInvalid: it is too long, or not JSON.
     """
     pointer = at("/metadata/annotations", MODEL_CONFIGS)
     if len(text) > MAX_ANNOTATION:

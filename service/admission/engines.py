@@ -1,6 +1,6 @@
-"""An object → the engines in it that a review is to decide, each as the request that it is.
+"""An object → the requests of the engines in it that a review has to decide.
 
-Owns which objects, edits and engines are looked at. What in an object is an engine is ``policy.request.manifest``' business.
+Owns which objects, updates and engines are decided. Not here: what an engine is (``policy.request.manifest``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from policy.intake.manifests.registry import ADAPTERS
 from policy.policy import key_of
 from policy.request.manifest import containers_of, request_of, values_along
 from policy.request.request import Manifest, read_request_or_manifest
-from service.admission.annotations import NOTHING, SET_ENV, EngineAnnotations, metadata_of, named, said_on, stated_on
+from service.admission.annotations import (
+    NOTHING,
+    SET_ENV,
+    EngineAnnotations,
+    annotation_of,
+    annotations_on,
+    metadata_of,
+    name_annotations,
+)
 from service.admission.review import STARTING
 
 if TYPE_CHECKING:
@@ -32,18 +40,18 @@ WITH_ENV: Final = frozenset(
         *(("orchestration.aibrix.ai", "StormService"), ("orchestration.aibrix.ai", "RoleSet")),
     }
 )
-"""The kinds whose engines are containers of Kubernetes, with a list ``env`` that nothing is merged into."""
+"""The kinds whose engines are Kubernetes containers, with a list ``env`` that nothing is merged into."""
 FIXED: Final = frozenset({("", "Pod"), ("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
-"""The kinds whose variables are immutable once they are there; the API server would refuse a patched update."""
+"""The kinds whose variables are immutable after creation; the API server would refuse a patched update."""
 MENTIONS: Final = ("llm", "huggingface")
-"""What an object that starts vLLM says somewhere."""
+"""Words that occur in every object that starts vLLM."""
 
 
 class AdmissionOptions(Struct, frozen=True):
-    """What an operator chose.
+    """The operator's settings.
 
-    ``deny`` denies what would not start, which otherwise is warned of. ``set_env`` says when the mutating call patches. ``fail`` says what
-    happens where nothing can be decided: the object is allowed with a warning, or denied with the reason.
+    ``deny`` denies what would not start, instead of a warning. ``set_env`` is when the mutating endpoint patches.
+    ``fail`` is what happens if nothing can be decided: the object is allowed with a warning, or denied with the reason.
     """
 
     deny: bool
@@ -52,21 +60,22 @@ class AdmissionOptions(Struct, frozen=True):
 
 
 class EngineUnderReview(Struct, frozen=True):
-    """An engine of the object: the request that it is, or why it is none.
+    """An engine of the object: its request, or why it has none.
 
-    ``way`` has the values from the object down to the engine's own, each below the other. An object that cannot be read is one engine without a path.
+    ``nodes`` has the values from the object down to the engine, each inside the one before. An unreadable object is one
+    engine without a path.
     """
 
     path: str
     request: Request | RequestInvalid
-    way: list[Any]
-    stated: EngineAnnotations
+    nodes: list[Any]
+    annotations: EngineAnnotations
 
 
 def engines_to_decide(
     review: Review, releases: Releases, options: AdmissionOptions, *, mutating: bool
 ) -> list[EngineUnderReview]:
-    """The engines that the review is to decide: those that would be started, and in the mutating call those that may be patched."""
+    """The engines to decide: those that would be started, and for the mutating endpoint those that may be patched."""
     kind = review.group, review.kind
     if (
         review.object is None
@@ -89,7 +98,7 @@ def engines_to_decide(
 
 
 def _is_going(review: Review) -> bool:
-    """Whether the object is being deleted, and waits for its finalizers to be taken away."""
+    """Whether the object is being deleted, and waits for its finalizers."""
     return any(
         isinstance(each, dict) and metadata_of(each).get("deletionTimestamp") is not None
         for each in (review.object, review.old_object)
@@ -97,26 +106,26 @@ def _is_going(review: Review) -> bool:
 
 
 def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating: bool) -> tuple[object, ...]:
-    """All that the answer on an engine depends on, without its place in the object."""
+    """Everything that the answer for an engine depends on, without its position in the object."""
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
     if isinstance(
         request, RequestInvalid
-    ):  # an object that cannot be read is told from others by why alone: what in it starts vLLM is not known
-        return wanted, engine.stated, str(engine.way[-1] if engine.path else request)
+    ):  # an unreadable object is identified by its fault alone: what in it starts vLLM is not known
+        return wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
-    return wanted, engine.stated, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
+    return wanted, engine.annotations, request.vllm_version, key_of(replace(request.deployment, model_configs={}))
 
 
 def _is_wanted(engine: EngineUnderReview, options: AdmissionOptions) -> bool:
-    """Whether the variable is to be set here."""
-    said = said_on(engine.way, SET_ENV)
-    return said == "true" if options.set_env == "annotated" else said != "false"
+    """Whether to set the variable for this engine."""
+    value = annotation_of(engine.nodes, SET_ENV)
+    return value == "true" if options.set_env == "annotated" else value != "false"
 
 
 def _engines(review: Review, document: dict[str, Any], releases: Releases) -> list[EngineUnderReview]:
-    """The engines of an object, each with what the annotations on its way state."""
+    """The engines of an object, each with its annotations."""
     document = {
         **document,
         "apiVersion": f"{review.group}/{review.version}" if review.group else review.version,
@@ -130,35 +139,35 @@ def _engines(review: Review, document: dict[str, Any], releases: Releases) -> li
     manifests: dict[EngineAnnotations, Manifest | RequestInvalid] = {}
     engines = []
     for container in containers:
-        way = values_along(document, container.path)
-        stated = stated_on(way)
-        if stated not in manifests:
-            manifests[stated] = _read(document, stated, releases)
-        manifest = manifests[stated]
+        nodes = values_along(document, container.path)
+        annotations = annotations_on(nodes)
+        if annotations not in manifests:
+            manifests[annotations] = _read(document, annotations, releases)
+        manifest = manifests[annotations]
         request = manifest if isinstance(manifest, RequestInvalid) else request_of(container, manifest, releases)
-        engines.append(EngineUnderReview(container.path, request, way, stated))
+        engines.append(EngineUnderReview(container.path, request, nodes, annotations))
     return engines
 
 
-def _read(document: dict[str, Any], stated: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
-    """The manifest as annotations have it decided, or what is wrong with those."""
+def _read(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest | RequestInvalid:
+    """The manifest with its annotations, or the faults of those."""
     try:
-        return _manifest(document, stated, releases)
+        return _manifest(document, annotations, releases)
     except RequestInvalid as error:
         return error
 
 
-def _manifest(document: dict[str, Any], stated: EngineAnnotations, releases: Releases) -> Manifest:
-    """The same.
+def _manifest(document: dict[str, Any], annotations: EngineAnnotations, releases: Releases) -> Manifest:
+    """The manifest with its annotations.
 
     Raises:
-        RequestInvalid: an annotation cannot be read.
+        RequestInvalid: an annotation is invalid.
     """
-    members = {"manifest": document, **stated.members()}
+    members = {"manifest": document, **annotations.members()}
     try:
         asked = read_request_or_manifest(members, releases)
     except RequestInvalid as error:
-        raise named(
+        raise name_annotations(
             error
         ) from error  # of these members only what annotations state can be wrong: an object itself is read later
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one

@@ -1,6 +1,6 @@
-"""A review → its answer: of the validating call, which is the gate, or of the mutating one, which sets a variable and never says or denies anything.
+"""A review → its answer, by the validating endpoint or by the mutating one.
 
-Owns the order of things, and how decisions become an answer.
+The mutating endpoint sets a variable, and never warns or denies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from policy.decision.decision import encode
 from policy.errors import PolicyError, RequestInvalid
 from service.admission.engines import engines_to_decide
-from service.admission.messages import EngineDecision, annotations_of, denial, shortened, warnings_of, why_not
+from service.admission.messages import (
+    EngineDecision,
+    audit_annotations,
+    denial,
+    shortened,
+    undecided_reason,
+    warnings_of,
+)
 from service.admission.patch import patch_of
 from service.admission.review import AdmissionReview, Response, ReviewAnswer, Status
 
@@ -26,55 +33,65 @@ if TYPE_CHECKING:
     from service.admission.review import Result, Review
 
 
-def reviewed(
+def answer_review(
     review: Review, releases: Releases, decide: Decide, options: AdmissionOptions, *, mutating: bool
 ) -> ReviewAnswer:
-    """The answer to a review, of the validating call or of the mutating one.
+    """The answer to a review, by the validating endpoint or by the mutating one.
 
-    Objects that start no vLLM, operations that start nothing, and engines that an update leaves as they were are allowed without a word: what is
-    there already must remain editable.
+    Objects without vLLM, operations that start nothing, and engines unchanged by an update are allowed without a
+    warning: existing objects must remain editable.
     """
     engines = engines_to_decide(review, releases, options, mutating=mutating)
-    verdicts = [_verdict(engine, decide) for engine in engines]
+    engine_decisions = [_decide_engine(engine, decide) for engine in engines]
     if mutating:
-        return _mutated(review, verdicts, decide)
-    return _validated(review, verdicts, options)
+        return _mutated(review, engine_decisions, decide)
+    return _validated(review, engine_decisions, options)
 
 
-def _validated(review: Review, verdicts: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
+def _validated(review: Review, engine_decisions: Sequence[EngineDecision], options: AdmissionOptions) -> ReviewAnswer:
     refused = (
-        [verdict for verdict in verdicts if verdict.decision is not None and not verdict.decision.starts]
+        [
+            engine_decision
+            for engine_decision in engine_decisions
+            if engine_decision.decision is not None and not engine_decision.decision.starts
+        ]
         if options.deny
         else []
     )
-    undecided = [verdict for verdict in verdicts if verdict.decision is None]
-    held = undecided if options.fail == "closed" else []
-    warnings = shortened([line for verdict in verdicts for line in warnings_of(verdict, options)])
+    undecided = [engine_decision for engine_decision in engine_decisions if engine_decision.decision is None]
+    undecided_engines = undecided if options.fail == "closed" else []
+    warnings = shortened(
+        [line for engine_decision in engine_decisions for line in warnings_of(engine_decision, options)]
+    )
     response = Response(
         review.uid,
         allowed=True,
         warnings=warnings or UNSET,
-        audit_annotations=annotations_of(verdicts) if verdicts else UNSET,
+        audit_annotations=audit_annotations(engine_decisions) if engine_decisions else UNSET,
     )
-    if refused or held:
-        return _answer(replace(response, allowed=False, status=Status(denial(refused, held))), "denied")
+    if refused or undecided_engines:
+        return _answer(replace(response, allowed=False, status=Status(denial(refused, undecided_engines))), "denied")
     if undecided:
         return _answer(response, "undecided")
-    return _answer(response, "ignored" if not verdicts else "warned" if warnings else "allowed")
+    return _answer(response, "ignored" if not engine_decisions else "warned" if warnings else "allowed")
 
 
-def _mutated(review: Review, verdicts: Sequence[EngineDecision], decide: Decide) -> ReviewAnswer:
-    patched = [(verdict, operations) for verdict in verdicts if (operations := patch_of(verdict, decide))]
+def _mutated(review: Review, engine_decisions: Sequence[EngineDecision], decide: Decide) -> ReviewAnswer:
+    patched = [
+        (engine_decision, operations)
+        for engine_decision in engine_decisions
+        if (operations := patch_of(engine_decision, decide))
+    ]
     if patched:
         patch = encode([operation for _, operations in patched for operation in operations])
-        annotations = annotations_of([verdict for verdict, _ in patched])
+        annotations = audit_annotations([engine_decision for engine_decision, _ in patched])
         return _answer(
             Response(review.uid, allowed=True, patch=patch, patch_type="JSONPatch", audit_annotations=annotations),
             "patched",
         )
-    undecided = any(verdict.decision is None for verdict in verdicts)
+    undecided = any(engine_decision.decision is None for engine_decision in engine_decisions)
     return _answer(
-        Response(review.uid, allowed=True), "undecided" if undecided else "allowed" if verdicts else "ignored"
+        Response(review.uid, allowed=True), "undecided" if undecided else "allowed" if engine_decisions else "ignored"
     )
 
 
@@ -82,10 +99,10 @@ def _answer(response: Response, result: Result) -> ReviewAnswer:
     return ReviewAnswer(AdmissionReview(response), result)
 
 
-def _verdict(engine: EngineUnderReview, decide: Decide) -> EngineDecision:
+def _decide_engine(engine: EngineUnderReview, decide: Decide) -> EngineDecision:
     if isinstance(engine.request, RequestInvalid):
-        return EngineDecision(engine, None, why_not(engine.request))
+        return EngineDecision(engine, None, undecided_reason(engine.request))
     try:
         return EngineDecision(engine, decide(engine.request))
     except PolicyError as error:
-        return EngineDecision(engine, None, why_not(error))
+        return EngineDecision(engine, None, undecided_reason(error))

@@ -1,6 +1,7 @@
-"""Verdicts → what is said of them: warnings, why an object is denied, what the audit log is told.
+"""Decisions → messages: warnings, the reason of a denial, audit annotations.
 
-Owns the words and their bounds; the API server drops a warning with control characters in it and cuts one of more than 256 characters.
+Owns their text and limits. The API server drops a warning with control characters, and truncates one of more than 256
+characters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from policy.errors import RequestInvalid
 from policy.intake.intake import MODEL_CONFIG_NEEDED
 from policy.messages import quoted
 from policy.request.request import UNKNOWN_RELEASE
-from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, said_on
+from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, annotation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 IN_A_REQUEST: Final = 'set `"beyond_verified": "nearest"` to use the closest'
 IN_A_REVIEW: Final = f"annotate `{BEYOND_VERIFIED}: nearest`"
-"""The remedy for a release that is not known, as a request states it and as an object does."""
+"""The remedy for an unknown release, in a request and in an object."""
 MAX_WARNING: Final = 256
 MAX_WARNINGS: Final = 10
 MAX_PATH: Final = 96
@@ -41,7 +42,7 @@ class EngineDecision(Struct, frozen=True):
     why: str = ""
 
 
-def why_not(error: PolicyError) -> str:
+def undecided_reason(error: PolicyError) -> str:
     """Why there is no decision, in one line."""
     if not isinstance(error, RequestInvalid) or not error.faults:
         return str(error)
@@ -53,12 +54,12 @@ def why_not(error: PolicyError) -> str:
     return f"{message}{more}{remedy}"
 
 
-def warnings_of(verdict: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
-    """What there is to say of an engine, each with its weight. What it is denied for, the denial says."""
-    path, decision = verdict.engine.path, verdict.decision
+def warnings_of(engine_decision: EngineDecision, options: AdmissionOptions) -> Iterator[tuple[int, str]]:
+    """The warnings for an engine, each with its rank. The reason of a denial is not among them."""
+    path, decision = engine_decision.engine.path, engine_decision.decision
     if decision is None:
         if options.fail == "open":
-            yield 1, _line(path, f"not decided: {verdict.why}")
+            yield 1, _line(path, f"not decided: {engine_decision.why}")
         return
     errors = decision.startup_errors
     if errors and not options.deny:
@@ -66,21 +67,21 @@ def warnings_of(verdict: EngineDecision, options: AdmissionOptions) -> Iterator[
     if not errors and decision.set_env:
         alone, decided = _runner(decision.upstream.runner), _runner(decision.runner)
         wanted = ", ".join(f"{name}={value}" for name, value in decision.set_env.items())
-        yield 2, _line(path, f"vLLM by itself takes {alone}, the policy decided {decided}; set {wanted}")
-    said = said_on(verdict.engine.way, SET_ENV)
-    if options.set_env != "off" and said not in {None, "true", "false"}:
-        yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(said)}; write "true" or "false"')
+        yield 2, _line(path, f"vLLM alone takes {alone}, the policy decided {decided}; set {wanted}")
+    text = annotation_of(engine_decision.engine.nodes, SET_ENV)
+    if options.set_env != "off" and text not in {None, "true", "false"}:
+        yield 3, _line(path, f'the annotation `{SET_ENV}` is {quoted(text)}; write "true" or "false"')
     for warning in decision.warnings:
         yield 4, _line(path, warning)
 
 
 def _with_variable(decision: Decision) -> str:
-    """Where the variable that the policy asks for is what keeps vLLM from starting, a word on that."""
+    """An addition for an engine that fails to start because of the variable that the policy sets."""
     return f" on {_runner(decision.runner)}, which the policy decided" if decision.set_env else ""
 
 
 def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
-    """The weightiest warnings, as many as a client is sure to be shown, each once."""
+    """The most important warnings without duplicates, as many as clients are sure to show."""
     lines = list(dict.fromkeys(line for _, line in sorted(weighed, key=lambda each: each[0])))
     if len(lines) <= MAX_WARNINGS:
         return lines
@@ -91,26 +92,32 @@ def shortened(weighed: Sequence[tuple[int, str]]) -> list[str]:
     ]
 
 
-def denial(refused: Sequence[EngineDecision], held: Sequence[EngineDecision]) -> str:
+def denial(refused: Sequence[EngineDecision], undecided_engines: Sequence[EngineDecision]) -> str:
     """Why an object is denied: each engine with its errors, and what to do."""
     parts = []
-    for verdict in refused:
-        assert verdict.decision is not None  # INVARIANT: only a decision says that vLLM will not start
-        errors = "; ".join(_clean(error, MAX_ERROR) for error in verdict.decision.startup_errors)
-        parts.append(f"{_place(verdict.engine.path)}vLLM will not start{_with_variable(verdict.decision)}: {errors}")
+    for engine_decision in refused:
+        assert engine_decision.decision is not None  # INVARIANT: only a decision says that vLLM will not start
+        errors = "; ".join(_clean(error, MAX_ERROR) for error in engine_decision.decision.startup_errors)
+        variable = _with_variable(engine_decision.decision)
+        parts.append(f"{_place(engine_decision.engine.path)}vLLM will not start{variable}: {errors}")
     remedies = ["correct the arguments or variables that are named; `POST /v1/dry-run` explains"] if refused else []
-    if held:
-        parts += [f"{_place(verdict.engine.path)}not decided: {_clean(verdict.why, MAX_ERROR)}" for verdict in held]
-        remedies.append("nothing is let in here that cannot be decided; add what is missing")
+    if undecided_engines:
+        parts += [
+            f"{_place(engine_decision.engine.path)}not decided: {_clean(engine_decision.why, MAX_ERROR)}"
+            for engine_decision in undecided_engines
+        ]
+        remedies.append("objects that cannot be decided are denied here; add what is missing")
     return f"{_cut(' | '.join(parts), MAX_MESSAGE)} ({'; '.join(remedies)})"
 
 
-def annotations_of(verdicts: Sequence[EngineDecision]) -> dict[str, str]:
-    """What the audit log is told; the API server puts the webhook's name before each key."""
-    told = [(verdict.engine.path or "object", verdict.decision) for verdict in verdicts]
-    decisions = [(path, decision) for path, decision in told if decision is not None]
+def audit_annotations(engine_decisions: Sequence[EngineDecision]) -> dict[str, str]:
+    """The audit annotations; the API server prefixes each key with the webhook's name."""
+    engines = [
+        (engine_decision.engine.path or "object", engine_decision.decision) for engine_decision in engine_decisions
+    ]
+    decisions = [(path, decision) for path, decision in engines if decision is not None]
     runners = " ".join(
-        f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in told
+        f"{path}={'undecided' if decision is None else decision.runner or 'none'}" for path, decision in engines
     )
     if not decisions:
         return {"runner": _clean(runners, MAX_NOTE)}
@@ -130,12 +137,12 @@ def _more(errors: Sequence[str]) -> str:
     return f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
 
 
-def _line(path: str, said: str) -> str:
-    return _clean(f"{_place(path)}{said}", MAX_WARNING)
+def _line(path: str, text: str) -> str:
+    return _clean(f"{_place(path)}{text}", MAX_WARNING)
 
 
 def _place(path: str) -> str:
-    """A path before what is said of it; of a long one both ends."""
+    """The path as a prefix of a message; a long one is shortened in the middle."""
     text = _clean(path, MAX_MESSAGE)
     return (
         f"{text if len(text) <= MAX_PATH else f'{text[: MAX_PATH // 2 - 1]}…{text[-MAX_PATH // 2 :]}'}: "
@@ -145,7 +152,7 @@ def _place(path: str) -> str:
 
 
 def _clean(text: str, most: int) -> str:
-    """A text as one line of at most so many characters, without control characters: the API server drops a warning that has any."""
+    """A text as one line of limited length, without control characters."""
     words = " ".join(text[: 4 * most].split())
     return _cut("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), most)
 

@@ -1,6 +1,6 @@
-"""A decision → the patch that makes an engine take the runner that was decided (RFC 6902).
+"""A decision → the patch that makes an engine take the decided runner (RFC 6902).
 
-Owns the operations, and that none is made which would not help.
+No patch is made that would not help.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Decide(Protocol):
-    """Decides a request. What is only ``tried`` is no decision on what stands in the object, and is recorded nowhere."""
+    """Decides a request. With ``is_trial`` the request is not the object's own, and the decision is not recorded."""
 
-    def __call__(self, request: Request, *, tried: bool = False) -> Decision:
+    def __call__(self, request: Request, *, is_trial: bool = False) -> Decision:
         """The decision.
 
         Raises:
@@ -29,16 +29,16 @@ class Decide(Protocol):
         """
 
 
-def patch_of(verdict: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
-    """The RFC 6902 operations that make an engine take the runner that was decided; none where they are made already or would not help.
+def patch_of(engine_decision: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
+    """The RFC 6902 operations for the decided runner; none if not needed, or of no help.
 
-    An engine that would not start with the variable is left as it is: the validating call says so.
+    An engine that would not start with the variable is not patched: the validating endpoint warns of it.
     """
-    decision, request = verdict.decision, verdict.engine.request
+    decision, request = engine_decision.decision, engine_decision.engine.request
     if decision is None or not decision.set_env or not decision.starts or isinstance(request, RequestInvalid):
         return []
-    container = verdict.engine.way[-1]
-    pointer = pointer_of("", verdict.engine.path, verdict.engine.way[0])
+    container = engine_decision.engine.nodes[-1]
+    pointer = pointer_of("", engine_decision.engine.path, engine_decision.engine.nodes[0])
     operations = [
         operation
         for name, value in decision.set_env.items()
@@ -51,11 +51,11 @@ def patch_of(verdict: EngineDecision, decide: Decide) -> list[dict[str, Any]]:
 
 
 def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
-    """Whether the variable is all that was missing. A script that sets it by itself, to what nobody knows, sets it after Kubernetes did."""
+    """Whether the variable is enough: a script in the container may set it again."""
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     env = {**request.deployment.env, **decision.set_env}
     try:
-        then = decide(replace(request, deployment=replace(request.deployment, env=env)), tried=True)
+        then = decide(replace(request, deployment=replace(request.deployment, env=env)), is_trial=True)
     except PolicyError:
         return False
     return then.runner == decision.runner and not then.set_env
@@ -64,8 +64,8 @@ def _helps(request: Request, decision: Decision, decide: Decide) -> bool:
 def _setting(env: list[Any] | None, pointer: str, name: str, value: str) -> list[dict[str, Any]]:
     """The operations after which a list of variables has one of this name, with this value.
 
-    Of several entries of a name the last counts; it is replaced whole, with a ``valueFrom`` that it may have. The others are
-    removed from the last to the first, so that no place changes before it was used.
+    Of several entries of a name the last counts; it is replaced whole, including a ``valueFrom``. The others are
+    removed from the last to the first, so that no index changes before it is used.
     """
     entry = {"name": name, "value": value}
     if env is None:

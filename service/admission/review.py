@@ -1,6 +1,6 @@
-"""The two documents of Kubernetes' admission: what the API server asks, and what it is answered (``k8s.io/api/admission/v1``).
+"""The documents of Kubernetes' admission: review and response (``k8s.io/api/admission/v1``).
 
-Owns their members, and every fault in a review. What stands in the object is ``engines``' business.
+Owns their fields, and every fault in a review. Not here: the content of the object (``engines``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Result = Literal["allowed", "warned", "denied", "patched", "undecided", "ignored
 
 
 class Review(Struct, frozen=True):
-    """What the API server asks: an operation on an object of a kind."""
+    """A review: an operation on an object of a kind."""
 
     uid: str
     operation: str
@@ -58,7 +58,7 @@ class Response(Struct, frozen=True, rename="camel"):
 
 
 class AdmissionReview(Struct, frozen=True, rename="camel"):
-    """The document of an answer."""
+    """The document of a response."""
 
     response: Response
     api_version: str = API_VERSION
@@ -66,41 +66,45 @@ class AdmissionReview(Struct, frozen=True, rename="camel"):
 
 
 class ReviewAnswer(Struct, frozen=True):
-    """The answer to a review, and what happened; ``denied`` is every answer that does not allow."""
+    """The answer to a review, and its result for metrics; ``denied`` is every answer that does not allow."""
 
     response: AdmissionReview
     result: Result
 
 
 def read_review(document: Any) -> Review:
-    """What a review's document asks.
+    """Read a review's document.
 
     Raises:
         RequestInvalid: with every fault.
     """
     if not isinstance(document, dict):
         raise RequestInvalid(
-            [RequestFault("", f"{quoted(document)} is no AdmissionReview; a Kubernetes API server sends one")]
+            [
+                RequestFault(
+                    "", f"expected an AdmissionReview, got {quoted(document)}; a Kubernetes API server sends one"
+                )
+            ]
         )
     faults: list[RequestFault] = []
     root = ManifestNode(ManifestReader(faults), document)
     for member, legal in (("apiVersion", API_VERSION), ("kind", KIND)):
         if document.get(member) != legal:
-            root.get(member).fault(f"{quoted(document.get(member))} is not read here; legal: {listed([legal])}")
+            root.get(member).fault(f"unsupported value {quoted(document.get(member))}; legal: {listed([legal])}")
     request = root.get("request")
     if not request.is_object():
         if request.value is None:
-            request.fault("no `request`; a review asks with one")
+            request.fault("missing `request`; every review has one")
         raise RequestInvalid(faults)
     operation = _needed(request, "operation")
     if operation and operation not in OPERATIONS:
-        request.get("operation").fault(f"{quoted(operation)} is no operation; legal: {listed(OPERATIONS)}")
+        request.get("operation").fault(f"unknown operation {quoted(operation)}; legal: {listed(OPERATIONS)}")
     uid = _needed(request, "uid")
     if len(uid) > MAX_UID:
-        request.get("uid").fault(f"{len(uid)} characters are more than the {MAX_UID} that are taken")
+        request.get("uid").fault(f"at most {MAX_UID} characters are accepted, got {len(uid)}")
     group, version, kind = (request.get("kind", member).text() for member in ("group", "version", "kind"))
     if not kind:
-        request.get("kind").fault("no kind; a review names that of its object")
+        request.get("kind").fault("missing kind; a review names that of its object")
     for name, least in (("requestKind", "kind"), ("resource", "resource"), ("requestResource", "resource")):
         for member in ("group", "version", least):
             request.get(name, member).text()
@@ -118,7 +122,7 @@ def read_review(document: Any) -> Review:
     for item in (*objects, request.get("options")):
         item.is_object()
     if objects[0].value is None and operation in STARTING:
-        objects[0].fault(f"no `object`; {quoted(operation)} is asked about one")
+        objects[0].fault(f"missing `object`; {quoted(operation)} needs one")
     sub_resources = request.get("subResource").text(), request.get("requestSubResource").text()
     review = Review(
         uid=uid,
@@ -137,9 +141,9 @@ def read_review(document: Any) -> Review:
 
 
 def _read_texts(parent: ManifestNode, member: str) -> None:
-    """A member that is not a list of texts is a fault, at the first item that is none.
+    """Check that a field is a list of strings; the fault is at the first other item.
 
-    A ``ManifestNode`` repeats the names above it, so that only what has a fault gets one.
+    A ``ManifestNode`` copies the names above it, so only an item with a fault gets one.
     """
     value = parent.value.get(member)
     place = (
@@ -154,8 +158,8 @@ def _read_texts(parent: ManifestNode, member: str) -> None:
 
 
 def _needed(request: ManifestNode, member: str) -> str:
-    """The text of a member that each review has; empty after a fault."""
+    """The text of a required field; empty if it has a fault."""
     node = request.get(member)
     if node.value is None or node.value == "":
-        node.fault(f"no `{member}`; every review has one")
+        node.fault(f"missing `{member}`; every review has one")
     return node.text() or ""

@@ -1,14 +1,15 @@
 """``POST /v1/admission`` and ``/v1/admission/mutate``: reviews of the Kubernetes API server.
 
-Owns the way of a review through the service, and how long it may wait; what is answered is ``admission``'s. What is no review is
-answered a problem: to the API server every status but 200 is a call that failed, and its ``failurePolicy`` says what then happens.
+Owns the way of a review through the service, and how long it may wait; ``service.admission`` makes the answer. A body
+that is not a review is answered with a problem: the API server treats every status but 200 as a failed call, and
+applies its ``failurePolicy``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from service.api.decisions import Endpoint, send_result
+from service.api.endpoint import Endpoint, send_result
 from service.auth.access import DECIDE
 from service.documents.body import read_body, read_headers
 from service.jobs.messages import JobKind
@@ -27,18 +28,18 @@ REVIEWS: Final = "runner_policy_admission_reviews"
 class AdmissionEndpoint(Endpoint):
     """A review, validating or mutating by its path."""
 
-    any_query = True  # the API server says its `timeout` there
+    any_query = True  # the API server sends its `timeout` there
 
-    def __init__(self, served: ServiceState, path: str) -> None:
-        super().__init__(served, path)
+    def __init__(self, service: ServiceState, path: str) -> None:
+        super().__init__(service, path)
         self.kind = JobKind.MUTATE if path == MUTATE else JobKind.VALIDATE
-        self.model_seconds = served.settings.admission_timeout
+        self.model_seconds = service.settings.admission_timeout
 
     def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
-        """Who asks; the API server needs no token where that is said, and is never told to wait."""
+        """The caller's name; with ``admission_allow_anonymous`` no token is needed, and no rate limit applies."""
         if self.settings.admission_allow_anonymous:
             return scope["client"][0] if scope["client"] else "local"
-        return self.served.access.caller(scope["client"], headers, DECIDE)
+        return self.service.access.caller(scope["client"], headers, DECIDE)
 
     async def answer(
         self,
@@ -46,20 +47,20 @@ class AdmissionEndpoint(Endpoint):
         headers: dict[bytes, bytes],
         receive: Receive,
         send: Send,
-        asking: RequestContext,
+        context: RequestContext,
     ) -> int:
         """Answer one review."""
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)
-        with self.served.memory.hold() as held:
+        with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
-            self.arrived()
-            answers = self.served.answers_for(headers)
-            found, output = await self.worked(self.kind, answers, body, wanted, asking, receive)
-            if found.review:
-                self.served.metrics.count(REVIEWS, self.kind, found.review)
+            self.body_arrived()
+            answers = self.service.answers_for(headers)
+            result, output = await self.run_job(self.kind, answers, body, wanted, context, receive)
+            if result.review:
+                self.service.metrics.count(REVIEWS, self.kind, result.review)
             try:
-                return await send_result(send, found, output)
+                return await send_result(send, result, output)
             finally:
                 if output is not None:
                     output.unlink(missing_ok=True)

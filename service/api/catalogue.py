@@ -1,6 +1,7 @@
-"""The calls that only show: the policy, the rules, the releases, the vocabulary, and whether all is well.
+"""The read endpoints: policy, rules, releases, vocabulary, log, metrics and health.
 
-Owns their routes, and what unknown paths and methods are answered. What may stand in their addresses is described in ``openapi.parameters``.
+Owns their routes, and the answers to unknown paths and methods. Not here: the description of their parameters
+(``service.openapi.parameters``).
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ T = TypeVar("T")
 
 
 def _served(request: Request) -> ServiceState:
-    served: ServiceState = request.app.state.served
-    return served
+    service: ServiceState = request.app.state.service
+    return service
 
 
 def _answers(request: Request) -> Answers:
@@ -107,17 +108,17 @@ async def readyz(request: Request, verbose: str | None = None) -> Response:
 
     `?verbose` says more, and where tokens are needed it needs one with the scope `read`.
     """
-    served = _served(request)
-    if verbose is not None and served.access.tokens is not None:
-        served.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
-    fault = served.log_fault()
+    service = _served(request)
+    if verbose is not None and service.access.tokens is not None:
+        service.access.caller(request.scope["client"], dict(request.scope["headers"]), READ)
+    fault = service.log_fault()
     if fault is not None:
-        return _not_ready(Refused("log-unavailable", fault), served.state() if verbose is not None else {})
-    return _json(served.answers.ready_document if verbose is None else encode(served.state()))
+        return _not_ready(Refused("log-unavailable", fault), service.state() if verbose is not None else {})
+    return _json(service.answers.ready_document if verbose is None else encode(service.state()))
 
 
 def _not_ready(error: Refused, state: dict[str, Any]) -> Response:
-    """The problem, whose own members go before those of the state."""
+    """The problem, whose fields take precedence over those of the state."""
     problem = problem_of(error)
     headers = {name.decode(): value.decode() for name, value in headers_of(error, problem.status)}
     return Response(encode({**state, **msgspec.structs.asdict(problem)}), problem.status, headers)
@@ -135,20 +136,21 @@ async def log(request: Request) -> Response:
     from service.log.query import Page, page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
-    asked = read_filter(request.query_params.multi_items())
-    return _json(encode(await _from_store(page, store, asked) or Page([], None)))
+    log_filter = read_filter(request.query_params.multi_items())
+    return _json(encode(await _from_store(page, store, log_filter) or Page([], None)))
 
 
 @router.get("/v1/decisions/{decision_id:uuid}")
 async def logged(request: Request, decision_id: UUID) -> Response:
     """One logged decision."""
-    from service.log.query import one  # noqa: PLC0415  # as above
+    from service.log.query import find_record  # noqa: PLC0415  # as above
 
     parameter(request.query_params.multi_items())
-    found = await _from_store(one, _store(request), str(decision_id))
+    found = await _from_store(find_record, _store(request), str(decision_id))
     if found is None:
         raise Refused(
-            "not-found", f"no decision {quoted(str(decision_id))} is logged; one that was just made may take a moment"
+            "not-found",
+            f"no decision {quoted(str(decision_id))} is logged; one that was made just now may appear later",
         )
     return _json(encode(found))
 
@@ -156,20 +158,20 @@ async def logged(request: Request, decision_id: UUID) -> Response:
 def _store(request: Request) -> Store:
     store: Store | None = request.app.state.store
     if store is None:
-        raise Refused("not-found", "decisions are not logged here; RUNNER_POLICY_LOG says where they would be")
+        raise Refused("not-found", "decisions are not logged here; set RUNNER_POLICY_LOG to log them")
     return store
 
 
-async def _from_store(ask: Callable[..., T], *asked: Any) -> T | None:
-    """What the store has; ``None`` where nothing was ever written to it."""
+async def _from_store(read: Callable[..., T], *arguments: Any) -> T | None:
+    """The result of a query; ``None`` if nothing was ever written to the store."""
     from service.log.store import StoreFailed, StoreNotCreated  # noqa: PLC0415  # as above
 
     try:
-        return await asyncio.to_thread(ask, *asked)
+        return await asyncio.to_thread(read, *arguments)
     except StoreNotCreated:
         return None
     except StoreFailed as error:
-        raise Refused("log-unavailable", f"the decision log cannot be asked: {error}") from error
+        raise Refused("log-unavailable", f"the decision log cannot be read: {error}") from error
 
 
 def _release(answers: Answers, version: str) -> str:
@@ -194,13 +196,13 @@ def add_handlers(app: FastAPI) -> None:
         if error.status_code == 405:  # noqa: PLR2004  # the status that Starlette raises
             return _problem(
                 Refused(
-                    "method-not-allowed", f"{request.method} is not taken here; legal: {headers.get('Allow', 'POST')}"
+                    "method-not-allowed", f"{request.method} is not allowed here; legal: {headers.get('Allow', 'POST')}"
                 ),
                 headers,
             )
         paths = [route.path for route in (*router.routes, *app.routes) if isinstance(route, Route)]
         return _problem(
-            Refused("not-found", f"nothing is at {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
+            Refused("not-found", f"unknown path {quoted(request.url.path)}{nearest(request.url.path, paths)}"), headers
         )
 
     app.add_exception_handler(PolicyError, refused)

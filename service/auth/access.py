@@ -1,8 +1,7 @@
-"""Who may ask what: bearer tokens with scopes, and how often one may ask.
+"""Access: bearer tokens with scopes, and rate limits.
 
-Owns the file of tokens, the scope of each call, and the refusals. A token is 256 random bits, of which the
-file has the SHA-256; what is compared are such digests, in constant time, and no token is ever kept, logged
-or answered.
+Owns the token file, the scope of each endpoint, and the refusals. A token is 256 random bits, and the file has its
+SHA-256. Digests are compared in constant time, and no token is ever stored, logged or answered.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ DENIED: Final = "runner_policy_access_denied"
 
 
 class Token(Struct, frozen=True):
-    """What the file says of a token: whose it is, the SHA-256 of its text, what it may ask, and the last day on which it may."""
+    """An entry of the token file: its name, the SHA-256 of the token, its scopes, and the last day of its validity."""
 
     name: str
     digest: bytes
@@ -55,37 +54,37 @@ class Token(Struct, frozen=True):
 
 
 class TokensInvalid(PolicyError):
-    """The file of tokens cannot be used; the message has every fault with its line."""
+    """The token file cannot be used; the message has every fault with its line."""
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
+    """A new random token."""
     return f"{PREFIX}{secrets.token_urlsafe(32)}"
 
 
 def digest_of(token: str) -> str:
-    """What the file has of a token."""
+    """The digest of a token for the token file."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) -> str:
-    """The entry of the file of tokens for a token, as YAML.
+    """The entry of the token file for a token, as YAML.
 
     Raises:
-        RequestInvalid: a member is not legal.
+        RequestInvalid: a field is invalid.
     """
     faults = (
         []
         if NAME.fullmatch(name)
-        else [RequestFault("NAME", f"{quoted(name)} is none; write lower-case letters, digits, `.`, `_` or `-`")]
+        else [RequestFault("NAME", f"invalid name {quoted(name)}; write lower-case letters, digits, `.`, `_` or `-`")]
     )
     faults += [
-        RequestFault("--scope", f"{quoted(scope)} is none; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}")
+        RequestFault("--scope", f"unknown scope {quoted(scope)}; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}")
         for scope in scopes
         if scope not in SCOPES
     ]
     if until is not None and _day(until) is None:
-        faults.append(RequestFault("--until", f"{quoted(until)} is no date such as `2027-01-31`"))
+        faults.append(RequestFault("--until", f"invalid date {quoted(until)}; write one such as `2027-01-31`"))
     if faults:
         raise RequestInvalid(faults)
     lines = [
@@ -101,17 +100,17 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     """The tokens of a file.
 
     Raises:
-        TokensInvalid: it cannot be read, or something in it is wrong; every fault is named, and no digest repeated.
+        TokensInvalid: it cannot be read, or has faults; the message has every fault, and no digest.
     """
     return _tokens(_text(path), path)
 
 
 def _text(path: Path) -> str:
     try:
-        return read_at_most(path, MAX_BYTES + 1).decode()  # ``read_yaml`` refuses one that has more than the bound
+        return read_at_most(path, MAX_BYTES + 1).decode()  # ``read_yaml`` refuses a file over the limit
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
-        raise TokensInvalid(f"{path}: cannot be read: {said}") from error
+        reason_text = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        raise TokensInvalid(f"{path}: cannot be read: {reason_text}") from error
 
 
 def _tokens(text: str, path: Path) -> tuple[Token, ...]:
@@ -126,59 +125,59 @@ def _tokens(text: str, path: Path) -> tuple[Token, ...]:
 
 
 def _invalid(error: RulesInvalid) -> TokensInvalid:
-    """The faults; a token that somebody wrote into the file as it is stands in none of them."""
+    """The faults, with tokens that were written into the file by mistake masked."""
     return TokensInvalid(SECRET.sub(f"{PREFIX}…", str(error)))
 
 
 class TokenFile:
-    """The file of tokens as the processes of one service read it, again whenever it changes.
+    """The token file, read again by each process of a service when it changes.
 
-    What was good last lies in ``folder`` as well, for a process that starts while the file is broken.
+    The last valid version is copied to ``folder``, for a process that starts while the file is invalid.
     """
 
     def __init__(self, path: Path, folder: Path | None) -> None:
         self.path = path
-        self._kept = folder / "tokens.yaml" if folder is not None else None
+        self._backup = folder / "tokens.yaml" if folder is not None else None
 
     def read(self) -> tuple[Token, ...]:
         """The tokens.
 
         Raises:
-            TokensInvalid: the file cannot be used.
+            TokensInvalid: the file is invalid.
         """
         text = _text(self.path)
         tokens = _tokens(text, self.path)
-        if self._kept is not None:
-            part = self._kept.with_suffix(f".{os.getpid()}")
+        if self._backup is not None:
+            part = self._backup.with_suffix(f".{os.getpid()}")
             part.write_text(text, "utf-8")
-            part.replace(self._kept)
+            part.replace(self._backup)
         return tokens
 
     def first(self) -> tuple[Token, ...]:
-        """The tokens to begin with: where the file is broken those that were good last.
+        """The tokens at start: those of the last valid version if the file is invalid.
 
         Raises:
-            TokensInvalid: there are none.
+            TokensInvalid: there is no valid version.
         """
         try:
             return self.read()
         except TokensInvalid:
-            if self._kept is None or not self._kept.exists():
+            if self._backup is None or not self._backup.exists():
                 raise
-            return read_tokens(self._kept)
+            return read_tokens(self._backup)
 
 
 def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
     found: dict[bytes, Token] = {}
     entries = reader.fields(document, "file of tokens", ("tokens",)).get("tokens")
     if entries is not None and entries.value == []:
-        return ()  # the last one was taken out: nobody may ask
+        return ()  # the last one was removed: nobody has access
     for node in reader.items(entries, "tokens"):
         token = _token(node, reader)
         if token is not None and token.digest in found:
             reader.fault(
                 node,
-                f"the same token is that of {quoted(found[token.digest].name)} as well; give each caller one of its own",
+                f"this token is also that of {quoted(found[token.digest].name)}; give each caller its own",
             )
         elif token is not None:
             found[token.digest] = token
@@ -186,20 +185,21 @@ def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
 
 
 def _token(node: YamlNode, reader: FieldReader) -> Token | None:
-    """An entry; ``None`` after a fault."""
+    """An entry; ``None`` if it has a fault."""
     before = len(reader.faults)
     fields = reader.fields(node, "token", ("name", "sha256", "scopes"), ("until",))
-    name, digest, until = (reader.text(fields.get(member)) for member in ("name", "sha256", "until"))
+    name, digest, until = (reader.text(fields.get(key)) for key in ("name", "sha256", "until"))
     if name is not None and not NAME.fullmatch(name):
-        reader.fault(fields["name"], f"{quoted(name)} is no name; write lower-case letters, digits, `.`, `_` or `-`")
+        reader.fault(fields["name"], f"invalid name {quoted(name)}; write lower-case letters, digits, `.`, `_` or `-`")
     if digest is not None and not DIGEST.fullmatch(digest):
         reader.fault(
-            fields["sha256"], "no SHA-256 in 64 lower-case hexadecimal digits; the token itself never stands here"
+            fields["sha256"],
+            "expected a SHA-256 in 64 lower-case hexadecimal digits; never write the token itself here",
         )
     scopes = reader.texts(fields.get("scopes"), "scopes", SCOPES)
     day = _day(until)
     if until is not None and day is None:
-        reader.fault(fields["until"], f"{quoted(until)} is no date such as `2027-01-31`")
+        reader.fault(fields["until"], f"invalid date {quoted(until)}; write one such as `2027-01-31`")
     if len(reader.faults) > before or name is None or digest is None:
         return None
     return Token(name, bytes.fromhex(digest), frozenset(scopes), day)
@@ -213,10 +213,10 @@ def _day(text: str | None) -> date | None:
 
 
 class Access:
-    """Lets callers in, or not."""
+    """Checks the tokens and rate limits of callers."""
 
     def __init__(self, tokens: tuple[Token, ...] | None, rate: float, metrics: Metrics) -> None:
-        """Without tokens everybody may ask everything; ``rate`` is how many requests a second a caller may make, 0 for any number."""
+        """Without ``tokens`` everything is allowed; ``rate`` is requests a second per caller, 0 for no limit."""
         self._rate = rate
         self.tokens = tokens
         self._metrics = metrics
@@ -224,7 +224,7 @@ class Access:
 
     @property
     def tokens(self) -> tuple[Token, ...] | None:
-        """The tokens of those who may ask; ``None`` where everybody may."""
+        """The valid tokens; ``None`` if none is needed."""
         return self._tokens
 
     @tokens.setter
@@ -233,17 +233,17 @@ class Access:
         self.is_open = tokens is None and not self._rate
 
     def caller(self, client: tuple[str, int] | None, headers: Mapping[bytes, bytes], scope: str) -> str:
-        """Who asks: a token's name, or where there are no tokens the address.
+        """The caller: the name of its token, or its address if no token is needed.
 
         Raises:
-            Refused: nobody who may.
+            Refused: the token is missing or invalid, or the rate limit is exceeded.
         """
-        name = self._named(headers, scope) if self.tokens is not None else client[0] if client else "local"
+        name = self._token_name(headers, scope) if self.tokens is not None else client[0] if client else "local"
         if self._rate:
             self._limit(name)
         return name
 
-    def _named(self, headers: Mapping[bytes, bytes], scope: str) -> str:
+    def _token_name(self, headers: Mapping[bytes, bytes], scope: str) -> str:
         header = headers.get(b"authorization", b"")
         kind, _, text = header.partition(b" ")
         if kind.lower() != b"bearer" or not text.strip():
@@ -254,7 +254,7 @@ class Access:
             if hmac.compare_digest(token.digest, digest):
                 found = token
         if found is None or (found.until is not None and datetime.now(UTC).date() > found.until):
-            raise self._refused("unknown-token", "unauthorized", "the token is not known here, or no longer good")
+            raise self._refused("unknown-token", "unauthorized", "unknown or expired token")
         if scope not in found.scopes:
             raise self._refused(
                 "scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`"
@@ -262,27 +262,27 @@ class Access:
         return found.name
 
     def charge(self, name: str, decisions: int) -> float:
-        """Take more from a caller's bucket for a request that made several decisions; seconds until it is not empty any more.
+        """Charge a caller for the further decisions of a request; return the seconds until its bucket is not empty.
 
-        The bucket may then owe some: the caller's next request is answered when it does not.
+        The bucket may become negative: the caller's next request is answered once it is not.
         """
         if not self._rate or name not in self._buckets:
             return 0.0
         now = monotonic()
-        left = self._left(name, now) - decisions
+        left = self._remaining(name, now) - decisions
         self._buckets[name] = (left, now)
         return max(0.0, -left / self._rate)
 
-    def _left(self, name: str, now: float) -> float:
-        """What the caller's bucket holds now; it fills at the rate, and holds a second's worth."""
+    def _remaining(self, name: str, now: float) -> float:
+        """The content of the caller's bucket now; it fills at the rate, up to one second's worth."""
         full = max(1.0, self._rate)
         left, since = self._buckets.pop(name, (full, now))
         return min(full, left + (now - since) * self._rate)
 
     def _limit(self, name: str) -> None:
-        """Take one from the caller's bucket."""
+        """Charge one request to the caller's bucket."""
         now = monotonic()
-        left = self._left(name, now)
+        left = self._remaining(name, now)
         if len(self._buckets) >= MAX_CALLERS:
             self._buckets.popitem(last=False)
         if left < 1:
@@ -299,7 +299,7 @@ class Access:
 
 
 def scope_of(path: str) -> str | None:
-    """The scope that a call needs which only shows; ``None`` where anybody may ask."""
+    """The scope that a read endpoint needs; ``None`` if it needs none."""
     if path in OPEN_PATHS:
         return None
     return LOG if path == "/v1/log" or path.startswith("/v1/decisions/") else READ

@@ -1,9 +1,9 @@
-"""Which requests of web pages are refused where nobody needs a token.
+"""Refuses requests of other sites' web pages if no token is needed.
 
-A browser on the machine or in the network of the service sends whatever a page of any site tells it to. Two checks
-keep such pages out: the `Host` that a request names has to be one of the service (a site can point its own name at the
-service's address, which is DNS rebinding), and a request that a page of another origin made is refused. Not here: the
-answer to such pages never has CORS headers, so no page can read what it may send.
+A browser on the machine or in the network of the service sends what a page of any site tells it to. Two checks keep
+such pages out: the `Host` of a request must be one of the service's (a site can point its own name at the service's
+address, which is DNS rebinding), and cross-origin requests are refused. Not here: responses never have CORS headers, so
+no page can read the response to a request that it may send.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import Metrics
 
 SAFE_SITES: Final = frozenset({b"same-origin", b"none"})
-"""What `Sec-Fetch-Site` says of the service's own pages, and of an address that somebody typed."""
+"""The `Sec-Fetch-Site` of the service's own pages, and of a URL that a user typed."""
 HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
 MAX_PORT: Final = 65_535
 MAX_HOST: Final = 262
@@ -57,16 +57,16 @@ class HostCheck:
 
 
 class BrowserGuard:
-    """Refuses what pages of other sites send; ``hosts`` is absent where clients name the service as they like."""
+    """Refuses requests of other sites' pages; without ``hosts`` any `Host` is accepted."""
 
     def __init__(self, hosts: HostCheck | None, paths: Collection[str] | None, metrics: Metrics) -> None:
-        """Only requests for ``paths`` are looked at, or all of them."""
+        """Only requests for ``paths`` are checked, or all without them."""
         self._hosts = hosts
         self._paths = paths
         self._metrics = metrics
 
     def check(self, scope: Scope) -> None:
-        """The request may be answered.
+        """Check a request.
 
         Raises:
             Refused: a page of another site made it, or may have made it.
@@ -74,7 +74,7 @@ class BrowserGuard:
         if self._paths is not None and scope["path"] not in self._paths:
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        host = headers.get(b"host")  # no browser leaves it out; a client of HTTP/1.0 may
+        host = headers.get(b"host")  # a browser always sends it; an HTTP/1.0 client may not
         if self._hosts is not None and host is not None and (len(host) > MAX_HOST or not self._hosts.allows(host)):
             self._check_host(scope, host)
         if b"origin" in headers or b"sec-fetch-site" in headers:
@@ -82,19 +82,20 @@ class BrowserGuard:
 
     def _check_host(self, scope: Scope, host: bytes) -> None:
         if scope["path"] in OPEN_PATHS and not scope["query_string"]:
-            return  # a probe names the pod's or the machine's address
+            return  # a probe uses the address of the pod or the machine
         self._metrics.count(DENIED, "host")
         name = host[:MAX_HOST].decode("latin-1")
         raise Refused(
             "unknown-host",
-            f"the service does not answer for the host `{name}`; list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens",
+            f"the service does not answer for the host `{name}`; "
+            "list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens",
         )
 
     def _check_origin(self, method: str, host: bytes | None, headers: dict[bytes, bytes]) -> None:
         """As Go's `http.CrossOriginProtection`: `Sec-Fetch-Site`, which no page can set, else `Origin` against `Host`.
 
         A preflight gets the answer of any other OPTIONS, without CORS headers, after which the browser sends no
-        request. A link to the service may be followed: what is opened by it cannot be read by the page it stood on.
+        request. A link to the service may be followed: the linking page cannot read what it opens.
         """
         site = headers.get(b"sec-fetch-site")
         is_same = (
@@ -106,15 +107,15 @@ class BrowserGuard:
         self._metrics.count(DENIED, "origin")
         raise Refused(
             "cross-origin",
-            "a page of another origin sent this; where nobody needs a token only the service's own pages may ask it",
+            "a page of another origin sent this; without tokens only the service's own pages are answered",
         )
 
 
 def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> BrowserGuard | None:
-    """The guard that the settings need; with tokens only reviews, at ``paths``, may need none.
+    """The guard that the settings need; with tokens, only reviews at ``paths`` may need one.
 
-    A browser shows its user's certificate to whichever page asks, so a certificate is no reason to answer other
-    origins. It makes `Host` certain, as TLS does not begin for a name that the service's certificate lacks.
+    A browser sends its user's certificate for any page, so client certificates do not replace the check of origins.
+    They make `Host` certain, as the TLS handshake fails for a name that the service's certificate lacks.
     """
     if settings.tokens is not None:
         return BrowserGuard(None, paths, metrics) if settings.admission_allow_anonymous else None
@@ -125,7 +126,7 @@ def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> Br
 
 
 def _host_of(header: str) -> str:
-    """The host without its port, and without the brackets of an IPv6 address; empty where it is written in another way."""
+    """The host without its port and the brackets of an IPv6 address; empty if it is invalid."""
     found = HOST.fullmatch(header)
     return "" if found is None or int(found["port"] or 0) > MAX_PORT else found["address"] or found["name"] or ""
 

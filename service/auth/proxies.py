@@ -1,6 +1,6 @@
-"""Whose address a request counts by where proxies stand before the service.
+"""The client address of a request that came through trusted proxies.
 
-Without proxies that are named this is not in the way of any request, and `X-Forwarded-For` means nothing.
+Without trusted proxies no request passes here, and `X-Forwarded-For` is ignored.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PEER = "runner_policy.peer"
 
 
 class ForwardedAddress:
-    """Gives the application the client of `X-Forwarded-For`: from the right, the first address that is no trusted proxy.
+    """Sets the client from `X-Forwarded-For`: from the right, the first address that is not a trusted proxy.
 
-    uvicorn walks the header; what it finds may be any text, so one that is no address leaves the proxy's own. An IPv4
-    address that a socket of both kinds shows as IPv6 is IPv4, or no IPv4 network would have it.
+    uvicorn walks the header and may find any text; if that is not an address, the proxy's own address stays. An
+    IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4, so that it matches IPv4 networks.
     """
 
     def __init__(self, app: ASGIApp, proxies: Collection[str]) -> None:
@@ -30,7 +30,7 @@ class ForwardedAddress:
         self._walk: Any = ProxyHeadersMiddleware(self._forward, list(proxies))  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer by the application."""
+        """Call the application."""
         if scope["type"] == "http":
             client = scope["client"]
             scope[PEER] = scope["client"] = (_address_of(client[0]) or client[0], client[1]) if client else None
@@ -47,12 +47,12 @@ class ForwardedAddress:
 
 
 def behind(proxies: Collection[str], app: ASGIApp) -> ASGIApp:
-    """The application as the server runs it: by itself where no proxy is trusted."""
+    """The application as the server runs it; unchanged if no proxy is trusted."""
     return ForwardedAddress(app, proxies) if proxies else app
 
 
 def _address_of(text: str) -> str | None:
-    """An address as it is usually written; a zone, which may be any text, makes it none."""
+    """An address in canonical form; ``None`` if invalid, or if it has a zone, which may be any text."""
     try:
         address = ip_address(text)
     except ValueError:

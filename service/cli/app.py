@@ -1,6 +1,6 @@
 """The whole command line: ``policy.cli.app``, ``serve``, ``health``, ``log`` and ``token``.
 
-Owns the flags of ``serve``; how the service is started is ``serving``'s.
+Owns the flags of ``serve``. Not here: how the service is started (``service.run``).
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def serve(
 ) -> None:
     """Serve the policy over HTTP.
 
-    Every flag can be an environment variable `RUNNER_POLICY_…` as well; a flag wins. README.md lists the settings that have no flag.
+    Every flag can be an environment variable `RUNNER_POLICY_…` as well; a flag wins.
+    README.md lists the settings that have no flag.
     """
     flags = {name: value for name, value in locals().items() if value is not None}
     try:
@@ -122,7 +123,7 @@ app.add_typer(token_commands, name="token")
 
 
 def main() -> None:
-    """Run the command line; an engine that does not finish a decision ends any command with a word of that."""
+    """Run the command line; an engine failure ends any command with an error message."""
     try:
         app()
     except EngineFailed as error:

@@ -1,6 +1,6 @@
-"""The commands on the decision log: follow it, ask it, take it out.
+"""The commands of the decision log: follow, query, export.
 
-Owns their options and how records are shown. They ask the store directly, so they need no service that runs.
+Owns their options and how records are shown. They read the store directly, so no service has to run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from service.log.record import Record, Row
     from service.log.store import Store
 
-log = typer.Typer(help="The decision log: follow it, ask it, take it out.", no_args_is_help=True)
+log = typer.Typer(help="The decision log: follow, query, export.", no_args_is_help=True)
 
 LogOption = Annotated[
     str | None,
@@ -60,9 +60,9 @@ OPTIONS: Final[dict[str, Any]] = {
     "rule": Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")],
     "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
 }
-"""The options that say which records, by the filters' names."""
+"""The options of the filters, by name."""
 POLL: Final = 0.5
-"""Seconds between two looks for new records."""
+"""Seconds between two queries for new records."""
 
 
 def filtered(command: Callable[..., None]) -> Callable[..., None]:
@@ -85,7 +85,7 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class LogFormat(StrEnum):
-    """How records are taken out."""
+    """The format of an export."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
@@ -107,7 +107,7 @@ def tail(
     from service.log.tail import LogTail  # noqa: PLC0415  # other commands need no database
 
     store = _store(url)
-    with _asking():
+    with _store_errors():
         following = LogTail(store, lines)
         for record in following.newest:
             _show(record, as_json=as_json)
@@ -133,10 +133,10 @@ def query(
 
     Ends with 1 where nothing is found. Example: `runner-policy log query --since 1d --no-starts`
     """
-    asked = _asked(filters)
+    log_filter = _read_filters(filters)
     store = _store(url)
-    with _asking():
-        found = _found(store, replace(asked, limit=limit))
+    with _store_errors():
+        found = _find_records(store, replace(log_filter, limit=limit))
     if as_json or not out.is_terminal:
         for record in found:
             _show(record, as_json=True)
@@ -167,7 +167,7 @@ def export(
     from service.log.query import stream  # noqa: PLC0415  # as above
 
     form = form or (LogFormat.PARQUET if file.suffix == ".parquet" else LogFormat.JSONL)
-    asked = _asked(filters)
+    log_filter = _read_filters(filters)
     if form is LogFormat.PARQUET and str(file) == "-":
         fail(USAGE, "Parquet is a file; name one")
     store = _store(url)
@@ -177,13 +177,13 @@ def export(
         nonlocal number
         with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
             task = progress.add_task("decisions", total=None)
-            for part in stream(store, asked):
+            for part in stream(store, log_filter):
                 number += len(part)
                 progress.update(task, completed=number)
                 yield part
 
     try:
-        with _asking():
+        with _store_errors():
             if str(file) == "-":
                 as_lines(counted(), sys.stdout.buffer)
             else:
@@ -196,7 +196,7 @@ def export(
     err.print(f"{number} decisions", markup=False)
 
 
-def _asked(filters: Filters) -> LogFilter:
+def _read_filters(filters: Filters) -> LogFilter:
     from service.log.query import read_filter  # noqa: PLC0415  # other commands need no database
 
     texts = [
@@ -211,7 +211,7 @@ def _asked(filters: Filters) -> LogFilter:
 
 
 def _store(url: str | None) -> Store:
-    """The log's store, which is there."""
+    """The log's store, which must exist."""
     from pydantic import ValidationError  # noqa: PLC0415  # other commands need no settings
 
     from service.log.store import InvalidStoreUrl, Store, read_url  # noqa: PLC0415  # other commands need no database
@@ -227,29 +227,29 @@ def _store(url: str | None) -> Store:
     except ValidationError as error:
         fail(USAGE, *(f"RUNNER_POLICY_{str(fault['loc'][0]).upper()}: {fault['msg']}" for fault in error.errors()))
     if place.get_backend_name() == "sqlite" and not Path(place.database or "").is_file():
-        fail(USAGE, f"{place.database}: no log is there; name it with --log")
+        fail(USAGE, f"{place.database}: no log found; name it with --log")
     return Store(place, 30.0)
 
 
 @contextmanager
-def _asking() -> Iterator[None]:
-    """A store that cannot be asked in the block ends the command."""
+def _store_errors() -> Iterator[None]:
+    """End the command if the store fails in the block."""
     from service.log.store import StoreFailed  # noqa: PLC0415  # as above
 
     try:
         yield
     except StoreFailed as error:
-        fail(USAGE, f"the log cannot be asked: {error}")
+        fail(USAGE, f"the log cannot be read: {error}")
 
 
-def _found(store: Store, asked: LogFilter) -> list[Record]:
-    """As many records as are wanted, where there are so many; a page may have fewer."""
+def _find_records(store: Store, log_filter: LogFilter) -> list[Record]:
+    """As many records as requested, from several pages if needed."""
     from service.log.query import page  # noqa: PLC0415  # as above
 
-    found = page(store, asked)
+    found = page(store, log_filter)
     items = found.items
-    while len(items) < asked.limit and found.next is not None:
-        found = page(store, replace(asked, until=found.next, limit=asked.limit - len(items)))
+    while len(items) < log_filter.limit and found.next is not None:
+        found = page(store, replace(log_filter, until=found.next, limit=log_filter.limit - len(items)))
         items += found.items
     return items
 

@@ -1,6 +1,6 @@
 """The command that makes tokens.
 
-Owns its options; what a token is, and the file of tokens, are ``access``'s.
+Owns its options. Not here: tokens and their file (``service.auth.access``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import typer
 from policy.cli.console import USAGE, err, fail
 from policy.errors import RequestInvalid
 
-token = typer.Typer(help="Tokens of those who may call the service.", no_args_is_help=True)
+token = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
 
 
 @token.command()
@@ -37,5 +37,5 @@ def new(
         entry = entry_of(name, made, scope, until)
     except RequestInvalid as error:
         fail(USAGE, *(f"{fault.pointer}: {fault.message}" for fault in error.faults))
-    err.print(f"the token of {name}, which is not kept anywhere: {made}", markup=False, soft_wrap=True)
+    err.print(f"the token of {name}, which is not stored anywhere: {made}", markup=False, soft_wrap=True)
     typer.echo(entry, nl=False)

@@ -1,1 +1,1 @@
-"""The bytes that callers send to documents: bodies, forms, queries."""
+"""What callers send, read into documents: bodies, forms, queries."""

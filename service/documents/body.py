@@ -1,6 +1,6 @@
 """The bytes of a body → a document: JSON, YAML, a stream of lines or a form, within bounds.
 
-Owns the reading of bodies: how large, how encoded, and what is wrong where one cannot be read.
+Owns the reading of bodies: their size, their encoding, and the errors of unreadable ones.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"text/yaml", b"text/x-yaml"})
 MAX_LENGTH: Final = 20
-"""Digits of a length; 20 are enough for 64 bits."""
+"""Digits of a content-length; 20 are enough for 64 bits."""
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
 
 
 PIECE: Final = 32 << 10
-"""Bytes of a stream that are split at once: they may be as many lines."""
+"""Bytes of a stream split at once; they may hold as many lines."""
 
 
 class Disconnected(Exception):
-    """The client went away before its body was there."""
+    """The client disconnected before its body was complete."""
 
 
 class Headers(Struct, frozen=True, gc=False):
-    """What the request's headers say of its body and of the answer that it wants."""
+    """The content type of the body, and whether the client wants a text answer."""
 
     content_type: bytes
     wants_text: bool
     whole_type: bytes = b""
-    """The type with its parameters."""
+    """The content type with its parameters."""
 
 
 PLAIN: Final = Headers(b"application/json", wants_text=False)
@@ -50,10 +50,10 @@ USUAL: Final = frozenset({b"*/*", b"application/json"})
 
 
 def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
-    """What the headers say.
+    """Read the headers that concern the body and the form of the answer.
 
     Raises:
-        Refused: the announced length is over the limit, or the body is compressed.
+        Refused: the content-length is invalid or over the limit, or the body is compressed.
     """
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > MAX_LENGTH:
@@ -64,7 +64,8 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     if int(length) > limit:
         raise Refused(
             "too-large",
-            f"{int(length)} bytes are more than the {limit} that are read; send less, or a stream of lines to /v1/decisions/batch",
+            f"{int(length)} bytes are more than the {limit} that are read; "
+            "send less, or a stream of lines to /v1/decisions/batch",
         )
     if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
         raise Refused(
@@ -80,7 +81,7 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
 
 
 def _prefers_text(accept: bytes) -> bool:
-    """Whether ``text/plain`` is asked for and not JSON rather (RFC 9110, section 12.5.1)."""
+    """Whether ``text/plain`` is preferred to JSON (RFC 9110, section 12.5.1)."""
     weights = {b"text/plain": 0.0, b"application/json": 0.0}
     for part in accept.lower().split(b","):
         media, *parameters = (piece.strip() for piece in part.split(b";"))
@@ -97,11 +98,11 @@ def _weight(text: bytes) -> float:
 
 
 async def read_body(receive: Receive, limit: int, held: HeldMemory, message: Message | None = None) -> bytes:
-    """The whole body, of which ``message`` is the first part where that was received already.
+    """The whole body; ``message`` is its first part if that was received already.
 
     Raises:
         Refused: it is longer than ``limit`` bytes, or the process holds as many bytes of bodies as it may.
-        Disconnected: the client went away.
+        Disconnected: the client disconnected.
     """
     chunks: list[bytes] = []
     size = 0
@@ -121,12 +122,12 @@ async def read_body(receive: Receive, limit: int, held: HeldMemory, message: Mes
 
 
 def too_large(limit: int) -> Refused:
-    """The refusal of a body or line over the limit."""
+    """The error for a body or line over the limit."""
     return Refused("too-large", f"more than the {limit} bytes that are read")
 
 
 def decode(body: bytes, content_type: bytes = b"") -> Any:
-    """The document in a body: YAML where its type says so, else JSON.
+    """The document in a body: YAML if its content type says so, else JSON.
 
     Raises:
         Refused: it is neither.
@@ -154,16 +155,15 @@ def _decode_yaml(body: bytes) -> Any:
 
 
 async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes | Refused]]:
-    """The lines of a stream as they come, a list for each piece of a chunk; a line over the limit is a refusal in its place.
+    """The lines of a stream as they arrive, a list for each piece of a chunk.
 
-    Memory is bounded by the limit and one chunk. Empty lines are left out.
+    A line over the limit is an error in its place. Empty lines are skipped. Memory is bounded by the limit and one
+    chunk.
 
     Raises:
-        Disconnected: the client went away.
+        Disconnected: the client disconnected.
     """
-    begun = (
-        bytearray()
-    )  # the part of a line whose end has not come; what comes is appended, so that no byte is copied for each chunk
+    begun = bytearray()  # an incomplete line; appending to it copies no byte for each chunk
     skipping = False
     more = True
     while more:

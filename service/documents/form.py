@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 PARTS: Final = ("deployment", "rules", "remove", "changes")
 MAX_TYPE: Final = 256
-"""Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Reading its parameters takes longer than its length deserves."""
+"""Characters of a form's content-type; its boundary has at most 70 (RFC 2046). Parsing parameters is not linear."""
 YAML_ENDINGS: Final = (".yaml", ".yml")
 
 
 async def read_form(scope: Scope, body: bytes) -> Candidate:
-    """What a form asks.
+    """Read a dry run from a form.
 
     Raises:
-        Refused: the body is no form.
-        RequestInvalid: a part is unknown, missing or there twice, or a rule file is no UTF-8.
+        Refused: the body is not a form.
+        RequestInvalid: a part is unknown, missing or repeated, or a rule file is not UTF-8.
     """
 
     async def receive() -> Message:

@@ -1,6 +1,6 @@
-"""What stands behind the question mark of an address.
+"""Query strings.
 
-Owns that nothing there is passed over: a name that a call does not know, and one that stands twice, is a fault.
+Nothing in them is ignored: an unknown or repeated parameter is an error.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from policy.messages import listed, nearest, quoted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-NONE: Final = "this call takes none"
-IN_BODY: Final = "this call takes none; what is asked stands in the body"
+NONE: Final = "this endpoint takes none"
+IN_BODY: Final = "this endpoint takes none; send the request in the body"
 
 
 def read_query(
     pairs: Iterable[tuple[str, str]], legal: Collection[str], faults: list[RequestFault], none: str = NONE
 ) -> dict[str, list[str]]:
-    """What is given for each legal name, in the order of those; what is wrong with names is added to ``faults``."""
+    """The values of each legal name, in the order of ``legal``; errors are added to ``faults``."""
     given: dict[str, list[str]] = {}
     for name, text in pairs:
         given.setdefault(name, []).append(text)
@@ -31,7 +31,7 @@ def read_query(
     faults += (RequestFault("", f"unknown parameter {quoted(name)}{nearest(name, legal)}; {known}") for name in unknown)
     found = {name: given[name] for name in legal if name in given}
     faults += (
-        RequestFault("", f"{name}: stands {len(texts)} times; keep one")
+        RequestFault("", f"{name}: given {len(texts)} times; keep one")
         for name, texts in found.items()
         if len(texts) > 1
     )
@@ -39,7 +39,7 @@ def read_query(
 
 
 def parameter(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str | None:
-    """What is given for the only name that a call knows, or nothing.
+    """The value of the only parameter of an endpoint, or ``None``.
 
     Raises:
         RequestInvalid: with every fault.
@@ -52,10 +52,10 @@ def parameter(pairs: Iterable[tuple[str, str]], name: str | None = None) -> str 
 
 
 def refuse_query(query: bytes) -> None:
-    """A call that is asked by its body has no query.
+    """Check that a request with a body has no query parameters.
 
     Raises:
-        RequestInvalid: it has one.
+        RequestInvalid: it has some.
     """
     faults: list[RequestFault] = []
     read_query(parse_qsl(query.decode("latin-1"), keep_blank_values=True), (), faults, IN_BODY)

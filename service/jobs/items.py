@@ -16,8 +16,8 @@ class ManifestDecision(Struct, frozen=True, omit_defaults=True):
     problem: Problem | None = None
 
     def row(self) -> tuple[str, Decision | str]:
-        """The path, with the decision or what is wrong."""
-        return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # one of the two is there
+        """The path, with the decision or the problem's detail."""
+        return self.path, self.decision if self.problem is None else self.problem.detail  # type: ignore[return-value]  # exactly one of the two is set
 
 
 class ManifestDecisions(Struct, frozen=True):

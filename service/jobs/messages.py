@@ -1,4 +1,4 @@
-"""A request for a worker process, and what came of it: the two messages between ``pool`` and ``work``."""
+"""The messages between ``pool`` and ``worker``: a job and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ModelFiles = tuple[dict[str, Any], dict[str, str]]
 
 
 class JobKind(StrEnum):
-    """What is asked, by endpoint."""
+    """The endpoint that a job is for."""
 
     DECISION = "decision"
     BATCH = "batch"
@@ -25,7 +25,7 @@ class JobKind(StrEnum):
 
 
 class JobSettings(Struct, frozen=True):
-    """What of the settings a worker process needs to know."""
+    """The settings that a worker process needs."""
 
     default_release: str | None
     max_batch_items: int
@@ -41,7 +41,7 @@ class Job(Struct, frozen=True):
     """A request for a worker process.
 
     ``began`` is when the request arrived (ns of the monotonic clock). ``found`` has models of the hub, ``refused`` why
-    the hub gave others not; ``fetches`` says whether more can be had. A large answer is written to the file ``output``.
+    others could not be fetched, ``fetches`` whether more can be. A large answer is written to the file ``output``.
     """
 
     kind: JobKind
@@ -60,12 +60,12 @@ class Job(Struct, frozen=True):
 
 
 class JobResult(Struct):
-    """What came of a job.
+    """The result of a job.
 
-    The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log,
-    or lie behind the answer in that file, each as long as ``spooled_lines`` says. ``needed`` are models without which
-    something could not be decided, ``looked_for`` those too without which it could. ``candidate`` is the job of a
-    process that tries candidate rules, which gives the answer then.
+    The answer is ``body``, or the first ``spooled`` bytes of the job's file. ``lines`` are its decisions for the log;
+    in that file they follow the answer, with the lengths in ``spooled_lines``. ``needed`` are models without which
+    something could not be decided, ``looked_for`` also those without which it could. ``candidate`` is the job of a
+    process that runs candidate rules, which then makes the answer.
     """
 
     status: int

@@ -1,7 +1,7 @@
-"""The worker processes of a serving process: each takes one request that may take long, and can be ended.
+"""The worker processes of a serving process: each runs one request that may take long, and can be killed.
 
-Owns who gets one and for how long, and what of the hub's models comes along. What is done in a worker process is
-``work``'s business. Processes are started when they are first needed, and kept.
+Owns the assignment of workers, their timeout, and the hub's models that a job brings along. ``worker`` is the code that
+runs in them. Processes are started when they are first needed, and kept.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from service.models import HubModels
 
 ROUNDS: Final = 4
-"""A speculators repository, its verifier, a draft: no deployment needs more rounds of models."""
+"""Rounds of fetching models: a speculators repository, its verifier, a draft, and one spare."""
 WAITING: Final = 64
-"""Requests of one caller that may wait for a worker process."""
+"""Waiting requests per caller."""
 
 START: Final = 60.0
-"""Seconds that a worker process may take to start."""
+"""Seconds a worker process may take to start."""
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -53,7 +53,7 @@ class Worker:
         self._starting: asyncio.Task[int] | None = None
 
     async def ready(self) -> None:
-        """The process is there. Who stops waiting for that leaves it starting for the next one.
+        """Wait until the process is started. If the caller is cancelled, it goes on starting for the next one.
 
         Raises:
             BrokenProcessPool: it could not be started.
@@ -63,7 +63,7 @@ class Worker:
         await asyncio.shield(self._starting)
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        """What a function gives in the process.
+        """The result of a function called in the process.
 
         Raises:
             BrokenProcessPool: the process has ended.
@@ -73,7 +73,7 @@ class Worker:
         return await asyncio.wrap_future(self._executor.submit(function, *arguments))
 
     def end(self) -> None:
-        """The process ends: at once where it is at work, else by itself."""
+        """End the process: kill it if it has started, else let it shut down."""
         if self._executor is None:
             return
         if (
@@ -87,7 +87,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """The process ends by itself, after what it is at."""
+        """Let the process shut down after its current job."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
         self._executor = self._starting = None
@@ -97,7 +97,7 @@ class Pool:
     """The worker processes of one serving process."""
 
     def __init__(self, size: int, seconds: float, models: HubModels, folder: Path | None) -> None:
-        """At most ``size`` processes; a request has ``seconds`` in one. Large answers come by files in ``folder``."""
+        """At most ``size`` processes; a job has ``seconds``. Large answers are files in ``folder``."""
         self._slots = Slots(size, WAITING, "busy")
         self._free = [Worker() for _ in range(size)]
         self._at_work: set[Worker] = set()
@@ -107,36 +107,36 @@ class Pool:
         self._numbers = itertools.count()
 
     def close(self) -> None:
-        """All processes end: those that nobody waits for by themselves, the others at once."""
+        """End all processes: kill the busy ones, and let the idle ones shut down."""
         for worker in self._at_work:
             worker.end()
         for worker in self._free:
             worker.close()
 
     def output(self) -> Path | None:
-        """The file for a large answer of a job that begins."""
+        """The file for a large answer of a new job."""
         return None if self._folder is None else self._folder / f"answer-{id(self)}-{next(self._numbers)}"
 
     async def result(self, job: Job, rules: dict[str, str], today: date, seconds: float | None = None) -> JobResult:
-        """What came of a job, once the models that it needs were fetched, for which it waits at most ``seconds``.
+        """The result of a job, after fetching the models that it needs for at most ``seconds``.
 
         Raises:
-            Refused: the caller has too many requests waiting, or this one took too long.
+            Refused: the caller has too many waiting requests, or this one took too long.
         """
         loop = asyncio.get_running_loop()
         ends = None if seconds is None else loop.time() + seconds
         job = replace(job, fetches=self._models.fetches)
         for rounds_left in range(ROUNDS, -1, -1):
             found = await self._run(job, rules, today)
-            more = await self._fetched(job, found, ends) if self._models.fetches and rounds_left else job
+            more = await self._add_models(job, found, ends) if self._models.fetches and rounds_left else job
             if more is job:
                 return found
             _discard(job)
             job = more
         raise AssertionError("unreachable: the last round fetches nothing")
 
-    async def _fetched(self, job: Job, result: JobResult, ends: float | None) -> Job:
-        """The job with the models that it lacked, or why they cannot be had; the same job where nothing is new."""
+    async def _add_models(self, job: Job, result: JobResult, ends: float | None) -> Job:
+        """The job with its missing models, or why they cannot be fetched; the same job if nothing is new."""
         refused = await self._models.fetch(result.needed, ends, job.caller)
         known = {name: self._models.find(name) for name in (*result.needed, *result.looked_for)}
         found = {name: files for name, files in known.items() if files is not None}
@@ -149,7 +149,7 @@ class Pool:
             worker = self._free.pop()  # INVARIANT: there is one for each place
             self._at_work.add(worker)
             try:
-                return await self._answer(worker, job, rules, today)
+                return await self._run_in(worker, job, rules, today)
             except BaseException:
                 _discard(job)
                 raise
@@ -157,26 +157,26 @@ class Pool:
                 self._at_work.discard(worker)
                 self._free.append(worker)
 
-    async def _answer(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
+    async def _run_in(self, worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
         for is_last in (False, True):
             try:
-                await _started(worker)
+                await _start(worker)
                 async with asyncio.timeout(self._seconds):
-                    return await _result(worker, job, rules, today)
+                    return await _run_job(worker, job, rules, today)
             except TimeoutError as error:
                 message = f"it took more than {self._seconds:g} s; send it in parts, or without an explanation"
                 raise Refused("too-much-work", message) from error
             except BrokenProcessPool as error:
                 worker.end()
                 _discard(job)
-                if is_last:  # once may be chance: a process that was idle for long, and ended by the system
+                if is_last:  # once may be chance: the system may have killed an idle process
                     raise Refused(
                         "busy", "the process that worked on it ended, twice; send the request again"
                     ) from error
         raise AssertionError("unreachable: the last round returns or raises")
 
 
-async def _started(worker: Worker) -> None:
+async def _start(worker: Worker) -> None:
     try:
         async with asyncio.timeout(START):
             await worker.ready()
@@ -185,47 +185,47 @@ async def _started(worker: Worker) -> None:
         raise Refused("busy", "no process could be started to work on it; send the request again") from error
 
 
-async def _result(worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
-    """What comes of the job; the process is ended where nobody waits for it any more."""
+async def _run_job(worker: Worker, job: Job, rules: dict[str, str], today: date) -> JobResult:
+    """The result of the job; the process is killed if the caller is cancelled."""
     try:
         found = await worker.call(run, job, None, today)
-        if found is None:  # the process is new, or the rules are
+        if found is None:  # the process or the rules are new
             found = await worker.call(run, job, rules, today)
     except asyncio.CancelledError:
         worker.end()
         raise
-    assert found is not None  # INVARIANT: a process that was given the rules knows them
+    assert found is not None  # INVARIANT: a process that has the rules gives a result
     return found
 
 
 def _discard(job: Job) -> None:
-    """The file that the job may have made is gone."""
+    """Delete the file that the job may have written."""
     if job.output is not None:
         with suppress(OSError):
             Path(job.output).unlink(missing_ok=True)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[object, object, T]) -> T:
-    """What comes of the work, which is ended when the client goes away.
+    """The result of the work, which is cancelled when the client disconnects.
 
     Raises:
         Disconnected: it has.
     """
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(receive))
+    disconnected = asyncio.ensure_future(_disconnected(receive))
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         raise Disconnected
     finally:
-        for each in (task, gone):
+        for each in (task, disconnected):
             if not each.done():
                 each.cancel()
                 await asyncio.wait({each})
 
 
-async def _gone(receive: Receive) -> None:
-    """Wait until the client has gone away."""
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

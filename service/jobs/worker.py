@@ -1,8 +1,8 @@
-"""What a worker process does with one request that may take long: from the bytes of its body to those of the answer.
+"""The code of a worker process: one request that may take long, from the bytes of its body to those of the answer.
 
-Owns the endpoints' work on whole manifests, batches, reviews, dry runs, YAML, text answers and large bodies. Such a
-process decides by the same policy as the one that serves, and knows no connection; ``pool`` starts it and may end it at
-any time. The decisions that it made come back with the answer, to be counted and logged by the process that serves.
+Owns the work on manifests, batches, reviews, dry runs, YAML, text answers and large bodies. A worker decides by the
+same policy as the serving process, and knows no connection; ``pool`` starts it and may kill it at any time. Its
+decisions come back with the answer, and the serving process counts and logs them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest, with_explanation
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
-from service.admission.handler import reviewed
+from service.admission.handler import answer_review
 from service.admission.review import read_review
 from service.documents.body import decode
 from service.documents.dry_run_request import MEMBERS, Candidate, read_candidate
@@ -54,44 +54,44 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 OK: Final = 200
 MEMORY: Final = 512 << 20
-"""Bytes of memory that a worker process may have for data."""
+"""Bytes of memory a worker process may use for data."""
 NICE: Final = 5
-"""How much less of a busy processor a worker process asks for than the one that answers meanwhile."""
+"""The niceness of a worker process, so that the serving process comes first."""
 KEPT_POLICIES: Final = 2
-"""Revisions of the rules that a worker process keeps compiled: a request in flight may have the one before the newest."""
+"""Revisions of the rules kept compiled: a request in progress may have the one before the newest."""
 INLINE: Final = 256 << 10
-"""Bytes of an answer that come back through the pipe; larger ones through a file, as a pipe is read in one go."""
+"""Bytes of an answer returned through the pipe, which is read in one go; larger ones go through a file."""
 MAX_FETCHES: Final = 64
-"""Models that are fetched from the hub for one request."""
-NO_MEMORY: Final = f"it takes more than the {MEMORY >> 20} MiB of memory that one request may have; send it in parts"
+"""Models fetched from the hub for one request."""
+NO_MEMORY: Final = f"the request needs more than {MEMORY >> 20} MiB of memory; send it in parts"
 
 
 class JobRecords:
-    """The decisions of one job, as they are counted and logged."""
+    """The decisions of one job, to be counted and logged."""
 
     def __init__(self, job: Job) -> None:
-        self._asking = RequestContext(job.path, job.caller, job.began)
+        self._context = RequestContext(job.path, job.caller, job.began)
         self._is_logged = job.settings.is_logged
         self.lines: list[bytes] = []
         self.counts: Counter[DecisionCount] = Counter()
         self.ids: list[str] = []
 
     def add(self, answer: EncodedDecision, request: Request, policy: Policy) -> None:
-        """A decision was made."""
+        """Record a decision."""
         ruling, final = answer.evaluation.ruling, answer.evaluation.final
         release = request.release.decided_as
         rules = policy.ruleset(release).rules
-        places = {*ruling.standing, *final.refusals, *ruling.advice}
-        ids = tuple(rules[place].rule.id for place in sorted(places))
+        positions = {*ruling.standing, *final.refusals, *ruling.advice}
+        ids = tuple(rules[position].rule.id for position in sorted(positions))
         self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
         if answer.decision is not None and len(self.ids) < MOST:
             self.ids.append(answer.decision.decision_id)
         if self._is_logged:
-            self.lines.append(b"".join(line(self._asking.noted(answer, request, None))))
+            self.lines.append(b"".join(line(self._context.log_entry(answer, request, None))))
 
 
 class FoundModels:
-    """The models that came along with a job, and the names of those that did not."""
+    """The models that a job brought along, and the names of those that are missing."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
@@ -99,12 +99,12 @@ class FoundModels:
         self.looked_for: dict[str, None] = {}
 
     def begin(self, job: Job) -> None:
-        """Look among the models of this job from now on."""
+        """Use the models of this job from now on."""
         self.job = job
         self.needed, self.looked_for = {}, {}
 
     def find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
-        """A model's ``config.json`` and files, where they came along."""
+        """A model's ``config.json`` and files, if the job brought them along."""
         if self.job is None or not self.job.fetches:
             return None
         found = self.job.found.get(name)
@@ -113,7 +113,7 @@ class FoundModels:
         return found
 
     def refusal(self, error: ModelConfigNeeded) -> RequestInvalid:
-        """What is answered where models are missing: that they are needed, or why the hub did not give them."""
+        """The error for missing models: that they are needed, or why they could not be fetched."""
         assert self.job is not None  # INVARIANT: a decision is made for a job
         if not self.job.fetches:
             return error
@@ -133,7 +133,7 @@ class JobWorker:
     """The jobs of one revision of the rules, in one process."""
 
     def __init__(self, rules: dict[str, str], default_release: str | None, before: Policy | None) -> None:
-        """``before`` is a policy of this process whose compiled rules are used again where they are the same.
+        """``before`` is a policy of this process whose unchanged compiled rules are reused.
 
         Raises:
             PolicyError: the rules cannot be loaded.
@@ -143,7 +143,7 @@ class JobWorker:
         self.policy = Policy(load(Sources(rules)), default_release, self._models.find, before)
 
     def result(self, job: Job, today: date) -> JobResult:
-        """What came of a job; a request that cannot be answered is answered with its problem."""
+        """The result of a job; a request that cannot be answered is answered with its problem."""
         self._models.begin(job)
         records = JobRecords(job)
         budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
@@ -175,7 +175,7 @@ class JobWorker:
         return JobResult(OK, TEXT, _text(answer)) if job.wants_text else JobResult(OK, JSON, encode(answer))
 
     def _batch(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answers to many requests; an item's fault, or what the budget has no room for, spoils only that item."""
+        """The answers to many requests; an invalid item, or one beyond the budget, does not affect the others."""
         pieces = []
         for number, item in enumerate(_items(decode(job.body, job.content_type), job.settings.max_batch_items)):
             try:
@@ -187,48 +187,48 @@ class JobWorker:
         return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
 
     def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The explained decision; with candidate rules the job of the process that tries them."""
-        asked, pointer = _asked_of_dry_run(job)
-        noted = records if job.settings.logs_dry_runs else None
-        current = self._decide(asked.document, noted, budget, today, pointer, explain=True)
-        if not asked.rules and not asked.remove:
+        """The explained decision; with candidate rules the job of the process that runs them."""
+        dry_run, pointer = _read_dry_run(job)
+        job_records = records if job.settings.logs_dry_runs else None
+        current = self._decide(dry_run.document, job_records, budget, today, pointer, explain=True)
+        if not dry_run.rules and not dry_run.remove:
             return JobResult(OK, TEXT, _text(current)) if job.wants_text else JobResult(OK, JSON, encode(current))
         if isinstance(current, ManifestDecisions):
-            place = f"{pointer}/manifest" if "manifest" in asked.document else pointer
+            manifest_pointer = f"{pointer}/manifest" if "manifest" in dry_run.document else pointer
             message = "candidate rules are tried on one deployment; send `facts` or a `deployment`"
-            raise RequestInvalid([RequestFault(place, message)])
-        request = {**self._whole(asked.document, job), "explain": True}
-        tried = candidate.CandidateJob(
+            raise RequestInvalid([RequestFault(manifest_pointer, message)])
+        request = {**self._whole(dry_run.document, job), "explain": True}
+        trial = candidate.CandidateJob(
             self._rules,
-            asked.rules,
-            asked.remove,
+            dry_run.rules,
+            dry_run.remove,
             request,
             self.policy.releases.default,
             today,
             job.settings.candidate_seconds,
-            asked.for_all,
+            dry_run.for_all,
             current,
             job.wants_text,
         )
-        return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(tried))
+        return JobResult(OK, TEXT if job.wants_text else JSON, candidate=candidate.encode(trial))
 
     def _whole(self, document: Any, job: Job) -> Any:
-        """A request's document with the models that the hub gave for it."""
-        asked = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
-        if not isinstance(asked, Request) or asked.deployment is None:
+        """A request's document with the models fetched for it."""
+        request = read_request_or_manifest(document, self.policy.releases) if job.fetches else None
+        if not isinstance(request, Request) or request.deployment is None:
             return document
-        return with_models(document, self.policy.intake(asked).found)
+        return with_models(document, self.policy.intake(request).found)
 
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answer to an admission review; what is decided in one of a dry run is recorded nowhere."""
+        """The answer to an admission review; decisions of a dry-run review are not recorded."""
         review = read_review(decode(job.body, job.content_type))
-        noted = None if review.dry_run else records
+        job_records = None if review.dry_run else records
 
-        def decide(request: Request, *, tried: bool = False) -> Decision:
-            return self._one(request, None if tried else noted, budget, today)
+        def decide(request: Request, *, is_trial: bool = False) -> Decision:
+            return self._one(request, None if is_trial else job_records, budget, today)
 
         is_mutating = job.kind is JobKind.MUTATE
-        found = reviewed(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
+        found = answer_review(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
         return JobResult(OK, JSON, encode(found.response), review=found.result)
 
     def _decide(
@@ -242,18 +242,20 @@ class JobWorker:
         explain: bool = False,
     ) -> Decision | ManifestDecisions:
         """The answer to a request's document: a decision, or one for each engine of a manifest."""
-        asked = read_request_or_manifest(document, self.policy.releases, pointer)
+        request = read_request_or_manifest(document, self.policy.releases, pointer)
         if explain:
-            asked = with_explanation(asked)
+            request = with_explanation(request)
         return (
-            self._items(asked, records, budget, today)
-            if isinstance(asked, Manifest)
-            else self._one(asked, records, budget, today)
+            self._items(request, records, budget, today)
+            if isinstance(request, Manifest)
+            else self._one(request, records, budget, today)
         )
 
-    def _items(self, asked: Manifest, records: JobRecords | None, budget: WorkBudget, today: date) -> ManifestDecisions:
+    def _items(
+        self, manifest: Manifest, records: JobRecords | None, budget: WorkBudget, today: date
+    ) -> ManifestDecisions:
         items = []
-        for path, request in requests_of(asked, self.policy.releases):
+        for path, request in requests_of(manifest, self.policy.releases):
             try:
                 if isinstance(request, RequestInvalid):
                     raise request
@@ -275,8 +277,8 @@ class JobWorker:
         return decision
 
 
-def _asked_of_dry_run(job: Job) -> tuple[Candidate, str]:
-    """What a dry run asks, and the place of its request in the body."""
+def _read_dry_run(job: Job) -> tuple[Candidate, str]:
+    """The content of a dry run, and the JSON pointer of its request in the body."""
     if job.content_type.partition(b";")[0].strip().lower() == FORM:
         return asyncio.run(read_form({"type": "http", "headers": [(b"content-type", job.content_type)]}, job.body)), ""
     document = decode(job.body, job.content_type)
@@ -289,21 +291,21 @@ def _items(document: Any, most: int) -> list[Any]:
     """The items of a batch's document.
 
     Raises:
-        RequestInvalid: it is no batch, or a larger one than is taken.
+        RequestInvalid: it is not a batch, or too large a one.
     """
     if type(document) is not dict:
         raise RequestInvalid(
-            [RequestFault("", f'{quoted(document)} is no batch; write {{"items": [{{"facts": {{}}}}]}}')]
+            [RequestFault("", f'expected a batch, got {quoted(document)}; write {{"items": [{{"facts": {{}}}}]}}')]
         )
     unknown = [key for key in document if key != "items"][:MAX_FAULTS]
-    faults = [RequestFault(at("", key), f"unknown member {quoted(key)}; legal: `items`") for key in unknown]
+    faults = [RequestFault(at("", key), f"unknown field {quoted(key)}; legal: `items`") for key in unknown]
     items = document.get("items")
     if type(items) is not list:
-        faults.append(RequestFault("/items", f"{quoted(items)} is no list of requests"))
+        faults.append(RequestFault("/items", f"expected a list of requests, got {quoted(items)}"))
     elif len(items) > most:
         faults.append(
             RequestFault(
-                "/items", f"{len(items)} items are more than the {most} that are taken; send them as a stream of lines"
+                "/items", f"at most {most} items are accepted, got {len(items)}; send them as a stream of lines"
             )
         )
     if faults or type(items) is not list:
@@ -327,7 +329,7 @@ def _problem(error: PolicyError) -> JobResult:
 
 
 def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
-    """The answer and the lines go to a file; where that cannot be written they come back as they are."""
+    """Write the answer and the lines to a file; if that fails they stay in the result."""
     found.lines = lines
     try:
         with path.open("xb") as file:
@@ -340,29 +342,29 @@ def _spool(found: JobResult, lines: list[bytes], path: Path) -> None:
     found.spooled_lines, found.lines = list(map(len, lines)), []
 
 
-_works: Final[dict[str, JobWorker]] = {}
-"""The revisions of the rules that this process can decide by, the newest last."""
+_workers: Final[dict[str, JobWorker]] = {}
+"""The revisions of the rules that this process has loaded, the newest last."""
 
 
 def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None:
-    """What came of a job; ``None`` where its revision is not known here, and no ``rules`` came along to load it from.
+    """The result of a job; ``None`` if its revision is not loaded, and there are no ``rules`` to load.
 
     Raises:
         PolicyError: the rules cannot be loaded.
     """
-    work = _works.get(job.revision)
+    work = _workers.get(job.revision)
     if work is None:
         if rules is None:
             return None
-        before = next(reversed(_works.values())).policy if _works else None
-        work = _works[job.revision] = JobWorker(rules, job.settings.default_release, before)
-        while len(_works) > KEPT_POLICIES:
-            del _works[next(iter(_works))]
+        before = next(reversed(_workers.values())).policy if _workers else None
+        work = _workers[job.revision] = JobWorker(rules, job.settings.default_release, before)
+        while len(_workers) > KEPT_POLICIES:
+            del _workers[next(iter(_workers))]
     return work.result(job, today)
 
 
 def bound_process() -> None:
-    """This process has bounded memory, is less important than the one that serves, logs as it does, and ends with it."""
+    """Limit this process's memory, lower its priority, configure its logging, and end it with its parent."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICE)
@@ -375,4 +377,4 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)  # nobody waits for what the other thread is at
+        os._exit(1)  # nobody waits for the job of the other thread

@@ -1,1 +1,1 @@
-"""What bounds one request, and what callers share."""
+"""Limits of one request, and of what callers share."""

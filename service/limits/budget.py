@@ -1,6 +1,6 @@
-"""How much work one request may ask for: the decisions of all its items, engines and explanations together.
+"""The work that one request may ask for: the decisions of all its items, engines and explanations together.
 
-Owns the counting. Each factor has a limit of its own elsewhere; this is the one on their product.
+Items, engines and explanations have limits of their own elsewhere; this limits their product.
 """
 
 from __future__ import annotations
@@ -10,38 +10,39 @@ from typing import Final
 from service.problems import Refused
 
 EXPLAINED: Final = 16
-"""Decisions that an explained one counts as: it decides again for each assumption (measured: 6 to 20)."""
+"""The decisions that an explained one counts as: it decides again for each assumption (measured: 6 to 20)."""
 
 
 class WorkBudget:
-    """The decisions and the bytes of answer that are left to one request."""
+    """The decisions and the bytes of answer left to one request."""
 
     def __init__(self, decisions: int, size: int) -> None:
-        """``decisions`` is how many it may ask for, ``size`` how many bytes its answer may have."""
+        """At most ``decisions`` decisions, and ``size`` bytes of answer."""
         self._decisions, self._size = decisions, size
         self._left = size
         self.spent = 0
-        """Decisions made, an explained one for several."""
+        """Decisions made; an explained one counts as ``EXPLAINED``."""
 
     def decide(self, *, explained: bool) -> None:
-        """A decision is about to be made.
+        """Count a decision before it is made.
 
         Raises:
-            Refused: the request has asked for as many as it may.
+            Refused: the request has reached its limit.
         """
         cost = EXPLAINED if explained else 1
         if self.spent + cost > self._decisions:
             raise Refused(
                 "too-much-work",
-                f"one request may ask for {self._decisions} decisions, an explained one counts as {EXPLAINED}; send it in parts",
+                f"one request may ask for {self._decisions} decisions, an explained one counts as {EXPLAINED}; "
+                "send it in parts",
             )
         self.spent += cost
 
     def answer(self, size: int) -> None:
-        """``size`` bytes of the answer were made.
+        """Count ``size`` bytes of the answer.
 
         Raises:
-            Refused: it would be larger than it may be.
+            Refused: the answer would be too large.
         """
         if size > self._left:
             raise Refused(

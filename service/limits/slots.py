@@ -1,6 +1,6 @@
-"""Places for work that takes long: a number of them at once, of which no caller gets all.
+"""Slots for long work: a limited number, of which no caller gets all.
 
-Owns the waiting for a place. Callers are told apart as the log does it, by the name of their token or by their address.
+Callers are distinguished as in the log, by the name of their token or by their address.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class _Caller(Struct):
-    """A caller's own places, and how many of its requests have or want one."""
+    """A caller's own slots, and how many of its requests have or want one."""
 
     places: asyncio.Semaphore
     requests: int = 0
 
 
 class Slots:
-    """At most ``total`` pieces of work at once.
+    """At most ``total`` jobs at once.
 
-    One caller has all but one of the places, or the only one, and at most ``waiting`` of its requests wait. Places are
-    given in the order in which they were asked for.
+    One caller has all but one of the slots, or the only one, and at most ``waiting`` of its requests wait. Slots are
+    given in the order of the requests.
     """
 
     def __init__(self, total: int, waiting: int, kind: str) -> None:
-        """``kind`` is the problem that a request too many is answered."""
+        """``kind`` is the problem answered above the limit."""
         self._share = max(1, total - 1)
         self._most = self._share + waiting
         self._kind = kind
@@ -41,15 +41,16 @@ class Slots:
 
     @asynccontextmanager
     async def place(self, caller: str) -> AsyncIterator[None]:
-        """A place for as long as the block lasts.
+        """Hold a slot for the block.
 
         Raises:
-            Refused: as many of the caller's requests wait as may.
+            Refused: too many of the caller's requests are waiting.
         """
         own = self._callers.get(caller) or self._callers.setdefault(caller, _Caller(asyncio.Semaphore(self._share)))
         if own.requests >= self._most:
             raise Refused(
-                self._kind, f"{own.requests} such requests of this caller are under way or wait; send fewer at once"
+                self._kind,
+                f"{own.requests} such requests of this caller are in progress or waiting; send fewer at once",
             )
         own.requests += 1
         try:
@@ -62,10 +63,10 @@ class Slots:
 
 
 class StreamLimit:
-    """At most ``total`` of a thing at once, of which one caller has at most half; one too many is refused and never waits."""
+    """At most ``total`` streams at once, at most half of them by one caller; further ones are refused."""
 
     def __init__(self, total: int, kind: str) -> None:
-        """``kind`` is the problem that one too many is answered."""
+        """``kind`` is the problem answered above the limit."""
         self._total = total
         self._share = max(1, total // 2)
         self._kind = kind
@@ -73,15 +74,19 @@ class StreamLimit:
 
     @contextmanager
     def place(self, caller: str) -> Iterator[None]:
-        """One of them for as long as the block lasts.
+        """Hold a stream for the block.
 
         Raises:
-            Refused: there are as many as may be, or the caller has its share.
+            Refused: the total or the caller's share is reached.
         """
-        own, all_of_them = self._callers.get(caller, 0), sum(self._callers.values())
-        if own >= self._share or all_of_them >= self._total:
-            of_all = f"{all_of_them} of at most {self._total} are open, {own} of them by this caller, which may have {self._share}"
-            raise Refused(self._kind, f"{of_all}; end one and try again")
+        own, count = self._callers.get(caller, 0), sum(self._callers.values())
+        if own >= self._share or count >= self._total:
+            raise Refused(
+                self._kind,
+                f"{count} of at most {self._total} are open, "
+                f"{own} of them by this caller, which may have {self._share}; "
+                "end one and try again",
+            )
         self._callers[caller] = own + 1
         try:
             yield
@@ -94,29 +99,29 @@ class StreamLimit:
 
 
 class BodyMemory:
-    """The bytes of bodies that a process holds, those that are still arriving included."""
+    """The bytes of bodies held by a process, including those still arriving."""
 
     def __init__(self, most: int) -> None:
-        """``most`` is how many bytes."""
+        """At most ``most`` bytes."""
         self._most = most
         self._held = 0
 
     def hold(self) -> HeldMemory:
-        """Nothing yet of a body that is about to arrive."""
+        """The memory of a body that is about to arrive, empty yet."""
         return HeldMemory(self)
 
     def take(self, size: int) -> None:
-        """``size`` more bytes are held.
+        """Reserve ``size`` more bytes.
 
         Raises:
-            Refused: they would be too many.
+            Refused: the limit would be exceeded.
         """
         if self._held + size > self._most:
-            raise Refused("busy", f"the bodies under way have {self._held} of at most {self._most} bytes; try again")
+            raise Refused("busy", f"the bodies in progress take {self._held} of at most {self._most} bytes; try again")
         self._held += size
 
     def give_back(self, size: int) -> None:
-        """``size`` bytes are held no more."""
+        """Release ``size`` bytes."""
         self._held -= size
 
 
@@ -130,16 +135,16 @@ class HeldMemory:
         self._size = 0
 
     def add(self, size: int) -> None:
-        """A part of the body has come.
+        """Add a part of the body.
 
         Raises:
-            Refused: the process holds as many bytes as it may.
+            Refused: the process has reached its limit.
         """
         self._memory.take(size)
         self._size += size
 
     def release(self) -> None:
-        """The body is needed no more."""
+        """Release the bytes of the body."""
         self._memory.give_back(self._size)
         self._size = 0
 

@@ -1,1 +1,1 @@
-"""The decision log: every decision, with what was asked and what was answered, kept for whoever has to explain it later."""
+"""The decision log: every decision with its request, its answer and its metadata."""

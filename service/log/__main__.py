@@ -1,7 +1,7 @@
-"""The process that keeps the log of another one, which has it started: ``python -m service.log FD``.
+"""The log process of a serving process, which starts it: ``python -m service.log FD``.
 
-Owns the socket between the two. It is a process of its own so that none of its work takes the time of the one
-that answers; it ends when that one does, however it ends, and keeps what it was given before.
+Owns the socket between the two. It is a separate process so that its work takes no time of the serving one. It ends
+when that one does, however it ends, after writing what it has received.
 """
 
 from __future__ import annotations
@@ -24,49 +24,51 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NICE: Final = 5
-"""How much less of a busy processor it asks for than the process that answers."""
+"""The niceness of the log process, so that the serving process comes first."""
 READ: Final = 1 << 18
 
 
 def main() -> None:
-    """Keep what comes through the socket, a batch a line, until it ends."""
+    """Write the batches from the socket, one a line, until it is closed."""
     for ends in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ends, signal.SIG_IGN)  # a whole group is told to end: what it still says has to be kept first
-    logging.disable()  # what fails is said through the socket, to be logged there
+        signal.signal(
+            ends, signal.SIG_IGN
+        )  # signals go to the whole group: what the parent still sends must be written first
+    logging.disable()  # errors are sent through the socket, and logged by the parent
     os.nice(NICE)
-    os.umask(0o077)  # what was decided for whom is nobody else's to read
+    os.umask(0o077)  # other users must not read the log
     line = socket.socket(fileno=int(sys.argv[1]))
     lines = _lines(line)
-    kept = msgspec.json.decode(next(lines, b""), type=LogConfig)
+    config = msgspec.json.decode(next(lines, b""), type=LogConfig)
 
-    def tell(settled: Ack) -> None:
-        with suppress(OSError):  # whoever would hear of it may be gone
-            line.sendall(encode(settled) + b"\n")
+    def send_ack(ack: Ack) -> None:
+        with suppress(OSError):  # the parent may have ended
+            line.sendall(encode(ack) + b"\n")
 
-    keeper = LogWorker(kept, tell)
-    reader = threading.Thread(target=_read, args=(lines, keeper, kept.labels), name="reader")
+    worker = LogWorker(config, send_ack)
+    reader = threading.Thread(target=_read, args=(lines, worker, config.labels), name="reader")
     reader.start()
     try:
-        keeper.run()
+        worker.run()
     finally:
         with suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)  # the reader ends, wherever it is
+            line.shutdown(socket.SHUT_RDWR)  # ends the reader thread
         reader.join()
         line.close()
 
 
-def _read(lines: Iterator[bytes], keeper: LogWorker, labels: str) -> None:
+def _read(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
     decode = msgspec.json.Decoder(tuple[int, list[Line]]).decode
     try:
         for data in lines:
-            number, noted = decode(data)
-            keeper.take(number, [row(each, labels) for each in noted])
+            number, entries = decode(data)
+            worker.take(number, [row(entry, labels) for entry in entries])
     finally:
-        keeper.end()
+        worker.end()
 
 
 def _lines(line: socket.socket) -> Iterator[bytes]:
-    """What comes, line by line; the end of one that did not come whole is nobody's any more."""
+    """The received lines; an incomplete line at the end is dropped."""
     parts: list[bytes] = []
     with suppress(OSError):
         while data := line.recv(READ):

@@ -1,8 +1,8 @@
-"""The decision log as the service writes it: off the request's path, in batches, and never in its way.
+"""The decision log on the service's side: it sends batches to the log process, off the request's path.
 
-Owns what waits to be kept: decisions that were noted, and batches that the keeper, a process of its own, has not
-said are safe. A keeper that ends is replaced, and given those again; a row that was there before counts once.
-All of it is part of the event loop, so there is nothing to lock and no thread that takes the interpreter.
+Owns the unconfirmed decisions: queued entries, and batches that the log process has not acknowledged. A log process
+that ends is replaced, and gets those batches again; a row written twice counts once. All of it runs in the event loop,
+so there are no locks, and no thread that competes for the interpreter.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from service.log.worker import LogConfig
 
 LINGER: Final = 0.02
-"""Seconds that a decision waits for others to be sent with, where nobody waits for it."""
+"""Seconds an entry waits to be sent with others, if no request waits for it."""
 SWEEP: Final = 1.0
-"""Seconds between two looks for those who have waited too long."""
+"""Seconds between two checks for requests that have waited too long."""
 TURNS: Final = 2
-"""How many times the store's patience somebody waits: once for the store, and as long again for all else."""
+"""How many store timeouts a request waits: one for the store, and one for everything else."""
 AGAIN: Final = 1.0
-"""Seconds between two starts of a keeper."""
+"""Seconds between two starts of the log process."""
 SIZE: Final = 64 << 20
-"""Bytes of batches that may wait to be safe."""
+"""Bytes of batches that may be unconfirmed."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
-ADDED_UP: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
+CUMULATIVE: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")
 
 
 class _SentBatch(Struct):
-    """A batch that the keeper has, how many decisions are in it, who waits for it, and since when."""
+    """A batch sent to the log process: its number of decisions, the waiting requests, and since when."""
 
     data: bytes
     number: int
@@ -54,17 +54,17 @@ class _SentBatch(Struct):
 
 
 class LogClient(asyncio.Protocol):
-    """The decision log of one process; to be made and used in its event loop."""
+    """The decision log of one process; to be created and used in its event loop."""
 
-    def __init__(self, kept: LogConfig, bound: int) -> None:
-        """``bound`` is how many decisions may wait to be safe."""
-        self._kept, self._bound = kept, bound
+    def __init__(self, config: LogConfig, max_waiting: int) -> None:
+        """``bound`` is how many decisions may be unconfirmed."""
+        self._config, self._max_waiting = config, max_waiting
         self.overflowed = 0
-        """Decisions that are lost because too many waited."""
+        """Decisions dropped because too many were waiting."""
         self.waiting = 0
-        """Decisions that are not known to be safe."""
+        """Unconfirmed decisions."""
         self._counts = self._before = Counts()
-        self._noted: list[LogEntry | bytes] = []
+        self._entries: list[LogEntry | bytes] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._sent: dict[int, _SentBatch] = {}
         self._size = 0
@@ -74,76 +74,76 @@ class LogClient(asyncio.Protocol):
         self._flushing: asyncio.Handle | None = None
         self._transport: asyncio.Transport | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._heard = b""
+        self._buffer = b""
         self._closing = False
-        self._settled = asyncio.Event()
+        self._acknowledged = asyncio.Event()
         self._decode = msgspec.json.Decoder(Ack).decode
-        self._beginning = self._loop.create_task(self._begin())
+        self._starting = self._loop.create_task(self._start_worker())
 
     @property
     def counts(self) -> Counts:
-        """What became of the decisions so far."""
+        """The counts of all log processes so far."""
         before, counts = self._before, self._counts
-        added = {name: getattr(before, name) + getattr(counts, name) for name in ADDED_UP}
+        added = {name: getattr(before, name) + getattr(counts, name) for name in CUMULATIVE}
         return msgspec.structs.replace(counts, last_lost_file=counts.last_lost_file or before.last_lost_file, **added)
 
     @property
     def can_record(self) -> bool:
-        """Whether the keeper has said that the store or the disk takes records, and nothing else since."""
+        """Whether the store or the disk accepts records, as the log process last reported."""
         return self._counts.can_record
 
     def state(self) -> dict[str, Any]:
-        """All that there is to say of it."""
+        """The state of the log, for ``/readyz?verbose``."""
         return {**asdict(self.counts), "overflowed": self.overflowed, "waiting": self.waiting}
 
-    def note(self, noted: LogEntry | bytes) -> None:
-        """The decision will be kept, unless it is dropped, which is counted."""
-        if self.waiting >= self._bound:
+    def note(self, entry: LogEntry | bytes) -> None:
+        """Queue a decision; above the limit it is dropped and counted."""
+        if self.waiting >= self._max_waiting:
             self.overflowed += 1
             return
         self.waiting += 1
-        self._noted.append(noted)
+        self._entries.append(entry)
         if self._flushing is None:
             self._flushing = self._loop.call_later(LINGER, self._flush)
 
-    def recorded(self, noted: LogEntry | bytes) -> asyncio.Future[None]:
-        """The decision is in the store or on the local disk when the future is done; it raises ``LogUnavailable`` where it is not."""
+    def recorded(self, entry: LogEntry | bytes) -> asyncio.Future[None]:
+        """Queue a decision; the future is done when it is in the store or on the local disk, or raises."""
         future: asyncio.Future[None] = self._loop.create_future()
-        if self.waiting >= self._bound:
+        if self.waiting >= self._max_waiting:
             self.overflowed += 1
             future.set_exception(LogUnavailable(TOO_MANY))
             return future
         self.waiting += 1
-        self._noted.append(noted)
+        self._entries.append(entry)
         self._waiters.append(future)
         if len(self._waiters) == 1:
-            self._loop.call_soon(self._flush)  # with all that this turn of the loop still decides
+            self._loop.call_soon(self._flush)  # together with the further decisions of this turn of the loop
         return future
 
     async def room(self) -> None:
-        """At most half of the decisions that may wait do, or the store's patience has passed."""
-        ends = self._loop.time() + self._kept.patience
-        while 2 * self.waiting > self._bound and self._loop.time() < ends:
+        """Wait until at most half of the queue is used, or for the store's timeout."""
+        ends = self._loop.time() + self._config.patience
+        while 2 * self.waiting > self._max_waiting and self._loop.time() < ends:
             self._flush()
             await asyncio.sleep(LINGER)
 
     async def close(self, seconds: float) -> None:
-        """Everything that was noted is safe, or ``seconds`` have passed."""
+        """Wait until everything is confirmed, for at most ``seconds``, and end the log process."""
         ends = self._loop.time() + seconds
         self._flush()
-        self._settled.clear()
+        self._acknowledged.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._sent:
-                    await self._settled.wait()
-                    self._settled.clear()
+                    await self._acknowledged.wait()
+                    self._acknowledged.clear()
         if self._sent:
             log.error(
-                "the service ends and the log did not say that all decisions are safe",
+                "the service stops before the log has confirmed all decisions",
                 extra={"decisions": self.waiting},
             )
         self._closing = True
-        self._beginning.cancel()
+        self._starting.cancel()
         if self._transport is not None:
             self._transport.close()
         if self._process is not None:
@@ -154,22 +154,22 @@ class LogClient(asyncio.Protocol):
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
-        if not self._noted:
+        if not self._entries:
             return
         self._number += 1
         pieces = [b"[%d," % self._number]
-        for noted in self._noted:  # one after the other costs a third of each by itself
+        for entry in self._entries:  # encoding them in a row takes a third of the time
             pieces.append(b",")
-            pieces += line(noted)
+            pieces += line(entry)
         pieces[1] = b"["
         pieces.append(b"]]\n")
         data = b"".join(pieces)
-        number, waiters = len(self._noted), self._waiters
-        self._noted, self._waiters = [], []
+        number, waiters = len(self._entries), self._waiters
+        self._entries, self._waiters = [], []
         if self._size + len(data) > SIZE:
             self.overflowed += number
             self.waiting -= number
-            _tell(waiters, TOO_MANY)
+            _resolve(waiters, TOO_MANY)
             return
         self._size += len(data)
         self._sent[self._number] = _SentBatch(data, number, waiters, self._loop.time())
@@ -180,89 +180,90 @@ class LogClient(asyncio.Protocol):
             self._transport.write(data)
 
     def _sweep(self) -> None:
-        """Whoever has waited too long waits no longer; the decision may be safe after all."""
-        late = self._loop.time() - TURNS * self._kept.patience - SWEEP
+        """Fail requests that have waited too long; their decision may still be recorded."""
+        late = self._loop.time() - TURNS * self._config.patience - SWEEP
         for batch in self._sent.values():
             if batch.since < late:
-                _tell(batch.waiting, "the log does not answer")
+                _resolve(batch.waiting, "the log does not answer")
         self._sweeping = any(batch.waiting for batch in self._sent.values())
         if self._sweeping:
             self._loop.call_later(SWEEP, self._sweep)
 
-    async def _begin(self) -> None:
-        """A keeper that has what the one before did not say is safe."""
+    async def _start_worker(self) -> None:
+        """Start a log process, and send it the unconfirmed batches."""
         if self._process is not None:
             self._process.poll()
         ours, theirs = socket.socketpair()
         try:
-            self._process = subprocess.Popen(  # noqa: ASYNC220, S603  # it only starts it; our own module, by our own interpreter
+            self._process = subprocess.Popen(  # noqa: ASYNC220, S603  # it does not wait; our own module, by our own interpreter
                 [*COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
             self._transport, _ = await self._loop.create_connection(lambda: self, sock=ours)
         except OSError as error:
             ours.close()
-            self._away(f"no process keeps the log: {error}")
+            self._set_unavailable(f"the log process could not be started: {error}")
             return
         finally:
             theirs.close()
-        self._transport.write(msgspec.json.encode(self._kept) + b"\n")
+        self._transport.write(msgspec.json.encode(self._config) + b"\n")
         for batch in self._sent.values():
             self._transport.write(batch.data)
 
     def data_received(self, data: bytes) -> None:
-        """Settle what the keeper says is safe."""
-        *lines, self._heard = (self._heard + data).split(b"\n")
-        for told in lines:
-            said = self._decode(told)
-            self._told(said.counts)
-            for number in said.batches:
+        """Handle acknowledgements of the log process."""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for text in lines:
+            ack = self._decode(text)
+            self._update_counts(ack.counts)
+            for number in ack.batches:
                 batch = self._sent.pop(number, None)
                 if batch is not None:
                     self._size -= len(batch.data)
                     self.waiting -= batch.number
-                    _tell(batch.waiting, said.error)
-        self._settled.set()
+                    _resolve(batch.waiting, ack.error)
+        self._acknowledged.set()
 
-    def _told(self, counts: Counts) -> None:
+    def _update_counts(self, counts: Counts) -> None:
         before, self._counts = self._counts, counts
         if before.store_up and not counts.store_up:
             log.error(
-                "the decision log's store is away; decisions are put on the disk", extra={"error": counts.last_error}
+                "the decision log's store is unavailable; decisions are spilled to disk",
+                extra={"error": counts.last_error},
             )
         elif counts.store_up and not before.store_up:
-            log.info("the decision log's store takes decisions again")
+            log.info("the decision log's store is available again")
         if counts.lost > before.lost and before.lost == 0:
             log.error(
-                "decisions are lost: neither the log's store nor the disk takes them",
+                "decisions are lost: neither the log's store nor the disk accepts them",
                 extra={"error": counts.last_error},
             )
         if counts.lost_files > before.lost_files:
             records = counts.lost_file_records - before.lost_file_records
             log.error(
-                "a file of the decision log was lost; a new one is begun",
+                "a file of the decision log was lost; a new one is created",
                 extra={"error": counts.last_lost_file, "records": records},
             )
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
-        """Another keeper is needed."""
-        self._transport, self._heard = None, b""
+        """Start another log process, unless closing."""
+        self._transport, self._buffer = None, b""
         self._before = self.counts
         if not self._closing:
-            log.error("the process that keeps the decision log ended; another is started")
-        self._away("the process that keeps the log ended")
+            log.error("the decision log's process ended; starting another")
+        self._set_unavailable("the log process ended")
 
-    def _away(self, said: str) -> None:
-        self._counts = Counts(store_up=False, last_error=said)
+    def _set_unavailable(self, error: str) -> None:
+        self._counts = Counts(store_up=False, last_error=error)
         if not self._closing:
-            self._loop.call_later(AGAIN, self._begin_again)
+            self._loop.call_later(AGAIN, self._restart_worker)
 
-    def _begin_again(self) -> None:
+    def _restart_worker(self) -> None:
         if not self._closing:
-            self._beginning = self._loop.create_task(self._begin())
+            self._starting = self._loop.create_task(self._start_worker())
 
 
-def _tell(waiting: list[asyncio.Future[None]], error: str | None) -> None:
-    """Whoever waits hears that the decision is safe, or why not."""
+def _resolve(waiting: list[asyncio.Future[None]], error: str | None) -> None:
+    """Resolve the futures: recorded, or failed with an error."""
     for future in waiting:
         if not future.done():
             if error is None:

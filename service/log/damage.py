@@ -1,7 +1,7 @@
-"""The search for damage in a SQLite database: it is read as a whole from time to time, beside the connection that writes.
+"""The check for damage in a SQLite database: it is read completely from time to time, beside the writing connection.
 
-Owns when that is done and how long it may take. What is found is reported to the ``DatabaseFile``, which the writer
-asks before each acknowledgement.
+Owns the schedule and the time limit. Damage is reported to the ``DatabaseFile``, which the writer checks before each
+acknowledgement.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 PAUSE: Final = 600.0
 """Seconds between two checks, at least."""
 SHARE: Final = 50
-"""A pause is so many times as long as the check before it, so that checks take 2 % of a processor at most."""
+"""The pause as a multiple of the last check's duration, so that checks take at most 2 % of a processor."""
 LIMIT: Final = 120.0
-"""Seconds after which a check is broken off: the write-ahead log cannot be reset while it runs."""
+"""Seconds after which a check is interrupted: the write-ahead log cannot be reset while it runs."""
 PRIMARY: Final = 0xFF
-"""The part of SQLite's error codes that says what kind it is."""
+"""The mask of SQLite's primary result code."""
 
 
 class DamageCheck:
-    """Checks of one file, one at a time, in a thread of their own."""
+    """Checks one file, one check at a time, in its own thread."""
 
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
@@ -37,13 +37,13 @@ class DamageCheck:
         self._lock = threading.Lock()
 
     def start_when_due(self) -> None:
-        """Begin a check, unless one runs or the last one was not long ago."""
+        """Start a check, unless one is running or the last one was recent."""
         if time.monotonic() >= self._due and (self._thread is None or not self._thread.is_alive()):
             self._thread = threading.Thread(target=self._check, name="damage check", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """No check runs; the next one is due at once."""
+        """Stop a running check; the next one is due at once."""
         with self._lock:
             if self._connection is not None:
                 self._connection.interrupt()
@@ -62,7 +62,7 @@ class DamageCheck:
         self._due = time.monotonic() + max(PAUSE, SHARE * (time.monotonic() - began))
 
     def _damage(self) -> str | None:
-        """What SQLite finds first, in a line; ``None`` where it finds nothing, or could not look at everything."""
+        """The first damage that SQLite finds; ``None`` if there is none, or the check was incomplete."""
         timer = threading.Timer(LIMIT, self._interrupt)
         timer.daemon = True
         try:
@@ -74,7 +74,7 @@ class DamageCheck:
                 try:
                     ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
                 finally:
-                    with self._lock:  # so that nobody interrupts a connection that is closed
+                    with self._lock:  # so that no closed connection is interrupted
                         self._connection = None
         except sqlite3.Error as error:
             return str(error) if is_damage(error) else None
@@ -89,7 +89,7 @@ class DamageCheck:
 
 
 def is_damage(error: BaseException | None, *, also_foreign: bool = True) -> bool:
-    """Whether an error of SQLite says that the file is damaged, or ``also_foreign`` that it is no database at all."""
+    """Whether an error of SQLite says that the file is damaged, or with ``also_foreign`` that it is not a database."""
     code = getattr(error, "sqlite_errorcode", None)
     kinds = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} if also_foreign else {sqlite3.SQLITE_CORRUPT}
     return code is not None and code & PRIMARY in kinds

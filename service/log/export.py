@@ -1,6 +1,6 @@
-"""Records taken out of the log: lines of JSON, or Parquet.
+"""Export of records: lines of JSON, or Parquet.
 
-Owns the two forms. Parquet has the store's columns, with the time beside them; both are written part by part.
+Parquet has the store's columns and a timestamp. Both are written in parts.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def as_lines(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
 
 def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
-    """A Parquet file: texts, ``starts`` and ``erased`` as booleans, ``nanoseconds`` as a number, ``timestamp`` in UTC."""
-    from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only where Parquet is asked for
+    """A Parquet file with the store's columns as strings, booleans and an integer, and ``timestamp`` in UTC."""
+    from arro3.core import Array, DataType, RecordBatch, RecordBatchReader, Schema  # noqa: PLC0415  # only needed for Parquet
     from arro3.io import write_parquet  # noqa: PLC0415  # as above
 
-    moment = DataType.timestamp("ms", tz="UTC")
-    fields: list[tuple[str, Any]] = [("timestamp", moment), *((name, DataType.string()) for name in TEXTS)]
+    timestamp_type = DataType.timestamp("ms", tz="UTC")
+    fields: list[tuple[str, Any]] = [("timestamp", timestamp_type), *((name, DataType.string()) for name in TEXTS)]
     fields += [("starts", DataType.bool()), ("erased", DataType.bool()), ("nanoseconds", DataType.int64())]
     schema = Schema([_field(name, kind) for name, kind in fields])
 
@@ -49,7 +49,7 @@ def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
     def batches() -> Iterator[Any]:
         for part in _until(parts, failed):
-            arrays = [Array([milliseconds(row.decision_id) for row in part], DataType.int64()).cast(moment)]
+            arrays = [Array([milliseconds(row.decision_id) for row in part], DataType.int64()).cast(timestamp_type)]
             arrays += [Array([getattr(row, name) for row in part], kind) for name, kind in fields[1:]]
             yield RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -59,7 +59,7 @@ def as_parquet(parts: Iterator[list[Row]], target: BinaryIO) -> None:
 
 
 def _until(parts: Iterator[list[Row]], failed: list[Exception]) -> Iterator[list[Row]]:
-    """The parts up to one that fails, with what it fails of kept aside: Parquet's writer would make a text of it."""
+    """The parts up to the first error, which is stored in ``failed``: Parquet's writer would turn it into text."""
     try:
         yield from parts
     except PolicyError as error:

@@ -1,7 +1,7 @@
-"""What may be asked of the decision log: the names of the filters, and which values of theirs are legal.
+"""The filters of the decision log: their names and legal values.
 
-Owns these alone, for ``reading`` that obeys them and for the OpenAPI document that tells of them; so it imports nothing of the
-database's library. Patterns are without anchors, for a full match.
+Used by ``query`` and by the OpenAPI document, so it does not import the database library. Patterns have no anchors, and
+are used for a full match.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from policy.parser.fields import NAME
 from policy.rules.effects import Outcome, Runner
 
 NULL: Final = "null"
-"""The word for a member that is null."""
+"""The text that matches a null field."""
 CHOICES: Final = {"runner": (*map(str, Runner), NULL), "outcome": (*map(str, Outcome), NULL)}
 TEXTS: Final = (*CHOICES, "vllm_version", "requested_by", "path", "revision")
-"""The filters that compare a member of a record with a text."""
+"""The filters that compare a field of a record with a text."""
 BOUNDS: Final = ("since", "until")
 FILTERS: Final = (*TEXTS, "starts", "rule", *BOUNDS, "limit")
 
@@ -24,7 +24,7 @@ TEXT: Final = r"[^\u0000]+"
 RULE: Final = NAME.pattern
 ID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-MOMENT: Final = (
+TIMESTAMP: Final = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,32})?([Zz]|[+-][0-9]{2}:[0-9]{2}))?"
 )
 """A date, or a date with a time and its offset (RFC 3339)."""

@@ -1,7 +1,8 @@
-"""Questions to the decision log: the newest records first, by what they say, a page at a time.
+"""Queries of the decision log: filtered records, the newest first, a page at a time.
 
-Owns what the filters mean; ``asking`` has their names and legal values. A question looks at a bounded number of records, so that a rare word cannot keep
-the store busy; the next one goes on where it stopped. Nothing is held in the store between two.
+Owns the meaning of the filters; ``filters`` has their names and legal values. A query scans a limited number of
+records, so that a rare value cannot keep the store busy; the next page goes on where it stopped. The store keeps no
+state between two pages.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from service.log.filters import (
     ID,
     MAX_LIMIT,
     MAX_TEXT,
-    MOMENT,
     NULL,
     RULE,
     TEXT,
     TEXTS,
+    TIMESTAMP,
     UNITS,
 )
 from service.log.record import Record, first_id, record
@@ -47,25 +48,28 @@ if TYPE_CHECKING:
 
     Query: TypeAlias = Select[Any]
 
-MOST: Final = 1000
-"""How many records the store is asked for at once."""
-LOOKED_AT: Final = 20_000
-"""How many records one question looks at."""
+BATCH: Final = 1000
+"""Records fetched from the store at once."""
+MAX_SCANNED: Final = 20_000
+"""Records scanned by one query."""
 STARTS: Final = {"true": True, "false": False}
-_MOMENT: Final = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+_TIMESTAMP: Final = (
+    "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, "
+    "a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+)
 LEGAL: Final = {
     **dict.fromkeys(TEXTS, f"a text of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
     "starts": listed(STARTS),
     "rule": "a rule's id",
-    **dict.fromkeys(BOUNDS, _MOMENT),
+    **dict.fromkeys(BOUNDS, _TIMESTAMP),
     "limit": f"a whole number from 1 to {MAX_LIMIT}",
 }
-"""What each filter may be, in words."""
+"""The legal values of each filter, for error messages."""
 
 
 class LogFilter(Struct, frozen=True):
-    """Which records are wanted: ``texts`` by the members that have them, from ``since`` and before ``until``, both ids."""
+    """A filter of records: ``texts`` by field, from ``since`` and before ``until``, which are ids."""
 
     texts: dict[str, str] = {}
     starts: bool | None = None
@@ -76,17 +80,17 @@ class LogFilter(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Records, the newest first; ``next`` is the ``until`` of the page after it, ``None`` where nothing is left."""
+    """Records, the newest first; ``next`` is the ``until`` of the next page, ``None`` after the last."""
 
     items: list[Record]
     next: str | None
 
 
 def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
-    """What a query asks, of its parameters as they stand in it.
+    """Read a filter from query parameters.
 
     Raises:
-        RequestInvalid: with every fault; a filter that stands twice is one.
+        RequestInvalid: with every fault; a repeated filter is one.
     """
     faults: list[RequestFault] = []
     values: dict[str, Any] = {}
@@ -102,14 +106,14 @@ def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
 
 
 def _value(name: str, text: str) -> str | bool | int | None:
-    """What a filter's text means; ``None`` where it is not legal."""
+    """The value of a filter's text; ``None`` if it is invalid."""
     if name in CHOICES:
         return text if text in CHOICES[name] else None
     if name in TEXTS:
         legal = len(text) <= MAX_TEXT and re.fullmatch(TEXT, text)
         return (text.removeprefix("/") if name == "path" else text) if legal else None
     if name in BOUNDS:
-        return _bound(text)
+        return _bound_id(text)
     match name:
         case "starts":
             return STARTS.get(text)
@@ -120,43 +124,43 @@ def _value(name: str, text: str) -> str | bool | int | None:
             return int(text) if fits else None
 
 
-def _bound(text: str) -> str | None:
-    """The id that a date, a moment, a time ago or an id stands for."""
+def _bound_id(text: str) -> str | None:
+    """The id for a date, a timestamp, a time ago or an id; ``None`` if it is invalid."""
     if re.fullmatch(ID, text):
         return text
     if re.fullmatch(AGO, text):
         return first_id(
             datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
-        )  # five digits of days do not lead before the year 1
-    if not re.fullmatch(MOMENT, text):  # Python reads more forms, such as `2026-W01`
+        )  # five digits of days do not reach the year 1
+    if not re.fullmatch(TIMESTAMP, text):  # Python accepts more forms, such as `2026-W01`
         return None
     try:
-        moment = datetime.fromisoformat(text.upper())
+        parsed = datetime.fromisoformat(text.upper())
     except ValueError:
         return None
-    return first_id(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return first_id(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
-def page(store: Store, asked: LogFilter) -> Page:
-    """The newest records that are asked for.
+def page(store: Store, log_filter: LogFilter) -> Page:
+    """The newest records of a filter.
 
     Raises:
-        StoreFailed: the store cannot be asked.
+        StoreFailed: the store cannot be queried.
     """
-    lowest = _end_of_look(store, asked, TABLE.c.decision_id.desc())
-    query = _filtered(select(TABLE), asked)
+    lowest = _scan_end(store, log_filter, TABLE.c.decision_id.desc())
+    query = _filtered(select(TABLE), log_filter)
     if lowest is not None:
         query = query.where(TABLE.c.decision_id >= lowest)
-    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(asked.limit + 1))
-    items = list(map(record, rows[: asked.limit]))
+    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1))
+    items = list(map(record, rows[: log_filter.limit]))
     return Page(items, items[-1].decision_id if len(rows) > len(items) else lowest)
 
 
-def one(store: Store, decision_id: str) -> Record | None:
-    """The record of a decision, where it is there.
+def find_record(store: Store, decision_id: str) -> Record | None:
+    """The record of a decision, or ``None``.
 
     Raises:
-        StoreFailed: the store cannot be asked.
+        StoreFailed: the store cannot be queried.
     """
     if not re.fullmatch(ID, decision_id):
         return None
@@ -164,24 +168,24 @@ def one(store: Store, decision_id: str) -> Record | None:
     return record(rows[0]) if rows else None
 
 
-def stream(store: Store, asked: LogFilter) -> Iterator[list[Row]]:
-    """Every record that is asked for, the oldest first, in parts; a limit is not looked at.
+def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
+    """Every record of a filter, the oldest first, in parts; its limit is ignored.
 
     Raises:
-        StoreFailed: the store cannot be asked.
+        StoreFailed: the store cannot be queried.
     """
     after: str | None = None
     while True:
-        highest = _end_of_look(store, asked, TABLE.c.decision_id, after)
-        query = _filtered(select(TABLE), asked)
+        highest = _scan_end(store, log_filter, TABLE.c.decision_id, after)
+        query = _filtered(select(TABLE), log_filter)
         if after is not None:
             query = query.where(TABLE.c.decision_id > after)
         if highest is not None:
             query = query.where(TABLE.c.decision_id <= highest)
-        rows = store.rows(query.order_by(TABLE.c.decision_id).limit(MOST))
+        rows = store.rows(query.order_by(TABLE.c.decision_id).limit(BATCH))
         if rows:
             yield rows
-        if len(rows) == MOST:
+        if len(rows) == BATCH:
             after = rows[-1].decision_id
         elif highest is not None:
             after = highest
@@ -189,31 +193,31 @@ def stream(store: Store, asked: LogFilter) -> Iterator[list[Row]]:
             return
 
 
-def _end_of_look(store: Store, asked: LogFilter, order: Any, after: str | None = None) -> str | None:
-    """The last id that one question looks at; ``None`` where it looks at all that there are, or needs to look at no more than it finds."""
-    if not (asked.texts or asked.rule) and asked.starts is None:
+def _scan_end(store: Store, log_filter: LogFilter, order: Any, after: str | None = None) -> str | None:
+    """The last id that one query scans; ``None`` if it scans all records, or only those that match."""
+    if not (log_filter.texts or log_filter.rule) and log_filter.starts is None:
         return None
-    query = _within(select(TABLE.c.decision_id), asked)
+    query = _within(select(TABLE.c.decision_id), log_filter)
     if after is not None:
         query = query.where(TABLE.c.decision_id > after)
-    found: str | None = store.scalar(query.order_by(order).offset(LOOKED_AT - 1).limit(1))
+    found: str | None = store.scalar(query.order_by(order).offset(MAX_SCANNED - 1).limit(1))
     return found
 
 
-def _within(query: Query, asked: LogFilter) -> Query:
-    if asked.since is not None:
-        query = query.where(TABLE.c.decision_id >= asked.since)
-    if asked.until is not None:
-        query = query.where(TABLE.c.decision_id < asked.until)
+def _within(query: Query, log_filter: LogFilter) -> Query:
+    if log_filter.since is not None:
+        query = query.where(TABLE.c.decision_id >= log_filter.since)
+    if log_filter.until is not None:
+        query = query.where(TABLE.c.decision_id < log_filter.until)
     return query
 
 
-def _filtered(query: Query, asked: LogFilter) -> Query:
-    query = _within(query, asked)
-    for name, text in asked.texts.items():
+def _filtered(query: Query, log_filter: LogFilter) -> Query:
+    query = _within(query, log_filter)
+    for name, text in log_filter.texts.items():
         query = query.where(TABLE.c[name].is_(None) if name in CHOICES and text == NULL else TABLE.c[name] == text)
-    if asked.starts is not None:
-        query = query.where(TABLE.c.starts == asked.starts)
-    if asked.rule is not None:
-        query = query.where(TABLE.c.result.contains(f'"rule":"{asked.rule}"', autoescape=True))
+    if log_filter.starts is not None:
+        query = query.where(TABLE.c.starts == log_filter.starts)
+    if log_filter.rule is not None:
+        query = query.where(TABLE.c.result.contains(f'"rule":"{log_filter.rule}"', autoescape=True))
     return query

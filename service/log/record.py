@@ -1,9 +1,8 @@
-"""A decision as it is logged: what was asked, what was answered, by which rules, for whom, how long it took.
+"""The record of a decision: request, answer, revision of the rules, caller, duration.
 
-Owns the members of a record, which are named as in the decision logs of Open Policy Agent, and that nothing
-is kept beyond the facts: no argument, no file, no variable that rules do not read. An answer is noted as a
-line, which costs the one that answers as little as can be, and has a usual question as it came; the keeper
-makes a row of it.
+Owns the fields of a record, which are named as in the decision logs of Open Policy Agent. Nothing beyond the facts is
+kept: no argument, no file, no variable that rules do not read. The serving process makes a line of a decision at the
+lowest cost, with the body of a common request as it was received; the log process makes a row of it.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ MAX_NAME: Final = 128
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
-    """An answer as it was noted: who asked, by which call, how long it took, whether it asked of a deployment, the question and the answer.
+    """A decision as sent to the log process; ``erased`` is whether its request had a deployment.
 
-    Where ``erased`` is ``None`` the question is a usual request's body.
+    If ``erased`` is ``None``, ``input`` is the body of a common request.
     """
 
     requested_by: str
@@ -46,7 +45,7 @@ class Line(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Row(Struct, frozen=True, array_like=True, gc=False):
-    """A record as the store has it, in the order of its columns; ``labels``, ``input`` and ``result`` are JSON."""
+    """A row of the store, in the order of its columns; ``labels``, ``input`` and ``result`` are JSON."""
 
     decision_id: str
     requested_by: str
@@ -64,7 +63,7 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Record(Struct, frozen=True, omit_defaults=True):
-    """A record as it is shown. ``erased`` has JSON pointers (RFC 6901) to what was asked and not kept."""
+    """A record as it is returned; ``erased`` has JSON pointers (RFC 6901) to what was not kept."""
 
     decision_id: str
     timestamp: str
@@ -88,7 +87,7 @@ class _RecordedPolicy(Struct, frozen=True, gc=False):
 
 
 class _RecordedResult(Struct, frozen=True, gc=False):
-    """What of a decision has a column of its own."""
+    """The fields of a decision that have their own column."""
 
     decision_id: str
     runner: str | None
@@ -104,17 +103,18 @@ _decode_line: Final = msgspec.json.Decoder(Line).decode
 
 
 LogEntry: TypeAlias = "tuple[EncodedDecision, Request, str, str, int, bytes | None]"
-"""An answer with its request, the call's path, who asked (a token's name or an address), the nanoseconds that it took, and the body of a usual request."""
+"""An answer, its request, the endpoint's path, the caller (a token's name or an address), its duration in
+nanoseconds, and the body of a common request."""
 
 
-def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
-    """What is noted of an answer, as JSON in pieces, which together are a ``Line``; nobody joins them but who joins many.
+def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
+    """The JSON of a ``Line`` in pieces, which are joined for many lines at once.
 
-    Of an answer of a worker process it is that line already.
+    Bytes from a worker process are a line already.
     """
-    if isinstance(noted, bytes):
-        return (noted,)
-    answer, request, path, requested_by, nanoseconds, body = noted
+    if isinstance(entry, bytes):
+        return (entry,)
+    answer, request, path, requested_by, nanoseconds, body = entry
     if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
         return (
             b"[",
@@ -128,7 +128,7 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
             b"]",
         )
     facts = encode(answer.evaluation.facts.document(series(request.release.decided_as)))
-    asked = _input(
+    question = _input(
         request.request_id,
         request.vllm_version,
         facts,
@@ -142,7 +142,7 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
         b',"',
         path.encode(),
         b'",%d,%b,' % (nanoseconds, erased),
-        asked,
+        question,
         b",",
         _result(answer),
         b"]",
@@ -151,96 +151,96 @@ def line(noted: LogEntry | bytes) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=1024)
 def _name(requested_by: str) -> bytes:
-    """Who asked, as a JSON string of bounded length in which every character can be printed."""
+    """The caller as a JSON string of limited length with printable characters."""
     return encode("".join(character if character.isprintable() else "?" for character in requested_by[:MAX_NAME]))
 
 
 def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_only: bool, verified: bool) -> bytes:
-    """A request as JSON, whose answer by the same rules is the same decision."""
+    """The request as JSON, which gives the same decision by the same rules."""
     named = b"" if request_id is None else b'"request_id":%b,' % encode(request_id)
     layers = b'"layers":["upstream"],' if upstream_only else b""
     beyond = b"" if verified else b'"beyond_verified":"nearest",'
     return b'{%b"vllm_version":%b,%b%b"facts":%b}' % (named, encode(vllm_version), beyond, layers, facts)
 
 
-def _usual_input(body: Raw, result: _RecordedResult) -> bytes:
-    """The same of a usual request's body."""
-    asked = read(body)
+def _fast_input(body: Raw, result: _RecordedResult) -> bytes:
+    """The same for the body of a common request."""
+    question = read(body)
     return _input(
-        asked.request_id,
+        question.request_id,
         result.vllm_version,
-        encode(asked.facts),
-        upstream_only=LAYERS[asked.layers],
+        encode(question.facts),
+        upstream_only=LAYERS[question.layers],
         verified=result.release.verified,
     )
 
 
 def _result(answer: EncodedDecision) -> bytes:
-    """The decision without what explains it, and without arguments that decide nothing, which may be anything."""
+    """The decision without its explanation, and without ignored arguments, which may contain anything."""
     if answer.decision is None:
         return answer.json
-    own = id_of(answer.json)  # an answer that was kept has another one each time
+    own = id_of(answer.json)  # a cached answer has another id each time
     return encode(replace(answer.decision, decision_id=own, trace=UNSET, assumptions=UNSET, ignored_args=UNSET))
 
 
-def row(noted: Line, labels: str) -> Row:
-    """What the store keeps of a line."""
-    result = _decode_result(noted.result)
-    asked = bytes(noted.input) if noted.erased is not None else _usual_input(noted.input, result)
+def row(entry: Line, labels: str) -> Row:
+    """The row of a line."""
+    result = _decode_result(entry.result)
+    question = bytes(entry.input) if entry.erased is not None else _fast_input(entry.input, result)
     return Row(
         result.decision_id,
-        noted.requested_by,
-        noted.path,
+        entry.requested_by,
+        entry.path,
         result.runner,
         result.outcome,
         result.starts,
         result.release.decided_as,
         result.policy.revision,
-        noted.nanoseconds,
-        noted.erased is True,
+        entry.nanoseconds,
+        entry.erased is True,
         labels,
-        asked.decode(),
-        bytes(noted.result).decode(),
+        question.decode(),
+        bytes(entry.result).decode(),
     )
 
 
-def record(kept: Row) -> Record:
-    """A record of the store as it is shown."""
+def record(stored: Row) -> Record:
+    """The record of a row."""
     return Record(
-        kept.decision_id,
-        timestamp(kept.decision_id),
-        Raw(kept.labels),
-        kept.revision,
-        kept.path,
-        kept.requested_by,
-        Raw(kept.input),
-        Raw(kept.result),
-        {"timer_server_handler_ns": kept.nanoseconds},
-        ERASED if kept.erased else [],
+        stored.decision_id,
+        timestamp(stored.decision_id),
+        Raw(stored.labels),
+        stored.revision,
+        stored.path,
+        stored.requested_by,
+        Raw(stored.input),
+        Raw(stored.result),
+        {"timer_server_handler_ns": stored.nanoseconds},
+        ERASED if stored.erased else [],
     )
 
 
-def shown(noted: LogEntry | bytes, labels: str) -> bytes:
-    """An answer's record in JSON."""
-    return encode(record(row(_decode_line(b"".join(line(noted))), labels)))
+def record_json(entry: LogEntry | bytes, labels: str) -> bytes:
+    """The record of an answer as JSON."""
+    return encode(record(row(_decode_line(b"".join(line(entry))), labels)))
 
 
 def timestamp(decision_id: str) -> str:
-    """When a decision was made, as text: in UTC, to the millisecond."""
+    """When a decision was made, as text in UTC, to the millisecond."""
     return made_at(decision_id).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(decision_id: str) -> int:
-    """When a decision was made, since 1970: its id says so (RFC 9562, version 7)."""
+    """When a decision was made, in milliseconds since 1970, from its id (RFC 9562, version 7)."""
     return int(decision_id[:8] + decision_id[9:13], 16)
 
 
 def made_at(decision_id: str) -> datetime:
-    """The same as a moment."""
+    """When a decision was made."""
     return EPOCH + timedelta(milliseconds=milliseconds(decision_id))
 
 
-def first_id(moment: datetime) -> str:
-    """The smallest id that a decision can have that is made at a moment or after it."""
-    hexadecimal = f"{max(0, int((moment - EPOCH) / timedelta(milliseconds=1))):012x}"
+def first_id(when: datetime) -> str:
+    """The smallest id of decisions made at a time or after it."""
+    hexadecimal = f"{max(0, int((when - EPOCH) / timedelta(milliseconds=1))):012x}"
     return f"{hexadecimal[:8]}-{hexadecimal[8:12]}-0000-0000-000000000000"

@@ -1,6 +1,6 @@
-"""What is too old, or too much, is deleted: the oldest records first, some at a time.
+"""Retention: records that are too old, or beyond the size limit, are deleted, the oldest first.
 
-Owns how large the log is, and that a call is bounded work, so that no writer waits for long.
+Each call does limited work, so that no writer waits for long.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 PART: Final = 1000
-"""How many records one call deletes at most."""
+"""The most records that one call deletes."""
 PAGES: Final = 4096
-"""How many free pages of SQLite's file one call gives back at most."""
+"""The most free pages of SQLite's file that one call releases."""
 SAMPLE: Final = 200
-"""The newest records, of which the size of one is told."""
+"""The number of newest records from which the size of a record is estimated."""
 
 
 def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
-    """Delete records with an id below ``oldest``, and the oldest ones while the log is larger than ``size`` bytes; how many went.
+    """Delete records with an id below ``oldest``, or the oldest ones of a log larger than ``size`` bytes.
 
-    What it returns is 0 when there is nothing left to do.
+    Returns the number of deleted records, 0 if there is nothing left to do.
     """
     gone = _deleted(connection, oldest) if oldest is not None else 0
     if not gone and size is not None and size_of(connection) > size:
@@ -33,10 +33,10 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
     if gone and connection.dialect.name == "postgresql":
         connection.exec_driver_sql(
             "SELECT pg_stat_force_next_flush()"
-        )  # else the next call would see the rows of a second ago, and delete too many
+        )  # else the next call would see old statistics, and delete too many
     connection.commit()
     if gone and connection.dialect.name == "sqlite":
-        # The statement gives back a page a step, and ``execute`` makes one step of it.
+        # The statement releases a page a step, and ``execute`` makes one step of it.
         connection.connection.driver_connection.executescript(f"PRAGMA incremental_vacuum({PAGES})")  # type: ignore[union-attr]  # there is one
     return gone
 
@@ -49,10 +49,11 @@ def _deleted(connection: Connection, below: str | None) -> int:
 
 
 def size_of(connection: Connection) -> int:
-    """How many bytes the records take, about.
+    """The approximate size of the records in bytes.
 
-    In PostgreSQL that is the server's own count of live rows, as many bytes each as the newest have: to count them would read all of them,
-    and its files do not become smaller when rows go. After a crash the server counts anew, and rows are deleted later.
+    For PostgreSQL it is the server's own count of live rows times the average size of the newest: counting would read
+    all rows, and its files do not shrink when rows are deleted. After a crash the server counts again from zero, and
+    rows are deleted later.
     """
     if connection.dialect.name == "sqlite":
         pages, free, page = (

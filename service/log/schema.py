@@ -1,7 +1,7 @@
-"""The schema of the store, up to date.
+"""Migration of the store's schema.
 
-Owns when migrations run, and that a store which a newer version made is left alone. The migrations themselves are
-in ``migrations/versions``; each one only adds.
+Owns when migrations run; a store of a newer version is left unchanged. The migrations are in ``migrations/versions``;
+each one only adds.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 HEAD: Final = "0001"
-"""The newest migration; a store that has it needs no look at the others."""
+"""The newest migration; a store that has it needs no other."""
 VERSIONS: Final = "decisions_version"
-"""The table of one row that says which; others in the same database may keep theirs in alembic's usual one."""
+"""The table with the store's migration; alembic's default table may belong to others in the same database."""
 LOCK: Final = 7_083_227_170
-"""The PostgreSQL advisory lock under which the schema is changed; any number that others do not take."""
+"""The PostgreSQL advisory lock for migrations; an arbitrary number."""
 
 
-def bring_up_to_date(connection: Connection) -> bool:
-    """The schema is the newest; of several processes that come at once, one makes it so and the others wait. Whether the table was not there.
+def migrate(connection: Connection) -> bool:
+    """Migrate the schema to the newest version; of several processes, one does it and the others wait.
+
+    Returns whether the table was created.
 
     Raises:
-        StoreFailed: a newer version of the program made the store; it is as it was.
-        sqlalchemy.exc.SQLAlchemyError: it could not be changed, and is as it was.
+        StoreFailed: a newer version of the program created the store, which is left unchanged.
+        sqlalchemy.exc.SQLAlchemyError: it could not be migrated, and is unchanged.
     """
     if _version(connection) == HEAD and _has_table(connection):
         connection.rollback()
         return False
-    from alembic import command  # noqa: PLC0415  # a third of a second, for a store that is new or old
+    from alembic import command  # noqa: PLC0415  # it takes a third of a second, and is only needed for a migration
     from alembic.config import Config  # noqa: PLC0415  # as above
 
     connection.rollback()
@@ -48,7 +50,7 @@ def bring_up_to_date(connection: Connection) -> bool:
             f"a newer version of Runner Policy made this log (its schema is {version}, ours {HEAD}); update this one"
         )
     is_new = not _has_table(connection)
-    if is_new and version is not None:  # somebody dropped it; all migrations have to run again
+    if is_new and version is not None:  # the table was dropped; all migrations must run again
         connection.exec_driver_sql(f"DELETE FROM {VERSIONS}")  # noqa: S608  # our own name
     if is_new or version != HEAD:
         config = Config()
@@ -64,7 +66,7 @@ def _has_table(connection: Connection) -> bool:
 
 
 def _version(connection: Connection) -> str | None:
-    """The newest migration that the store has; ``None`` where it has none. It is asked without an error, which would end the transaction."""
+    """The store's migration; ``None`` if it has none. No query fails, which would end the transaction."""
     if not inspect(connection).has_table(VERSIONS):
         return None
     found: str | None = connection.exec_driver_sql(f"SELECT version_num FROM {VERSIONS}").scalar()  # noqa: S608  # our own name

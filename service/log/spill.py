@@ -1,8 +1,8 @@
-"""Records on the local disk, while the store is away: files of lines, written by one process, taken in by any.
+"""The spill: records on the local disk while the store is unavailable, written by one process, replayed by any.
 
-Owns the files. A process holds a lock on the file that it writes, so that a file without one is whoever's who
-finds it: what a process that was killed left behind is taken in by another. A line is a row of the store. A file
-that was deleted or replaced while it was written is left for a new one before anything is said to be in it.
+Owns the files. A process locks the file that it writes, so any process may replay a file without a lock, such as that
+of a killed process. A line is a row of the store. If a file is deleted or replaced while it is written, a new one is
+used before any of its rows is acknowledged.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BEGUN: Final = ".new"
 FILE_SIZE: Final = 16 << 20
 PART: Final = 500
 PART_SIZE: Final = 4 << 20
-"""Rows, and bytes of them, that are taken in together at most."""
+"""The most rows, and bytes of them, that are replayed together."""
 ATTEMPTS: Final = 3
-"""How many files in turn may be lost before the records are."""
+"""How many files in a row may be lost before the write fails."""
 PROBE: Final = b"\0" * 4096
 
 encode: Final = msgspec.json.Encoder().encode
@@ -40,12 +40,12 @@ decode: Final = msgspec.json.Decoder(Row).decode
 
 
 class SpillFailed(PolicyError):
-    """The disk did not take the records, or they are more than may lie there."""
+    """The records could not be written to the disk, or exceed its limit."""
 
 
 @dataclass(slots=True)
 class SpillFile:
-    """A file that this process began: how many records it wrote to it, and the id of the last one."""
+    """A file created by this process: its number of records, and the id of the last one."""
 
     path: Path
     descriptor: int
@@ -53,7 +53,7 @@ class SpillFile:
     last: str = ""
 
     def fault(self) -> str | None:
-        """Why what is written to the open file is not on the disk; ``None`` where it is."""
+        """Why data written to the open file is lost; ``None`` if it is not."""
         opened, found = os.fstat(self.descriptor), identity_of(str(self.path))
         if found == (opened.st_dev, opened.st_ino):
             return None
@@ -61,20 +61,20 @@ class SpillFile:
 
 
 class Spill:
-    """The file of a folder that one process writes.
+    """The spill file that one process writes in a folder.
 
-    ``losses`` has what was found to be lost, and ``left`` the files that others may take in, for any thread to take out.
+    ``losses`` has the lost files, and ``handed_over`` the files that others may replay; any thread may consume them.
     """
 
     def __init__(self, folder: Path, size: int, *, durable: bool = False) -> None:
-        """``size`` is how many bytes may lie in the folder; ``durable`` syncs what is written to the disk."""
-        self._folder, self._bound, self._durable = folder, size, durable
+        """The folder holds at most ``size`` bytes; ``durable`` syncs each write to the disk."""
+        self._folder, self._max_size, self._durable = folder, size, durable
         self._file: SpillFile | None = None
         self.losses: deque[Loss] = deque()
-        self.left: deque[SpillFile] = deque()
+        self.handed_over: deque[SpillFile] = deque()
 
     def size(self) -> int:
-        """How many bytes lie in the folder."""
+        """The bytes in the folder."""
         total = 0
         with suppress(OSError), os.scandir(self._folder) as found:
             for each in found:
@@ -84,35 +84,35 @@ class Spill:
         return total
 
     def write(self, rows: Sequence[Row]) -> None:
-        """All of the rows lie on the disk.
+        """Write all of the rows.
 
         Raises:
-            SpillFailed: and none of them does.
+            SpillFailed: none of them was written.
         """
         data = b"".join(encode(row) + b"\n" for row in rows)
-        if self.size() + len(data) > self._bound:
-            raise SpillFailed(f"more than the {self._bound} bytes that may lie in {self._folder}")
+        if self.size() + len(data) > self._max_size:
+            raise SpillFailed(f"more than the {self._max_size} bytes that may be stored in {self._folder}")
         try:
             for _ in range(ATTEMPTS):
                 if self._file is None:
-                    self._file = self._made()
+                    self._file = self._create()
                 size = self._append(self._file, data)
                 fault = self._file.fault()
                 if fault is None:
                     self._file.records += len(rows)
                     self._file.last = rows[-1].decision_id
                     if size > FILE_SIZE:
-                        self.leave()
+                        self.hand_over()
                     return
                 self.losses.append(Loss(fault, self._file.records))
                 self._close()
         except OSError as error:
             raise SpillFailed(f"{self._folder}: {error.strerror}") from error
-        raise SpillFailed(f"{self._folder}: files in it are deleted or replaced again and again")
+        raise SpillFailed(f"{self._folder}: files in it keep being deleted or replaced")
 
     def can_write(self) -> bool:
-        """Whether the disk takes records just now, found out by a file that is deleted again."""
-        if self.size() + len(PROBE) > self._bound:
+        """Whether records can be written now, checked with a temporary file."""
+        if self.size() + len(PROBE) > self._max_size:
             return False
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -129,11 +129,11 @@ class Spill:
             return False
         return written == len(PROBE)
 
-    def leave(self) -> None:
-        """The file that is written is whoever's who takes it in."""
+    def hand_over(self) -> None:
+        """Close the current file, so that any process may replay it."""
         if self._file is not None:
             if self._file.records:
-                self.left.append(self._file)
+                self.handed_over.append(self._file)
             self._close()
 
     def _close(self) -> None:
@@ -141,27 +141,27 @@ class Spill:
             os.close(self._file.descriptor)
             self._file = None
 
-    def _made(self) -> SpillFile:
-        """A new file; it has its name only once it is locked, so that nobody takes it for one that was left behind."""
+    def _create(self) -> SpillFile:
+        """Create a file; it is renamed once it is locked, so that no process takes it for an abandoned one."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{uuid7()}{SUFFIX}"
-        begun = path.with_suffix(BEGUN)
-        file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        unlocked = path.with_suffix(BEGUN)
+        file = os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            begun.rename(path)
+            unlocked.rename(path)
             if self._durable:
                 for folder in (self._folder, self._folder.parent):
                     _sync(folder)
         except OSError:
             os.close(file)
-            for each in (begun, path):
+            for each in (unlocked, path):
                 each.unlink(missing_ok=True)
             raise
         return SpillFile(path, file)
 
     def _append(self, opened: SpillFile, data: bytes) -> int:
-        """The data is in the open file; how large that is."""
+        """Append data to the open file; return its size."""
         file = opened.descriptor
         before = os.fstat(file).st_size
         try:
@@ -174,13 +174,13 @@ class Spill:
             try:
                 os.ftruncate(file, before)
             except OSError:
-                self.leave()  # nothing may be written behind what is torn
+                self.hand_over()  # nothing may be written after an incomplete line
             raise
         return before + len(data)
 
 
 def _sync(folder: Path) -> None:
-    """The folder's own list of files is on the disk."""
+    """Sync a folder's entries to the disk."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(place)
@@ -189,23 +189,23 @@ def _sync(folder: Path) -> None:
 
 
 class SpillReader:
-    """The files of a folder that nobody writes any more, to be taken in some rows at a time."""
+    """Replays the files of a folder that no process writes any more, some rows at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._path = folder
-        self._taken = 0
-        """How much of the file that is held was taken in."""
+        self._offset = 0
+        """The bytes of the open file that were replayed."""
 
-    def part(self) -> tuple[list[Row], int]:
-        """Rows that were not taken in yet, and how many lines among them cannot be read; none of either where nothing is left.
+    def next_part(self) -> tuple[list[Row], int]:
+        """The next rows to replay, and the number of unreadable lines among them; none of either at the end.
 
-        What a crash tore off is no line: nobody was told that it is safe.
+        An incomplete line after a crash is skipped: it was never acknowledged.
         """
-        while self._held():
+        while self._open_next():
             assert self._file is not None
-            self._file.seek(self._taken)
+            self._file.seek(self._offset)
             rows: list[Row] = []
             broken = size = 0
             while len(rows) + broken < PART and size < PART_SIZE and (line := self._file.readline()).endswith(b"\n"):
@@ -219,32 +219,32 @@ class SpillReader:
             self._remove()
         return [], 0
 
-    def taken(self) -> None:
-        """The part is in the store; the file is gone where that was its last."""
+    def mark_replayed(self) -> None:
+        """Mark the part as stored; delete the file if that was its last."""
         if self._file is not None:
-            self._taken = self._file.tell()
-            with suppress(OSError):  # the next part tries it again
+            self._offset = self._file.tell()
+            with suppress(OSError):  # the next part tries again
                 if not self._file.readline().endswith(b"\n"):
                     self._remove()
 
     def _remove(self) -> None:
         self._path.unlink(missing_ok=True)
-        self._let_go()
+        self._close()
 
-    def _held(self) -> bool:
-        """Whether a file is held, by this process alone."""
+    def _open_next(self) -> bool:
+        """Lock and open the next file, unless one is open; return whether there is one."""
         if self._file is None:
             for path in sorted(self._folder.glob(f"*{SUFFIX}")):
                 with suppress(OSError):
                     self._file = path.open("rb")
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if os.fstat(self._file.fileno()).st_nlink:  # else another took it in between the two
-                        self._path, self._taken = path, 0
+                    if os.fstat(self._file.fileno()).st_nlink:  # else another process replayed it meanwhile
+                        self._path, self._offset = path, 0
                         return True
-                self._let_go()
+                self._close()
         return self._file is not None
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,7 +1,7 @@
 """Records printed on standard output, a line of JSON each.
 
-Owns that nobody waits for whoever reads them: lines that are not taken are held, up to a bound, and then dropped.
-Records of several processes are lines of their own for as long as they are not larger than a pipe takes at once.
+No request waits for the reader: unread lines are queued up to a limit, and then dropped. Lines of several processes do
+not mix as long as they are not larger than a pipe accepts at once.
 """
 
 from __future__ import annotations
@@ -16,70 +16,70 @@ import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
-from service.log.record import shown
+from service.log.record import record_json
 
 if TYPE_CHECKING:
     from service.log.record import LogEntry
 
 LINGER: Final = 0.02
-"""Seconds that a record waits for others to be made with."""
-HELD: Final = 16 << 20
-"""Bytes that may wait to be taken."""
+"""Seconds a record waits to be printed with others."""
+MAX_QUEUED: Final = 16 << 20
+"""Bytes that may be queued."""
 LAST: Final = 2.0
-"""Seconds that they have at the end."""
+"""Seconds for the queue at the end."""
 
 log = logging.getLogger("runner_policy")
 
 
 class Printer:
-    """Prints records, in the order in which they are noted in the event loop."""
+    """Prints records in the order in which they are queued in the event loop."""
 
     def __init__(self, labels: str) -> None:
         """``labels`` are every record's, as JSON."""
         self.dropped = 0
-        """Records that nobody took in time."""
+        """Records that were not read in time."""
         self._labels = labels
-        self._noted: list[LogEntry | bytes] = []
+        self._entries: list[LogEntry | bytes] = []
         self._lines: SimpleQueue[bytes] = SimpleQueue()
-        self._given = self._taken = 0  # bytes: one is the event loop's, the other the thread's
-        self._dropping = False
+        self._queued = self._written = 0  # bytes; the event loop writes one, the thread the other
+        self._is_dropping = False
         self._thread: threading.Thread | None = None
 
-    def note(self, noted: LogEntry | bytes) -> None:
-        """The record will be printed, unless it is dropped, which is counted."""
-        if not self._noted:
+    def note(self, entry: LogEntry | bytes) -> None:
+        """Queue a record; above the limit it is dropped and counted."""
+        if not self._entries:
             asyncio.get_running_loop().call_later(LINGER, self._flush)
-        self._noted.append(noted)
+        self._entries.append(entry)
 
     def close(self) -> None:
-        """What was noted is printed, or nobody took it for a while."""
+        """Print what is queued, or give up after ``LAST`` seconds."""
         self._flush()
         ends = time.monotonic() + LAST
-        while self._taken < self._given and time.monotonic() < ends:
+        while self._written < self._queued and time.monotonic() < ends:
             time.sleep(LINGER)
 
     def _flush(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, name="printer", daemon=True
-            )  # one that waits keeps no process from ending
+            )  # a blocked thread must not keep the process from ending
             self._thread.start()
             atexit.register(self.close)
-        noted, self._noted = self._noted, []
-        for each in noted:
-            line = shown(each, self._labels) + b"\n"
-            if self._given - self._taken + len(line) > HELD:
+        entries, self._entries = self._entries, []
+        for entry in entries:
+            line = record_json(entry, self._labels) + b"\n"
+            if self._queued - self._written + len(line) > MAX_QUEUED:
                 self._drop()
                 continue
-            self._dropping = False
-            self._given += len(line)
+            self._is_dropping = False
+            self._queued += len(line)
             self._lines.put(line)
 
     def _drop(self) -> None:
         self.dropped += 1
-        if not self._dropping:
-            log.error("decisions are not printed: nobody takes standard output", extra={"dropped": self.dropped})
-        self._dropping = True
+        if not self._is_dropping:
+            log.error("decisions are not printed: nobody reads the standard output", extra={"dropped": self.dropped})
+        self._is_dropping = True
 
     def _run(self) -> None:
         target = sys.stdout.fileno()
@@ -92,4 +92,4 @@ class Printer:
             except OSError as error:
                 log.error("decisions are not printed any more", extra={"error": error.strerror})  # noqa: TRY400  # where it was raised says nothing
                 return
-            self._taken += len(line)
+            self._written += len(line)

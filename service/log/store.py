@@ -1,7 +1,7 @@
 """The store of the decision log: one table, in SQLite or PostgreSQL, as it is read.
 
-Owns the table, the URLs, how the two databases are connected to, and what may be said of their errors. ``writer``
-is the side that writes.
+Owns the table, the URLs, the connections to both databases, and the text of their errors. Not here: writing
+(``writer``).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Select
 
 CONNECTIONS: Final = 4
-"""How many questions one process asks at once."""
+"""Concurrent queries of one process."""
 
 UNDEFINED_TABLE: Final = "42P01"
-"""PostgreSQL's code for it."""
+"""PostgreSQL's error code for a missing table."""
 
 TABLE: Final = Table(
     "decisions",
@@ -62,32 +62,35 @@ TABLE: Final = Table(
     Column("input", Text, nullable=False),
     Column("result", Text, nullable=False),
 )
-"""``decision_id`` is a UUID of version 7, so its order is that of time. What is JSON is kept as the text that it was."""
+"""``decision_id`` is a UUID of version 7, so its order is chronological. JSON is stored as text."""
 
 
 class StoreFailed(PolicyError):
-    """The store could not be asked or written."""
+    """The store could not be read or written."""
 
 
 class StoreNotCreated(StoreFailed):
-    """Nothing was ever written to the store: its file or its table is not there."""
+    """Nothing was ever written to the store: its file or table does not exist."""
 
 
 class InvalidStoreUrl(PolicyError):
-    """The URL names no store that there is."""
+    """The URL does not name a supported store."""
 
 
 def read_url(text: str) -> URL:
-    """The URL of a store: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user:password@host/database``.
+    """Parse the URL of a store.
+
+    It is ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``postgresql://user:password@host/database``.
 
     Raises:
-        NoStore: it is none; nothing that could be a part of a password is repeated.
+        InvalidStoreUrl: it is none of these; the message has no part that could belong to a password.
     """
     try:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise InvalidStoreUrl(
-            "no URL of a decision log; write `sqlite:////var/lib/log.db`, `postgresql://user:password@host/database` or `off`"
+            "invalid URL of a decision log; write `sqlite:////var/lib/log.db`, "
+            "`postgresql://user:password@host/database` or `off`"
         ) from error
     kind = url.get_backend_name()
     if kind == "sqlite":
@@ -99,11 +102,12 @@ def read_url(text: str) -> URL:
     if kind in {"postgresql", "postgres"}:
         if "@" in f"{url.host}{url.database}":
             raise InvalidStoreUrl(
-                "the password has a character that means something in a URL; write it percent-encoded, `%2F` for `/`"
+                "the password has a character that is special in a URL; write it percent-encoded, `%2F` for `/`"
             )
         return url.set(drivername="postgresql+psycopg")
     raise InvalidStoreUrl(
-        "no kind of decision log that there is; write `sqlite:////var/lib/log.db` or `postgresql://user:password@host/database`"
+        "unsupported kind of decision log; write `sqlite:////var/lib/log.db` "
+        "or `postgresql://user:password@host/database`"
     )
 
 
@@ -112,8 +116,8 @@ def is_file(url: URL) -> bool:
     return url.get_backend_name() == "sqlite"
 
 
-def connected_to(url: URL, seconds: float, **options: str) -> dict[str, Any]:
-    """How PostgreSQL is connected to: it has ``seconds`` to let us in, and for each statement; ``options`` are settings of the session."""
+def connect_args(url: URL, seconds: float, **options: str) -> dict[str, Any]:
+    """The arguments of a PostgreSQL connection: ``seconds`` to connect and for each statement, and session options."""
     patience = max(2, round(seconds))
     settings = {"statement_timeout": f"{patience}s", "lock_timeout": f"{patience}s", **options}
     own = {
@@ -131,11 +135,11 @@ def connected_to(url: URL, seconds: float, **options: str) -> dict[str, Any]:
 
 
 def cut(driver: Any) -> None:
-    """Whatever a driver's connection waits for ends, from any thread; a server that hangs is hung up on.
+    """Abort what a driver's connection waits for, from any thread; the connection to a hanging server is closed.
 
-    SQLite's wait for a lock is not cut, which ends by itself.
+    SQLite's wait for a lock is not aborted; it times out.
     """
-    with suppress(Exception):  # a connection that is gone needs no cut
+    with suppress(Exception):  # the connection may be closed already
         if isinstance(driver, sqlite3.Connection):
             driver.interrupt()
         else:
@@ -143,7 +147,7 @@ def cut(driver: Any) -> None:
                 line.shutdown(socket.SHUT_RDWR)
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What a database says, in a line, without the statement and without a value of a record."""
     original = getattr(error, "orig", None) or error
     if isinstance(error, DataError):
@@ -152,12 +156,12 @@ def said(error: BaseException) -> str:
 
 
 class Store:
-    """A store that is asked; nothing is asked of it before the first question, and nothing is made that is not there. Any thread may ask."""
+    """A store that is read, by any thread. It is connected to for each query, and never created."""
 
     def __init__(self, url: URL, seconds: float, *, many: bool = False) -> None:
-        """``seconds`` is the patience with each question; with ``many`` several may be asked at once.
+        """``seconds`` is the timeout of a query; with ``many``, several may run at once.
 
-        Each has a connection of its own, as a server may have ended any that is kept, or hang before it says so.
+        Each query has a connection of its own, as a server may have closed an older one, or hang before it says so.
         """
         self.url = url
         self._seconds = seconds
@@ -165,40 +169,40 @@ class Store:
         self._engine = (_file if is_file(url) else _server)(url, seconds)
 
     def rows(self, query: Select[Any]) -> list[Row]:
-        """The rows that a query finds, which selects the table's columns.
+        """The rows of a query that selects the table's columns.
 
         Raises:
-            StoreFailed: the store cannot be asked.
+            StoreFailed: the store cannot be queried.
         """
-        with self._asked() as connection:
+        with self._connection() as connection:
             return [Row(*found) for found in connection.execute(query)]
 
     def values(self, query: Select[Any]) -> list[Any]:
-        """The first value of each row that a query finds.
+        """The first value of each row of a query.
 
         Raises:
-            StoreFailed: the store cannot be asked.
+            StoreFailed: the store cannot be queried.
         """
-        with self._asked() as connection:
+        with self._connection() as connection:
             return list(connection.execute(query).scalars())
 
     def scalar(self, query: Select[Any]) -> Any:
-        """The one value that a query finds, or ``None``.
+        """The first value of a query, or ``None``.
 
         Raises:
-            StoreFailed: the store cannot be asked.
+            StoreFailed: the store cannot be queried.
         """
         return next(iter(self.values(query)), None)
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
-    def _asked(self) -> Iterator[Connection]:
-        """A connection for one question, which is cut off where it takes too long: a server that hangs keeps no time of its own."""
+    def _connection(self) -> Iterator[Connection]:
+        """A connection for one query, aborted on timeout: a hanging server does not enforce its own."""
         if not self._turns.acquire(timeout=self._seconds):
-            raise StoreFailed("too many questions at once")
+            raise StoreFailed("too many queries at once")
         try:
             with self._engine.connect() as connection:
                 timer = Timer(self._seconds, cut, [connection.connection.driver_connection])
@@ -209,22 +213,22 @@ class Store:
                 finally:
                     timer.cancel()
         except (SQLAlchemyError, OSError) as error:
-            raise (StoreNotCreated if self._is_not_made(error) else StoreFailed)(said(error)) from error
+            raise (StoreNotCreated if self._is_not_created(error) else StoreFailed)(error_text(error)) from error
         finally:
             self._turns.release()
 
-    def _is_not_made(self, error: Exception) -> bool:
+    def _is_not_created(self, error: Exception) -> bool:
         if is_file(self.url):
             return not Path(self.url.database or "").exists() or "no such table" in str(error)
         return getattr(getattr(error, "orig", None), "sqlstate", None) == UNDEFINED_TABLE
 
 
 def _file(url: URL, seconds: float) -> Engine:
-    """SQLite, without ever making the file."""
-    place = f"file:{quote(url.database or '')}?mode=rw"
+    """SQLite, read-only; the file is never created."""
+    uri = f"file:{quote(url.database or '')}?mode=rw"
     engine = create_engine(
         url,
-        creator=lambda: sqlite3.connect(place, uri=True, timeout=seconds, check_same_thread=False),
+        creator=lambda: sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False),
         poolclass=NullPool,
     )
     event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
@@ -232,7 +236,7 @@ def _file(url: URL, seconds: float) -> Engine:
 
 
 def _server(url: URL, seconds: float) -> Engine:
-    """PostgreSQL, in transactions that only read."""
+    """PostgreSQL, in read-only transactions."""
     return create_engine(
-        url, connect_args=connected_to(url, seconds, default_transaction_read_only="on"), poolclass=NullPool
+        url, connect_args=connect_args(url, seconds, default_transaction_read_only="on"), poolclass=NullPool
     )

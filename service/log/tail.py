@@ -1,7 +1,7 @@
-"""New records as they come, for ``log tail``.
+"""New records for ``log tail``.
 
-Owns which ones are new. Several processes write, so a record may come after one that was made later; it is still
-shown where it comes within some seconds. What was spilled and is taken in after that is not.
+Several processes write, so a record may arrive after one that was made later. It is shown if it arrives within some
+seconds; spilled records that are replayed later are not shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from service.log.query import LOOKED_AT, MOST, LogFilter, page
+from service.log.query import BATCH, MAX_SCANNED, LogFilter, page
 from service.log.record import first_id, made_at, record
 from service.log.store import TABLE
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from service.log.store import Store
 
 LATE: Final = timedelta(seconds=10)
-"""How much older than the newest one a record may be as it comes."""
+"""How much older than the newest record a new one may be."""
 
 
 class LogTail:
-    """The newest records of a store, and from then on those that come."""
+    """The newest records of a store, and then new ones."""
 
     def __init__(self, store: Store, number: int) -> None:
-        """There are ``number`` records in ``newest``, the newest last, or as many as there are.
+        """Load at most ``number`` records into ``newest``, the newest last.
 
         Raises:
-            StoreFailed: the store cannot be asked.
+            StoreFailed: the store cannot be queried.
         """
         self._store = store
         newest = page(store, LogFilter(limit=max(1, number))).items
@@ -44,22 +44,22 @@ class LogTail:
         self.newest = newest[:number][::-1]
 
     def fresh(self) -> Iterator[Record]:
-        """What has come since it was asked before, the newest last.
+        """The records since the last call, the newest last.
 
         Raises:
-            StoreFailed: the store cannot be asked.
+            StoreFailed: the store cannot be queried.
         """
         ids = self._ids()
         new = [found for found in ids if found not in self._seen]
-        for start in range(0, len(new), MOST):
-            query = select(TABLE).where(TABLE.c.decision_id.in_(new[start : start + MOST]))
+        for start in range(0, len(new), BATCH):
+            query = select(TABLE).where(TABLE.c.decision_id.in_(new[start : start + BATCH]))
             yield from map(record, self._store.rows(query.order_by(TABLE.c.decision_id)))
         self._seen = set(ids)
         if ids:
-            self._since = ids[-1] if len(ids) == LOOKED_AT else first_id(made_at(ids[-1]) - LATE)
+            self._since = ids[-1] if len(ids) == MAX_SCANNED else first_id(made_at(ids[-1]) - LATE)
 
     def _ids(self) -> list[str]:
         query = select(TABLE.c.decision_id)
         if self._since is not None:
             query = query.where(TABLE.c.decision_id >= self._since)
-        return self._store.values(query.order_by(TABLE.c.decision_id).limit(LOOKED_AT))
+        return self._store.values(query.order_by(TABLE.c.decision_id).limit(MAX_SCANNED))

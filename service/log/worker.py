@@ -1,8 +1,8 @@
-"""What becomes of the rows of another process: they are in the store, or else on the local disk.
+"""The log worker: writes rows to the store, or else to the local disk.
 
-Owns the way of a row. Where the store fails, is slow or hangs, rows are spilled and taken in later; where that
-fails too they are lost, and counted. One thread decides and counts; another one, which may hang, asks the store.
-The process around it is ``__main__``'s.
+If the store fails, is slow or hangs, rows are spilled and replayed later; if that fails too they are lost, and counted.
+One thread decides and counts; another one, which may hang, uses the store. Not here: the process around it
+(``__main__``).
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from msgspec.structs import replace
 from service.log.file import Loss
 from service.log.record import Row, first_id
 from service.log.spill import Spill, SpillFailed, SpillReader
-from service.log.store import StoreFailed, read_url, said
+from service.log.store import StoreFailed, error_text, read_url
 from service.log.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BATCH: Final = 1000
-"""Rows that are written together at most."""
+"""The most rows written together."""
 BACKLOG: Final = 4000
-"""Rows that may wait for a store that is slow, before they are spilled."""
+"""Rows that may wait for a slow store before they are spilled."""
 RETRY: Final = 1.0
-"""Seconds between two tries of a store that failed."""
-LOOK: Final = 5.0
-"""Seconds between two looks for files that others left behind."""
+"""Seconds between two attempts to use a failed store."""
+MAINTENANCE_INTERVAL: Final = 5.0
+"""Seconds between two checks for spilled files."""
 TIDY: Final = 600.0
-"""Seconds between two looks at what is too old or too much."""
+"""Seconds between two runs of the retention."""
 UNSAFE: Final = "neither the store nor the local disk took it"
 
 
 class LogConfig(Struct, frozen=True):
-    """How a log is kept: the store's URL, the folder of what it does not take, the bounds of both (seconds, bytes), and each record's labels as JSON."""
+    """The settings of a log: the store's URL, the spill folder, limits (seconds, bytes), and the labels as JSON."""
 
     url: str
     spill: str
@@ -56,10 +56,10 @@ class LogConfig(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What became of the rows, and whether the store took the last ones; ``lost`` took neither store nor disk.
+    """What happened to the rows, and whether the store accepted the last ones; ``lost`` are in neither store nor disk.
 
-    ``lost_files`` were deleted, replaced or damaged after rows were written to them, ``lost_file_records`` of this process;
-    ``can_record`` is whether the store or the disk takes rows.
+    ``lost_files`` were deleted, replaced or damaged after this process wrote ``lost_file_records`` to them.
+    ``can_record`` is whether the store or the disk accepts rows.
     """
 
     written: int = 0
@@ -77,7 +77,7 @@ class Counts(Struct):
 
 
 class Ack(Struct, frozen=True):
-    """What the keeper says: these batches are safe, or why not; none at all where only the counts are news."""
+    """An acknowledgement: these batches are recorded, or the error; no batches if only the counts changed."""
 
     batches: list[int]
     error: str | None
@@ -85,14 +85,14 @@ class Ack(Struct, frozen=True):
 
 
 class _RowBatch(Struct):
-    """Rows that are written together, by the numbers under which they came."""
+    """Rows written together, with the numbers of their batches."""
 
     numbers: list[int]
     rows: list[Row]
 
 
 class _TaskResult(Struct):
-    """What came of a task of the store: rows of which it refused some, rows that were taken in, rows deleted; whether there is more to look after."""
+    """The result of a task of the store: rows refused, replayed, lost and deleted; whether there is more to do."""
 
     refused: int = 0
     taken_in: int = 0
@@ -103,7 +103,7 @@ class _TaskResult(Struct):
 
 @dataclass(slots=True)
 class _PendingTask:
-    """A task that the store is at: a batch, unless it was given up, or a look after things."""
+    """The running task of the store: a batch, unless it was spilled meanwhile, or maintenance."""
 
     future: Future[_TaskResult]
     batch: _RowBatch | None
@@ -112,161 +112,167 @@ class _PendingTask:
 
 
 class LogWorker:
-    """Writes what it is given; ``tell`` hears of each batch."""
+    """Writes batches of rows; ``send_ack`` is called for each batch."""
 
-    def __init__(self, kept: LogConfig, tell: Callable[[Ack], None]) -> None:
+    def __init__(self, config: LogConfig, send_ack: Callable[[Ack], None]) -> None:
         self.counts = Counts()
-        self._tell = tell
-        self._writer = Writer(read_url(kept.url), kept.patience, durable=kept.durable)
-        self._spill = Spill(Path(kept.spill), kept.spill_size, durable=kept.durable)
-        self._left = SpillReader(Path(kept.spill))
-        self._kept = kept
+        self._send_ack = send_ack
+        self._writer = Writer(read_url(config.url), config.patience, durable=config.durable)
+        self._spill = Spill(Path(config.spill), config.spill_size, durable=config.durable)
+        self._spill_reader = SpillReader(Path(config.spill))
+        self._config = config
         self._queue: deque[_RowBatch] = deque()
         self._wake = threading.Event()
         self._ending = False
-        self._why = "the store is slow"
-        """Why rows are spilled."""
-        self._flight: _PendingTask | None = None
-        self._next_try = self._next_look = self._next_tidying = 0.0
+        self._spill_reason = "the store is slow"
+        """The reason why rows are spilled."""
+        self._pending: _PendingTask | None = None
+        self._next_try = self._next_maintenance = self._next_tidying = 0.0
         self._store = _Thread()
 
     def take(self, number: int, rows: list[Row]) -> None:
-        """Write a batch, some time soon; any thread may say so."""
+        """Queue a batch; may be called from any thread."""
         self._queue.append(_RowBatch([number], rows))
         self._wake.set()
 
     def end(self) -> None:
-        """Nothing more comes; any thread may say so."""
+        """End after the queued batches; may be called from any thread."""
         self._ending = True
         self._wake.set()
 
     def run(self) -> None:
-        """Keep what comes, until the end; then everything that was taken is in the store, or else on the local disk."""
+        """Write batches until the end; then every batch is in the store, or else on the local disk."""
         while True:
             self._wake.wait(self._pause())
             self._wake.clear()
-            ending = self._ending  # before the queue is looked at, so that nothing comes after it
-            self._land()
+            ending = self._ending  # read before the queue, so that no batch is missed
+            self._finish_task()
             while self._queue and (
-                not self.counts.store_up or (self._flight is not None and self._waiting() >= BACKLOG)
+                not self.counts.store_up or (self._pending is not None and self._waiting() >= BACKLOG)
             ):
-                self._spilled(self._batch())
-            if self._flight is None:
-                self._depart()
-            if ending and not self._queue and (self._flight is None or self._flight.batch is None):
+                self._spill_batch(self._batch())
+            if self._pending is None:
+                self._start_next()
+            if ending and not self._queue and (self._pending is None or self._pending.batch is None):
                 break
-        self._spill.leave()
-        if self._flight is None:
+        self._spill.hand_over()
+        if self._pending is None:
             self._writer.close()
 
     def _pause(self) -> float:
-        """Seconds until there is something to do that nobody says."""
-        due = self._look_due() if self._flight is None else self._flight.since + self._kept.patience
+        """Seconds until the next timeout or maintenance."""
+        due = self._maintenance_due() if self._pending is None else self._pending.since + self._config.patience
         return max(0.0, due - time.monotonic())
 
-    def _look_due(self) -> float:
-        return self._next_look if self.counts.store_up else self._next_try
+    def _maintenance_due(self) -> float:
+        return self._next_maintenance if self.counts.store_up else self._next_try
 
     def _waiting(self) -> int:
         return sum(len(batch.rows) for batch in self._queue)
 
     def _batch(self) -> _RowBatch:
-        """What waits, as far as it is written together."""
+        """The next rows to write together."""
         batch = self._queue.popleft()
         while self._queue and len(batch.rows) < BATCH:
             more = self._queue.popleft()
             batch = _RowBatch(batch.numbers + more.numbers, batch.rows + more.rows)
         return batch
 
-    def _depart(self) -> None:
-        """Give the store its next task, where there is one: the rows that wait, or else a look after things."""
+    def _start_next(self) -> None:
+        """Start the store's next task, if there is one: waiting rows, or else maintenance."""
         if self._queue:
             batch = self._batch()
-            self._fly(batch, self._write, batch.rows)
-        elif not self._ending and time.monotonic() >= self._look_due():
+            self._start_task(batch, self._write, batch.rows)
+        elif not self._ending and time.monotonic() >= self._maintenance_due():
             if self.counts.store_up:
-                self._spill.leave()
-                self._next_look = time.monotonic() + LOOK
-            self._fly(None, self._look)
+                self._spill.hand_over()
+                self._next_maintenance = time.monotonic() + MAINTENANCE_INTERVAL
+            self._start_task(None, self._maintain)
 
-    def _fly(self, batch: _RowBatch | None, task: Callable[..., _TaskResult], *arguments: Any) -> None:
-        self._flight = _PendingTask(self._store.asked(task, *arguments), batch, time.monotonic())
-        self._flight.future.add_done_callback(lambda _: self._wake.set())
+    def _start_task(self, batch: _RowBatch | None, task: Callable[..., _TaskResult], *arguments: Any) -> None:
+        self._pending = _PendingTask(self._store.submit(task, *arguments), batch, time.monotonic())
+        self._pending.future.add_done_callback(lambda _: self._wake.set())
 
-    def _land(self) -> None:
-        """What came of the store's task; one that takes too long is cut off, and its rows are spilled though it may write them after all."""
-        flight = self._flight
-        if flight is None:
+    def _finish_task(self) -> None:
+        """Handle the result of the store's task.
+
+        On timeout it is aborted, and its rows are spilled, even though it may still write them.
+        """
+        pending = self._pending
+        if pending is None:
             return
-        if not flight.future.done():
-            if time.monotonic() >= flight.since + self._kept.patience:
-                flight.since, flight.cut = time.monotonic(), True
+        if not pending.future.done():
+            if time.monotonic() >= pending.since + self._config.patience:
+                pending.since, pending.cut = time.monotonic(), True
                 self._writer.cut()
-                self._failed(flight, f"the store does not answer in {self._kept.patience:g} s")
+                self._fail(pending, f"the store does not answer in {self._config.patience:g} s")
             return
-        self._flight = None
+        self._pending = None
         try:
-            done = flight.future.result()
+            done = pending.future.result()
         except StoreFailed as error:
-            self._failed(flight, str(error))
-        except Exception as error:  # noqa: BLE001  # whatever it is, the rows are to be kept and the next ones too
-            self._failed(flight, f"{type(error).__name__}: {said(error)}")
+            self._fail(pending, str(error))
+        except Exception as error:  # noqa: BLE001  # whatever it is, these rows and the next ones must be recorded
+            self._fail(pending, f"{type(error).__name__}: {error_text(error)}")
         else:
-            self._landed(flight, done)
+            self._succeed(pending, done)
 
-    def _landed(self, flight: _PendingTask, done: _TaskResult) -> None:
+    def _succeed(self, pending: _PendingTask, done: _TaskResult) -> None:
         counts = self.counts
         counts.can_record = True
         if not counts.store_up:
             counts.store_up, counts.last_error = True, ""
         if done.more:
-            self._next_look = 0.0
+            self._next_maintenance = 0.0
         counts.taken_in += done.taken_in
         counts.deleted += done.deleted
         counts.lost += done.lost
-        if flight.batch is None:
-            self._say([], None)
+        if pending.batch is None:
+            self._acknowledge([], None)
             return
-        counts.written += len(flight.batch.rows) - done.refused
+        counts.written += len(pending.batch.rows) - done.refused
         counts.lost += done.refused
         if done.refused:
-            counts.last_error = f"the store did not take {done.refused} records: it refused a value in them, or a trigger or rule of the database left them out"
-        self._say(flight.batch.numbers, UNSAFE if done.refused else None)
+            counts.last_error = (
+                f"the store did not take {done.refused} records: it refused a value in them, "
+                "or a trigger or rule of the database left them out"
+            )
+        self._acknowledge(pending.batch.numbers, UNSAFE if done.refused else None)
 
-    def _failed(self, flight: _PendingTask, why: str) -> None:
-        if self.counts.store_up or not flight.cut:  # what one that was cut off says of it is no news
-            self.counts.last_error = self._why = why
+    def _fail(self, pending: _PendingTask, reason: str) -> None:
+        if self.counts.store_up or not pending.cut:  # the error of an aborted task is not new
+            self.counts.last_error = self._spill_reason = reason
         self.counts.store_up = False
         self._next_try = time.monotonic() + RETRY
-        batch, flight.batch = flight.batch, None
+        batch, pending.batch = pending.batch, None
         if batch is None:
             self.counts.can_record = self._spill.can_write()
-            self._say([], None)
+            self._acknowledge([], None)
         else:
-            self._spilled(batch)
+            self._spill_batch(batch)
 
-    def _spilled(self, batch: _RowBatch) -> None:
+    def _spill_batch(self, batch: _RowBatch) -> None:
         try:
             self._spill.write(batch.rows)
         except SpillFailed as error:
             self.counts.lost += len(batch.rows)
-            self.counts.last_error = f"{self._why}; {error}"
+            self.counts.last_error = f"{self._spill_reason}; {error}"
             self.counts.can_record = False
-            self._say(batch.numbers, UNSAFE)
+            self._acknowledge(batch.numbers, UNSAFE)
         else:
-            self._next_look = 0.0
+            self._next_maintenance = 0.0
             self.counts.can_record = True
             self.counts.spilled += len(batch.rows)
-            self._say(batch.numbers, None)
+            self._acknowledge(batch.numbers, None)
 
-    def _say(self, batches: list[int], error: str | None) -> None:
+    def _acknowledge(self, batches: list[int], error: str | None) -> None:
         self.counts.spill_bytes = self._spill.size()
         for losses in (self._writer.losses, self._spill.losses):
             while losses:
-                self._lose(losses.popleft())
-        self._tell(Ack(batches, error, replace(self.counts)))
+                self._count_loss(losses.popleft())
+        self._send_ack(Ack(batches, error, replace(self.counts)))
 
-    def _lose(self, loss: Loss) -> None:
+    def _count_loss(self, loss: Loss) -> None:
         self.counts.lost_files += 1
         self.counts.lost_file_records += loss.records
         self.counts.last_lost_file = loss.what
@@ -276,60 +282,60 @@ class LogWorker:
     def _write(self, rows: list[Row]) -> _TaskResult:
         return _TaskResult(refused=self._writer.write(rows))
 
-    def _look(self) -> _TaskResult:
-        """Take in some of what was spilled, or else delete some of what is too old or too much."""
+    def _maintain(self) -> _TaskResult:
+        """Replay some spilled rows, or else delete some records by the retention."""
         self._writer.open()
         try:
-            rows, broken = self._left.part()
+            rows, broken = self._spill_reader.next_part()
         except OSError:
-            rows, broken = [], 0  # a disk that cannot be read is no reason to leave the store alone
+            rows, broken = [], 0  # an unreadable disk must not stop the retention
         if rows or broken:
             refused = self._writer.write(rows)
-            self._left.taken()
+            self._spill_reader.mark_replayed()
             return _TaskResult(taken_in=len(rows) - refused, lost=refused + broken, more=True)
         self._find_lost_spill()
         self._writer.check_for_damage()
         if time.monotonic() < self._next_tidying:
             return _TaskResult()
-        age = self._kept.keep_seconds
+        age = self._config.keep_seconds
         oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
-        deleted = self._writer.trim(oldest, self._kept.keep_size)
+        deleted = self._writer.trim(oldest, self._config.keep_size)
         if not deleted:
             self._next_tidying = time.monotonic() + TIDY
         return _TaskResult(deleted=deleted, more=deleted > 0)
 
     def _find_lost_spill(self) -> None:
-        """Find out which files that were left are gone though nobody took them in: the store does not have their last record."""
-        left = self._spill.left
-        for _ in range(len(left)):
-            file = left[0]
+        """Find spilled files that are gone though not replayed: the store does not have their last record."""
+        handed_over = self._spill.handed_over
+        for _ in range(len(handed_over)):
+            file = handed_over[0]
             if file.path.exists():
-                left.rotate(-1)
+                handed_over.rotate(-1)
                 continue
             if not self._writer.has(file.last):
                 self._spill.losses.append(Loss(f"{file.path} was deleted", file.records))
-            left.popleft()
+            handed_over.popleft()
 
 
 class _Thread:
-    """A thread that does one thing after the other; one that hangs keeps no process from ending."""
+    """A thread that runs one task after the other; it is a daemon, so that a hanging task cannot keep the process."""
 
     def __init__(self) -> None:
-        self._asked: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = (
+        self._tasks: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = (
             SimpleQueue()
         )
         threading.Thread(target=self._run, name="store", daemon=True).start()
 
-    def asked(self, task: Callable[..., _TaskResult], *arguments: Any) -> Future[_TaskResult]:
-        """What will come of a task."""
+    def submit(self, task: Callable[..., _TaskResult], *arguments: Any) -> Future[_TaskResult]:
+        """Queue a task; return its future."""
         future: Future[_TaskResult] = Future()
-        self._asked.put((future, task, arguments))
+        self._tasks.put((future, task, arguments))
         return future
 
     def _run(self) -> None:
         while True:
-            future, task, arguments = self._asked.get()
+            future, task, arguments = self._tasks.get()
             try:
                 future.set_result(task(*arguments))
-            except Exception as error:  # noqa: BLE001  # whoever waits has to learn of it
+            except Exception as error:  # noqa: BLE001  # the waiting thread has to get it
                 future.set_exception(error)

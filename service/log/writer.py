@@ -1,7 +1,7 @@
-"""The one connection by which a keeper's records get into the store.
+"""The connection by which a log worker writes to the store.
 
-Owns every statement that writes, and that a record is only said to be written where the store has it: a SQLite file
-that was deleted, replaced or damaged is left for a new one. All but ``cut`` is for one thread, which it may keep waiting.
+Owns every statement that writes. A record is only acknowledged if the store has it: a SQLite file that was deleted,
+replaced or damaged is abandoned for a new one. Only ``cut`` may be called from other threads; the rest may block.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sqlalchemy.pool import NullPool
 from service.log import retention
 from service.log.damage import DamageCheck, is_damage
 from service.log.file import DatabaseFile, Loss
-from service.log.schema import VERSIONS, bring_up_to_date
-from service.log.store import TABLE, StoreFailed, connected_to, cut, is_file, said
+from service.log.schema import VERSIONS, migrate
+from service.log.store import TABLE, StoreFailed, connect_args, cut, error_text, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from service.log.record import Row
 
 CHUNK: Final = 200
-"""Rows a statement: its parameters stay below SQLite's 32,766, and the interpreter is let go once for all of them."""
+"""Rows per statement: below SQLite's 32,766 parameters, and the interpreter lock is released only once."""
 NAMES: Final = TABLE.columns.keys()
 ATTEMPTS: Final = 3
-"""How many files in turn may be lost before a record is spilled."""
+"""How many files in a row may be lost before a record is spilled."""
 T = TypeVar("T")
 INSERT: Final = f"INSERT INTO {TABLE.name} ({', '.join(NAMES)})"
 
 
 class _FilesReplaced(Exception):
-    """The files are not in their place; nothing was written."""
+    """The open files are not those at the path; nothing was written."""
 
 
 class Writer:
-    """A store that is written; it is connected to, made and brought up to date where that is needed.
+    """Writes to a store, which is connected to, created and migrated when needed.
 
-    ``losses`` has what was found to be lost, for any thread to take out.
+    ``losses`` has the lost files; any thread may consume them.
     """
 
     def __init__(self, url: URL, seconds: float, *, durable: bool = False) -> None:
-        """``seconds`` is the patience with it; with ``durable`` each commit is on the disk of SQLite, or of the server, when it is done."""
+        """``seconds`` is the timeout; with ``durable`` each commit is synced to disk."""
         self._is_file = is_file(url)
         self._files = DatabaseFile(Path(url.database or ""), seconds) if self._is_file else None
         self._check = DamageCheck(self._files) if self._files is not None else None
@@ -60,29 +60,29 @@ class Writer:
         self._lock = threading.Lock()
         self._one = f"({', '.join(['?' if self._is_file else '%s'] * len(NAMES))})"
         self._written = 0
-        """Records that this process wrote to the store as it is."""
+        """Records that this process wrote to the current store."""
         self._last: str | None = None
         """The id of the last one of them."""
         self._fault: str | None = None
-        """Why the store may not have them any more."""
+        """Why they may be lost, if so."""
 
     def open(self) -> None:
-        """The store can be written.
+        """Check that the store can be written.
 
         Raises:
             StoreFailed: it cannot.
         """
-        self._do(lambda _: None)
+        self._run(lambda _: None)
 
     def write(self, rows: Sequence[Row]) -> int:
-        """All of the rows are in the store, those that were there before once; how many it does not take, which no other try would change.
+        """Write rows, skipping those already there; return the number that the store refuses permanently.
 
-        It refuses some for what they are, and a trigger or rule of the database may leave some out.
+        It refuses invalid values, and a trigger or rule of the database may leave rows out.
 
         Raises:
-            StoreFailed: and none of them is, for all that is known.
+            StoreFailed: as far as is known, none was written.
         """
-        refused = self._do(lambda connection: self._insert(connection, rows))
+        refused = self._run(lambda connection: self._insert(connection, rows))
         self._written += len(rows) - refused
         if rows and not refused:
             self._last = rows[-1].decision_id
@@ -92,59 +92,59 @@ class Writer:
         """Whether the store has a record.
 
         Raises:
-            StoreFailed: it cannot be asked.
+            StoreFailed: it cannot be queried.
         """
-        return self._do(lambda connection: _has(connection, decision_id))
+        return self._run(lambda connection: _has(connection, decision_id))
 
     def trim(self, oldest: str | None, size: int | None) -> int:
-        """Delete some of what is older than the id ``oldest``, or more than ``size`` bytes; how many records went.
+        """Delete some records older than the id ``oldest``, or beyond ``size`` bytes; return their number.
 
         Raises:
-            StoreFailed: nothing went, for all that is known.
+            StoreFailed: as far as is known, none was deleted.
         """
-        return self._do(lambda connection: retention.trim(connection, oldest, size))
+        return self._run(lambda connection: retention.trim(connection, oldest, size))
 
     def check_for_damage(self) -> None:
-        """Have the file of SQLite read as a whole, where that is due; the next task finds what came of it."""
+        """Start a damage check of a SQLite file, if it is due; the next task sees its result."""
         if self._check is not None:
             self._check.start_when_due()
 
     def cut(self) -> None:
-        """Whatever the connection waits for ends, from any thread."""
+        """Abort what the connection waits for; may be called from any thread."""
         with self._lock:
             if self._driver is not None:
                 cut(self._driver)
 
     def close(self) -> None:
-        """The connection is let go."""
+        """Close the connection."""
         self._disconnect()
         if self._files is not None:
             self._files.closed()
 
     def _disconnect(self) -> None:
         with self._lock:
-            self._driver = None  # first, so that nothing is cut that another has opened meanwhile
+            self._driver = None  # first, so that a connection opened meanwhile is not aborted
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(SQLAlchemyError, OSError):  # one that failed may fail once more as it is let go
+            with suppress(SQLAlchemyError, OSError):  # a failed connection may fail again when closed
                 connection.close()
 
-    def _do(self, task: Callable[[Connection], T]) -> T:
-        """What a task gives in a store whose files are in their place afterwards; where they are not, it is done again in new ones.
+    def _run(self, task: Callable[[Connection], T]) -> T:
+        """Run a task; if the files were lost meanwhile, run it again with new ones.
 
         Raises:
             StoreFailed: the store failed; the connection is closed.
         """
         try:
-            return self._done(task)
+            return self._run_with_retries(task)
         except (StoreFailed, SQLAlchemyError, OSError) as error:
             self.close()
-            raise StoreFailed(said(error)) from error
+            raise StoreFailed(error_text(error)) from error
 
-    def _done(self, task: Callable[[Connection], T]) -> T:
+    def _run_with_retries(self, task: Callable[[Connection], T]) -> T:
         for _ in range(ATTEMPTS):
             try:
-                found = task(self._opened())
+                found = task(self._open_connection())
             except _FilesReplaced:
                 continue
             except DBAPIError as error:
@@ -153,22 +153,22 @@ class Writer:
             else:
                 if self._is_in_place():
                     return found
-        raise StoreFailed("the files of the log are deleted, replaced or damaged again and again")
+        raise StoreFailed("the files of the log keep being deleted, replaced or damaged")
 
     def _is_in_place(self) -> bool:
         return self._files is None or self._files.fault() is None
 
     def _is_of_files(self, error: DBAPIError) -> bool:
-        """Whether an error comes of files that are lost or damaged, so that another try has new ones."""
+        """Whether an error is caused by lost or damaged files, so that a retry uses new ones."""
         files = self._files
         if files is None or files.identity is None:
             return False
         if files.fault() is None and self._connection is not None and is_damage(error.orig):
-            files.report_damage(files.identity, f"{files.path} is damaged ({said(error)})")
+            files.report_damage(files.identity, f"{files.path} is damaged ({error_text(error)})")
         return files.fault() is not None
 
-    def _opened(self) -> Connection:
-        """The connection, to files that are in their place."""
+    def _open_connection(self) -> Connection:
+        """The connection, reopened if its files were lost."""
         files = self._files
         if self._connection is not None and self._is_in_place():
             return self._connection
@@ -177,7 +177,7 @@ class Writer:
             is_new = self._prepare(connection)
         else:
             with files.locked():
-                self._leave(files)
+                self._abandon(files)
                 is_new = self._open_files(files)
         assert self._connection is not None
         self._find_loss(self._connection, is_new=is_new)
@@ -190,8 +190,8 @@ class Writer:
         return self._connection
 
     def _prepare(self, connection: Connection) -> bool:
-        """Make the schema and find out whether the store can be written; whether the table was not there."""
-        is_new = bring_up_to_date(connection)
+        """Migrate the schema, and check that the store can be written; return whether the table was created."""
+        is_new = migrate(connection)
         if self._is_file:
             connection.exec_driver_sql(f"UPDATE {VERSIONS} SET version_num = version_num")  # noqa: S608  # our own name
             connection.commit()
@@ -201,23 +201,23 @@ class Writer:
         return is_new
 
     def _open_files(self, files: DatabaseFile) -> bool:
-        """Open the files at the path, which are made where they are missing; whether the table was not there."""
+        """Open the files at the path, creating missing ones; return whether the table was created."""
         before, known = files.create(), files.identity
         try:
             is_new = self._prepare(self._connect())
         except DBAPIError as error:
-            # A file that is no database is only set aside where it was one: the setting may name any file.
+            # A file that is not a database is only set aside if it was one before: the setting may name any file.
             if is_damage(error.orig, also_foreign=before == known):
                 files.opened()
-                files.report_damage(files.identity, f"{files.path} is damaged ({said(error)})")
+                files.report_damage(files.identity, f"{files.path} is damaged ({error_text(error)})")
             raise
         files.opened()
         if files.identity != before:
             raise StoreFailed(f"{files.path} was replaced while it was opened")
         return is_new
 
-    def _leave(self, files: DatabaseFile) -> None:
-        """Leave files that are lost, so that what is at their path is not taken for a part of the next database."""
+    def _abandon(self, files: DatabaseFile) -> None:
+        """Abandon lost files, and set aside the rest, so that it does not become part of the next database."""
         fault = files.fault()
         if fault is None:
             return
@@ -232,7 +232,7 @@ class Writer:
             self._disconnect()
             files.set_aside("lost")
         elif files.is_replaced("-wal") or files.is_replaced("-shm"):
-            self._disconnect()  # another connection has new ones, of which the old index says nothing
+            self._disconnect()  # another connection has new ones, which the old index does not cover
         else:
             is_complete = self._complete(files)
             self._disconnect()
@@ -241,7 +241,7 @@ class Writer:
         self._fault = fault
 
     def _complete(self, files: DatabaseFile) -> bool:
-        """Bring what was committed from the write-ahead log into the database; whether all of it is there."""
+        """Copy committed data from the write-ahead log into the database; return whether it is complete."""
         try:
             if self._connection is None or files.damage() is not None:
                 return False
@@ -251,7 +251,7 @@ class Writer:
             return False
 
     def _find_loss(self, connection: Connection, *, is_new: bool) -> None:
-        """Find out whether the store still has what this process wrote: its last record, unless that went as the oldest ones do."""
+        """Check that the store still has this process's last record, unless the retention deleted it."""
         what = self._fault or (f"the table `{TABLE.name}` was dropped" if is_new and self._written else None)
         is_lost = False
         if self._last is not None and not _has(connection, self._last):
@@ -267,19 +267,19 @@ class Writer:
         self._fault = None
 
     def _insert(self, connection: Connection, rows: Sequence[Row]) -> int:
-        """How many of the rows the store does not take."""
+        """Insert rows; return the number that the store refuses."""
         try:
-            return self._inserted(connection, rows)
+            return self._insert_all(connection, rows)
         except DataError:
             connection.rollback()
             return sum(self._insert_one(connection, row) for row in rows)
 
-    def _inserted(self, connection: Connection, rows: Sequence[Row]) -> int:
-        """How many of the rows are not in the store though it raised no error."""
+    def _insert_all(self, connection: Connection, rows: Sequence[Row]) -> int:
+        """Insert rows; return the number that is missing though there was no error."""
         missing = 0
         if self._is_file:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            if not self._is_in_place():  # other processes may have new files, with which these have the index in common
+            if not self._is_in_place():  # other processes may have new files that share the index with these
                 connection.rollback()
                 raise _FilesReplaced
         for start in range(0, len(rows), CHUNK):
@@ -288,14 +288,14 @@ class Writer:
             done = connection.exec_driver_sql(
                 f"{INSERT} VALUES {', '.join([self._one] * len(part))} ON CONFLICT DO NOTHING", values
             )
-            if done.rowcount != len(part):  # others were there before, or are not there now
+            if done.rowcount != len(part):  # some were there before, or were left out
                 missing += _missing(connection, part)
         connection.commit()
         return missing
 
     def _insert_one(self, connection: Connection, row: Row) -> int:
         try:
-            return self._inserted(connection, [row])
+            return self._insert_all(connection, [row])
         except DataError:
             connection.rollback()
             return 1
@@ -319,7 +319,7 @@ def _has(connection: Connection, decision_id: str) -> bool:
 
 
 def _file(url: URL, seconds: float, *, durable: bool) -> Engine:
-    """SQLite: readers never wait, and what is deleted gives its room back."""
+    """SQLite: readers never wait, and deleted records free their space."""
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": seconds, "check_same_thread": False})
 
     def prepare(connection: Any, _: Any) -> None:
@@ -336,6 +336,6 @@ def _file(url: URL, seconds: float, *, durable: bool) -> Engine:
 
 
 def _server(url: URL, seconds: float, *, durable: bool) -> Engine:
-    """PostgreSQL, whose commits are as safe as it is set up, or on its disk at least."""
+    """PostgreSQL, with the server's durability, or at least synced to its disk with ``durable``."""
     options = {"synchronous_commit": "on"} if durable else {}
-    return create_engine(url, poolclass=NullPool, connect_args=connected_to(url, seconds, **options))
+    return create_engine(url, poolclass=NullPool, connect_args=connect_args(url, seconds, **options))

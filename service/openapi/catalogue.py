@@ -1,7 +1,4 @@
-"""The calls that only show: what FastAPI knows of them, with parameters, answers and problems.
-
-Owns what the document says of them beyond their routes.
-"""
+"""The read endpoints in the OpenAPI document: FastAPI's description, with parameters, answers and problems."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ if TYPE_CHECKING:
 JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
 QUERY: Final = ("invalid-request",)
-"""A parameter that is not known, or stands twice."""
+"""The problem of an unknown or repeated parameter."""
 IN_RELEASE: Final = (*QUERY, "unknown-release")
 IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
 
 
 class ReadOperation(Struct, frozen=True):
-    """What the document says of a call: its name, its answer as bytes, and what problems it can have."""
+    """A read endpoint in the document: its name, its answer as bytes, and its problems."""
 
     name: str
     body: bytes
@@ -38,14 +35,14 @@ class ReadOperation(Struct, frozen=True):
     media_type: str = JSON
 
 
-def showing(calls: dict[str, Any], served: ServiceState) -> dict[str, Any]:
-    """FastAPI's calls by path, completed."""
-    shown = _shown(served)
-    return {path: {"get": _call(path, item["get"], shown[path], served)} for path, item in calls.items()}
+def read_paths(calls: dict[str, Any], service: ServiceState) -> dict[str, Any]:
+    """FastAPI's endpoints by path, completed."""
+    shown = _operations(service)
+    return {path: {"get": _call(path, item["get"], shown[path], service)} for path, item in calls.items()}
 
 
-def _shown(served: ServiceState) -> dict[str, ReadOperation]:
-    answers = served.answers
+def _operations(service: ServiceState) -> dict[str, ReadOperation]:
+    answers = service.answers
     record = encode(record_example(answers))
     text = {"type": "string"}
     state = {
@@ -54,7 +51,7 @@ def _shown(served: ServiceState) -> dict[str, ReadOperation]:
         "properties": {"status": {"const": "ready"}, "revision": text},
     }
     return {
-        "/v1/policy": ReadOperation("policy", answers.policy_document(served.published), QUERY),
+        "/v1/policy": ReadOperation("policy", answers.policy_document(service.published), QUERY),
         "/v1/rules": ReadOperation("rules", answers.rules_document, IN_RELEASE),
         "/v1/rules/{rule_id}": ReadOperation("rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *IN_RELEASE)),
         "/v1/releases": ReadOperation("releases", answers.releases_document, QUERY),
@@ -67,7 +64,7 @@ def _shown(served: ServiceState) -> dict[str, ReadOperation]:
     }
 
 
-def _call(path: str, call: dict[str, Any], shown: ReadOperation, served: ServiceState) -> dict[str, Any]:
+def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
     also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL,)))
@@ -78,11 +75,11 @@ def _call(path: str, call: dict[str, Any], shown: ReadOperation, served: Service
     found = {
         **call,
         "operationId": shown.name,
-        **security(served, needed, always=path != "/readyz"),
+        **security(service, needed, always=path != "/readyz"),
         "responses": responses,
     }
     found.pop("parameters", None)
-    return {**found, "parameters": legal} if (legal := parameters.of(path, served.answers.policy.releases)) else found
+    return {**found, "parameters": legal} if (legal := parameters.of(path, service.answers.policy.releases)) else found
 
 
 def _shortened(document: Any) -> Any:

@@ -1,6 +1,6 @@
-"""The calls that decide: what may be sent, and what comes of it.
+"""The deciding endpoints in the OpenAPI document: requests and answers.
 
-Owns what the document says of them; they are no routes that FastAPI knows anything of.
+They are not FastAPI routes, so everything about them is described here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from service.openapi.examples import (
     EXAMPLES,
     LINES_EXAMPLE,
     REVIEW_EXAMPLE,
-    decided,
-    reviewed_example,
+    example_decision,
+    review_example,
 )
 from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, problems, security
 from service.openapi.schemas import ref
@@ -31,23 +31,24 @@ IF_MATCH: Final = {
     "name": "if-match",
     "in": "header",
     "required": False,
-    "description": "the revisions by one of which is to be decided, as the `ETag` of `/v1/policy` has it; with another loaded, the answer is 412",
+    "description": "the revisions by one of which to decide, as in the `ETag` of `/v1/policy`; "
+    "with another one loaded, the answer is 412",
     "schema": {"type": "string"},
 }
 
 
-def deciding(served: ServiceState) -> dict[str, Any]:
-    """The calls by path."""
-    answers = served.answers
+def decision_paths(service: ServiceState) -> dict[str, Any]:
+    """The endpoints by path."""
+    answers = service.answers
     first = EXAMPLES["kv-connector"]["value"]
-    one = decided(answers, first)
-    explained = decided(answers, {**first, "explain": True})
+    one = example_decision(answers, first)
+    explained = example_decision(answers, {**first, "explain": True})
     decision: dict[str, Any] = {"anyOf": [ref("Decision"), ref("ManifestDecisions")]}
     compared = {"anyOf": [*decision["anyOf"], ref("DryRunComparison"), ref("DryRunComparisonOfAll")]}
     asked = {"anyOf": [ref("Request"), ref("Candidate")]}
     tried = {**EXAMPLES, "candidate": {"summary": "what taking a rule away would change", "value": CANDIDATE_EXAMPLE}}
     table = {"schema": {"type": "string"}, "example": render.as_text(render.decision(one))}
-    items = {"items": [decided(answers, item) for item in BATCH_EXAMPLE["items"]]}
+    items = {"items": [example_decision(answers, item) for item in BATCH_EXAMPLE["items"]]}
     return {
         "/v1/decisions": _post(
             "decide",
@@ -56,12 +57,13 @@ def deciding(served: ServiceState) -> dict[str, Any]:
             {JSON: {"schema": ref("Request"), "examples": EXAMPLES}, YAML: {"schema": ref("Request")}},
             {JSON: {"schema": decision, "example": msgspec.to_builtins(one)}, TEXT: table},
             DECIDES,
-            security(served, DECIDE),
+            security(service, DECIDE),
         ),
         "/v1/decisions/batch": _post(
             "decideBatch",
             "Decide many deployments",
-            "In order; an item's fault spoils only that item. As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
+            "In order; an invalid item does not affect the others. "
+            "As `application/x-ndjson` a request a line in and an answer a line out, streamed, of any length.",
             {
                 JSON: {
                     "schema": ref("Batch"),
@@ -75,12 +77,13 @@ def deciding(served: ServiceState) -> dict[str, Any]:
                 NDJSON: {"schema": {"type": "string"}},
             },
             ("log-unavailable", "engine-failed"),
-            security(served, DECIDE),
+            security(service, DECIDE),
         ),
         "/v1/dry-run": _post(
             "dryRun",
             "Explain a decision, and try candidate rules",
-            "Records nothing, unless told to. With `rules` or `remove` it answers what the rules would change; as a form, `curl -F deployment=@… -F rules=@…`.",
+            "Records nothing by default. With `rules` or `remove` it answers what the rules would change; "
+            "as a form, `curl -F deployment=@… -F rules=@…`.",
             {
                 JSON: {"schema": asked, "examples": tried},
                 YAML: {"schema": asked},
@@ -88,36 +91,38 @@ def deciding(served: ServiceState) -> dict[str, Any]:
             },
             {JSON: {"schema": compared, "example": msgspec.to_builtins(explained)}, TEXT: table},
             (*DECIDES, "rules-invalid", "candidate-aborted", "dry-run-busy"),
-            security(served, DRY_RUN),
+            security(service, DRY_RUN),
         ),
-        **_reviews(served),
+        **_reviews(service),
     }
 
 
-def _reviews(served: ServiceState) -> dict[str, Any]:
+def _reviews(service: ServiceState) -> dict[str, Any]:
     bodies = {
         JSON: {
             "schema": ref("Review"),
             "examples": {"pod": {"summary": "a Pod that is created", "value": REVIEW_EXAMPLE}},
         }
     }
-    needed = security(served, DECIDE, always=not served.settings.admission_allow_anonymous)
+    needed = security(service, DECIDE, always=not service.settings.admission_allow_anonymous)
 
     def review(name: str, summary: str, description: str, *, mutating: bool) -> dict[str, Any]:
-        answer = {"schema": ref("AdmissionReview"), "example": reviewed_example(served.answers, mutating=mutating)}
+        answer = {"schema": ref("AdmissionReview"), "example": review_example(service.answers, mutating=mutating)}
         return _post(name, summary, description, bodies, {JSON: answer}, ("log-unavailable",), needed)
 
     return {
         "/v1/admission": review(
             "review",
             "Review an object for Kubernetes",
-            "The call of a `ValidatingWebhookConfiguration`: warns of what vLLM would do, and denies what would not start where that is switched on.",
+            "The endpoint of a `ValidatingWebhookConfiguration`: warns of what vLLM would do, "
+            "and denies what would not start if that is switched on.",
             mutating=False,
         ),
         "/v1/admission/mutate": review(
             "reviewAndPatch",
             "Set the variable in an object for Kubernetes",
-            "The call of a `MutatingWebhookConfiguration`: patches the variable that the policy decided, and never warns or denies.",
+            "The endpoint of a `MutatingWebhookConfiguration`: patches the variable that the policy decided, "
+            "and never warns or denies.",
             mutating=True,
         ),
     }

@@ -1,6 +1,6 @@
-"""The examples of the document: requests that are answered, and what this service answers them.
+"""The examples of the OpenAPI document: requests, and this service's answers to them.
 
-Owns the examples. Those of answers are made when the document is, so that they are what this service really says.
+Answers are made when the document is, so that they are real.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from policy.decision.decision import encode
 from policy.request.request import read_request
 from service.admission.review import API_VERSION, KIND, AdmissionReview, Response
-from service.log.record import Record, shown
+from service.log.record import Record, record_json
 from service.state.answers import today
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         },
     },
     "upstream": {
-        "summary": "what vLLM by itself would do",
+        "summary": "what vLLM alone would do",
         "value": {"facts": {**QWEN, "kv_transfer_config": NIXL}, "layers": ["upstream"]},
     },
     "deployment": {"summary": "a deployment as it is written", "value": DEPLOYMENT},
@@ -90,35 +90,39 @@ REVIEW_EXAMPLE: Final = {
     },
 }
 RULE_EXAMPLE: Final = "kv-connector-fallback"
-SET: Final = "spec.containers[0]: vLLM by itself takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0"
+SET: Final = "spec.containers[0]: vLLM alone takes V2, the policy decided V1; set VLLM_USE_V2_MODEL_RUNNER=0"
 PATCH: Final = [
     {"op": "test", "path": "/spec/containers/0/name", "value": "vllm"},
     {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},
 ]
-METRICS_EXAMPLE: Final = "# HELP runner_policy_workers processes that answer\n# TYPE runner_policy_workers gauge\nrunner_policy_workers 1.0\n"
+METRICS_EXAMPLE: Final = (
+    "# HELP runner_policy_workers processes that answer\n"
+    "# TYPE runner_policy_workers gauge\n"
+    "runner_policy_workers 1.0\n"
+)
 
 
-def decided(answers: Answers, document: dict[str, Any]) -> Decision:
-    """What a request's document is answered."""
+def example_decision(answers: Answers, document: dict[str, Any]) -> Decision:
+    """The decision for a request's document."""
     return answers.policy.decide(read_request(document, answers.policy.releases), today())
 
 
 def record_example(answers: Answers) -> Record:
     """The record of a decision, as the log shows it."""
     request = read_request(EXAMPLES["kv-connector"]["value"], answers.policy.releases)
-    noted = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
-    return msgspec.json.decode(shown(noted, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
+    entry = answers.policy.answer(request, today()), request, "v1/decisions", "controller", 214_000, None
+    return msgspec.json.decode(record_json(entry, '{"id":"runner-policy-0","version":"0.1.0"}'), type=Record)
 
 
-def reviewed_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
-    """What the answer to ``REVIEW_EXAMPLE`` looks like."""
-    found = decided(answers, EXAMPLES["kv-connector"]["value"])
+def review_example(answers: Answers, *, mutating: bool) -> dict[str, Any]:
+    """The answer to ``REVIEW_EXAMPLE``."""
+    found = example_decision(answers, EXAMPLES["kv-connector"]["value"])
     audit = {
         "runner": "spec.containers[0]=v1",
         "decision-id": f"spec.containers[0]={found.decision_id}",
         "revision": answers.policy.revision,
     }
-    said: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
+    fields: dict[str, Any] = {"patch": encode(PATCH), "patch_type": "JSONPatch"} if mutating else {"warnings": [SET]}
     return msgspec.json.decode(
-        encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **said))), type=dict[str, Any]
+        encode(AdmissionReview(Response(UID, allowed=True, audit_annotations=audit, **fields))), type=dict[str, Any]
     )

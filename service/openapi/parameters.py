@@ -1,7 +1,7 @@
-"""What may stand in the address of a call that shows.
+"""The parameters of the read endpoints in the OpenAPI document.
 
-Owns the parameters as the document has them. ``service.documents.query`` reads their names. Their values are read by the routes, and those of the log,
-of which ``service.log.filters`` has the legal ones, by ``service.log.query``.
+Not here: reading them. ``service.documents.query`` reads their names, the routes their values, and
+``service.log.query`` those of the log, whose legal values are in ``service.log.filters``.
 """
 
 from __future__ import annotations
@@ -9,27 +9,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.rules.releases import MAX_VERSION, series
-from service.log import filters as asking
+from service.log import filters
 
 if TYPE_CHECKING:
     from policy.rules.releases import Releases
 
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{asking.RULE}$", "examples": ["kv-connector-fallback"]}
+RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{filters.RULE}$", "examples": ["kv-connector-fallback"]}
 TEXT: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
-    "maxLength": asking.MAX_TEXT,
-    "pattern": f"^{asking.TEXT}$",
+    "maxLength": filters.MAX_TEXT,
+    "pattern": f"^{filters.TEXT}$",
 }
-CHOICES: Final = {name: {"enum": list(legal)} for name, legal in asking.CHOICES.items()}
-MOMENT: Final[dict[str, Any]] = {
+CHOICES: Final = {name: {"enum": list(legal)} for name, legal in filters.CHOICES.items()}
+TIMESTAMP: Final[dict[str, Any]] = {
     "anyOf": [
-        {"type": "string", "pattern": f"^{asking.AGO}$", "description": "a time ago", "examples": ["30m", "12h", "7d"]},
-        {"type": "string", "pattern": f"^{asking.ID}$", "description": "a `decision_id`"},
         {
             "type": "string",
-            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{3})?(Z|[+-]0[0-9]:00))?$",
+            "pattern": f"^{filters.AGO}$",
+            "description": "a time ago",
+            "examples": ["30m", "12h", "7d"],
+        },
+        {"type": "string", "pattern": f"^{filters.ID}$", "description": "a `decision_id`"},
+        {
+            "type": "string",
+            "pattern": r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+            r"(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{3})?(Z|[+-]0[0-9]:00))?$",
             "description": "a date, which begins in UTC, or a date with a time (RFC 3339)",
             "examples": ["2026-11-21T12:00:00Z"],
         },
@@ -38,12 +44,12 @@ MOMENT: Final[dict[str, Any]] = {
 LIMIT: Final[dict[str, Any]] = {
     "type": "integer",
     "minimum": 1,
-    "maximum": asking.MAX_LIMIT,
-    "default": asking.DEFAULT_LIMIT,
+    "maximum": filters.MAX_LIMIT,
+    "default": filters.DEFAULT_LIMIT,
 }
 LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "runner": (f"the runner that was decided; `{asking.NULL}` where none was", CHOICES["runner"]),
-    "outcome": (f"by what kind of step; `{asking.NULL}` where no runner was", CHOICES["outcome"]),
+    "runner": (f"the runner that was decided; `{filters.NULL}` where none was", CHOICES["runner"]),
+    "outcome": (f"by what kind of step; `{filters.NULL}` where no runner was", CHOICES["outcome"]),
     "vllm_version": ("the release that decided", {**TEXT, "examples": ["0.23.0"]}),
     "requested_by": (
         "who asked: the name of a token, or an address",
@@ -56,8 +62,8 @@ LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "revision": ("the revision of the rules that decided", TEXT),
     "starts": ("whether vLLM would start", {"type": "boolean"}),
     "rule": ("a rule that stands in the reasons, by its id", RULE),
-    "since": ("the first moment, or the first record", MOMENT),
-    "until": ("the moment, or the record, before which", MOMENT),
+    "since": ("the first moment, or the first record", TIMESTAMP),
+    "until": ("the moment, or the record, before which", TIMESTAMP),
     "limit": ("how many records are shown at most", LIMIT),
 }
 
@@ -88,11 +94,11 @@ def version(releases: Releases) -> dict[str, Any]:
 
 
 def of(path: str, releases: Releases) -> list[dict[str, Any]]:
-    """The parameters of a call."""
+    """The parameters of an endpoint."""
     rule = in_path("rule_id", "the id of a rule", RULE)
     verbose = in_query(
         "verbose",
-        "say what is loaded, and what came of the last try to load another",
+        "show what is loaded, and the result of the last reload",
         {"type": "string"},
         allowEmptyValue=True,
     )

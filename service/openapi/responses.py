@@ -1,7 +1,4 @@
-"""What a call can be answered beside its answer: problems by their status, and the headers that come with them.
-
-Owns which problems a call can have.
-"""
+"""The problems of endpoints in the OpenAPI document, by status, with their headers."""
 
 from __future__ import annotations
 
@@ -50,17 +47,17 @@ SCHEMES: Final = {
     BEARER: {
         "type": "http",
         "scheme": "bearer",
-        "description": "a token of `runner-policy token new`, where the service is told to want one",
+        "description": "a token of `runner-policy token new`, if the service requires one",
     }
 }
 
 
-def security(served: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:
-    """Whether a call needs a token, and of which scope: not where nobody does, nor with ``always`` false, where only a part of it does."""
+def security(service: ServiceState, scope: str | None, *, always: bool = True) -> dict[str, Any]:
+    """The token scope that an endpoint needs; optional without tokens, or if ``always`` is false."""
     if scope is None:
         return {"security": []}
     wanted = {BEARER: [scope]}
-    return {"security": [wanted] if always and served.access.tokens is not None else [{}, wanted]}
+    return {"security": [wanted] if always and service.access.tokens is not None else [{}, wanted]}
 
 
 def problems(*kinds: str) -> dict[str, Any]:

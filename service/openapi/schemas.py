@@ -1,6 +1,6 @@
 """The schemas of the document: those of answers from their types, those of requests beside the code that reads them.
 
-Owns what a schema can say of a request; the readers say the rest, with better words.
+A schema describes a request as far as it can; the readers check the rest, with better messages.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def components() -> dict[str, Schema]:
 
 
 def _record() -> dict[str, Schema]:
-    """The members of a record that are JSON as it was stored."""
+    """The fields of a record that are stored as JSON."""
     return {
         "decision_id": {"type": "string", "format": "uuid"},
         "timestamp": {"type": "string", "format": "date-time"},
@@ -158,7 +158,7 @@ def _deployment() -> dict[str, Schema]:
 
 
 def _trying() -> dict[str, Schema]:
-    """What a dry run has beside a request."""
+    """The fields of a dry run beside the request."""
     texts = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_RULES}
     return {
         "rules": {**texts, "description": "rule files as YAML text"},
@@ -195,7 +195,7 @@ def _form() -> Schema:
 
 
 def _review() -> Schema:
-    """What an API server sends; members that are not read may be anything."""
+    """What an API server sends; unread fields may be anything."""
 
     def named(*members: str) -> Schema:
         return {**FREE, "properties": dict.fromkeys(members, TEXT)}

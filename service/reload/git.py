@@ -1,9 +1,10 @@
-"""Rules from a git remote: a branch, fetched every now and then, taken only where its commit is signed, if that is asked for.
+"""Rules from a branch of a git remote, fetched at an interval, with signatures checked if configured.
 
-A commit is taken only where it descends from the one whose rules were accepted last, so that nobody brings old rules back.
+A commit is used only if it descends from the one whose rules were accepted last, so that nobody can bring old rules
+back.
 
-Owns the copy of the branch and the questions to the remote. Nothing is checked out, and no program is run but
-``ssh`` where the remote's address asks for it.
+Owns the local copy of the branch and the requests to the remote. Nothing is checked out, and no program is run except
+``ssh`` if the remote's URL asks for it.
 """
 
 from __future__ import annotations
@@ -40,63 +41,69 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("runner_policy")
 PATIENCE: Final = 10.0
-"""Seconds that a remote may take to connect or to say more."""
-SSH: Final = f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} -o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
-"""How ``ssh`` is called where GIT_SSH_COMMAND does not say it: it asks nobody anything, and does not wait for ever."""
+"""Seconds a remote may take to connect, or to send more data."""
+SSH: Final = (
+    f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} "
+    f"-o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
+)
+"""The ``ssh`` command without GIT_SSH_COMMAND: it never prompts, and times out."""
 SMALL_FILES: Final = b"blob:limit=%d" % (MAX_BYTES + 1)
-"""What is asked of a remote that can leave files out: none that is too large for a rule."""
+"""The filter for remotes that support it: no file that is too large for a rule."""
 FIRST: Final = 1
-"""How many commits are fetched where none was accepted before."""
+"""The depth of the first fetch, when no commit was accepted before."""
 WHOLE: Final = 0x7FFFFFFF
-"""The depth by which git fetches a history without an end, what was left out before included."""
+"""The depth by which git fetches the whole history, including what was left out before."""
 
 
 class RollbackRefused(RulesSourceFailed):
-    """The branch is at a commit that does not descend from the accepted one."""
+    """The branch points to a commit that does not descend from the accepted one."""
 
 
 class Remote:
-    """A branch of a remote as the origin of rules."""
+    """A branch of a remote as the source of rules."""
 
     def __init__(self, settings: Settings) -> None:
         assert settings.rules_git is not None
         self._url = settings.rules_git
-        self._branch, self._every = settings.rules_git_branch, settings.rules_git_poll_interval
+        self._branch, self._interval = settings.rules_git_branch, settings.rules_git_poll_interval
         self._path = settings.rules_git_path.removeprefix(".").strip("/")
         self._signers = settings.rules_git_allowed_signers
         self._allow_rollback = settings.rules_git_allow_rollback
-        self._folder = state_folder() / f"rules-{_digest(shown(self._url))}.git"
+        self._folder = state_folder() / f"rules-{_digest(redacted(self._url))}.git"
         self._ref = Ref(
             f"refs/heads/{_digest(self._branch)}".encode()
-        )  # below refs/heads, so that a fetch says that it is there
+        )  # below refs/heads, so that a fetch announces it
         self._commit: ObjectID | None = None
         self._accepted: ObjectID | None = None
         self._refused: tuple[ObjectID, ObjectID] | None = None
 
     @property
     def name(self) -> str:
-        """The remote without what may be secret in its address, its branch and the commit."""
+        """The remote's URL without secrets, its branch and the commit."""
         commit = f" at {self._commit.decode()[:12]}" if self._commit is not None else ""
-        return f"{shown(self._url)} {self._branch}:{self._path}{commit}"
+        return f"{redacted(self._url)} {self._branch}:{self._path}{commit}"
 
     def read(self) -> Sources:
         """The rules of the branch's newest commit.
 
-        Where the remote is away when the first are needed, or has been rolled back since, they are those that passed last.
+        If the remote is unavailable at start, or was rolled back, they are the rules accepted last.
 
         Raises:
-            OriginFailed: they cannot be had, or the commit is not signed as it has to be, or does not descend from the accepted one.
-            RulesInvalid: a file of it cannot be read.
+            RulesSourceFailed: they cannot be fetched, or the commit is not signed as required, or does not descend
+                from the accepted one.
+            RulesInvalid: a file of the commit cannot be read.
         """
         with closing(self._repository()) as repository:
-            accepted = self._accepted or self._kept(repository)
+            accepted = self._accepted or self._read_accepted(repository)
             try:
                 commit = self._newest(repository, accepted)
             except RulesSourceFailed as error:
                 if self._commit is not None or accepted is None or accepted not in repository.object_store:
                     raise
-                what = "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is away"
-                log.warning("%s; its rules of last time are taken", what, extra={"error": str(error)})
+                reason = (
+                    "the branch was rolled back" if isinstance(error, RollbackRefused) else "the remote is unavailable"
+                )
+                log.warning("%s; the rules accepted last are used", reason, extra={"error": str(error)})
                 commit = accepted
             brief = commit.decode()[:12]
             found = self._commit_of(repository, commit)
@@ -104,7 +111,7 @@ class Remote:
                 try:
                     verify(found, self._signers)
                 except NotSigned as error:
-                    raise RulesSourceFailed(f"the commit {brief} is not taken: {error}") from error
+                    raise RulesSourceFailed(f"the commit {brief} is refused: {error}") from error
             try:
                 sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
             except RevisionNotFound as error:
@@ -115,18 +122,19 @@ class Remote:
         return sources
 
     def accepted(self) -> None:
-        """The rules that were read last are those to begin with where the remote is away, and later ones descend from their commit."""
+        """Store the commit read last: a start without the remote uses it, and later commits must descend from it."""
         assert self._commit is not None
         self._accepted = self._commit
         try:
             with closing(self._repository()) as repository:
                 repository.refs[self._ref] = self._commit
         except (RulesSourceFailed, OSError, FileLocked) as error:
-            log.error("the accepted commit could not be kept; a restart does not know it", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+            message = "the accepted commit could not be stored; a restart will not know it"
+            log.error(message, extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
-        """One item every now and then, until ``stop``."""
-        while not stop.wait(self._every):
+        """One item for each poll interval, until ``stop``."""
+        while not stop.wait(self._interval):
             yield
 
     def _repository(self) -> Repo:
@@ -140,38 +148,38 @@ class Remote:
                 raise RulesSourceFailed(f"{self._folder}: {error.strerror}") from error
         except (OSError, ValueError) as error:
             raise RulesSourceFailed(
-                f"{self._folder} cannot be read: {error}; remove it, and it is made anew"
+                f"{self._folder} cannot be read: {error}; remove it to have it created again"
             ) from error
 
-    def _kept(self, repository: Repo) -> ObjectID | None:
+    def _read_accepted(self, repository: Repo) -> ObjectID | None:
         """The commit of this branch that an earlier process accepted."""
-        kept = repository.refs.read_ref(self._ref)
-        return ObjectID(kept) if kept is not None else None
+        sha = repository.refs.read_ref(self._ref)
+        return ObjectID(sha) if sha is not None else None
 
     def _commit_of(self, repository: Repo, commit: ObjectID) -> Commit:
         try:
             return read_object(repository, commit, Commit)
         except ObjectUnreadable as error:
             raise RulesSourceFailed(
-                f"the branch {quoted(self._branch)} is at no commit that can be read: {error}"
+                f"the branch {quoted(self._branch)} points to a commit that cannot be read: {error}"
             ) from error
 
     def _newest(self, repository: Repo, accepted: ObjectID | None) -> ObjectID:
-        """The newest commit of the branch, whose objects are here now.
+        """Fetch the newest commit of the branch.
 
         Raises:
-            RolledBack: it does not descend from the accepted one, and that is not allowed.
-            OriginFailed: it cannot be had.
+            RollbackRefused: it does not descend from the accepted one, and that is not allowed.
+            RulesSourceFailed: it cannot be fetched.
         """
         if accepted is None:
-            return self._fetched(repository, FIRST)
-        commit = self._fetched(repository)
+            return self._fetch(repository, FIRST)
+        commit = self._fetch(repository)
         if (commit, accepted) == self._refused:
             does_descend: bool | None = False
         else:
             does_descend = descends(repository, commit, accepted)
             if does_descend is None:
-                commit = self._fetched(repository, WHOLE)
+                commit = self._fetch(repository, WHOLE)
                 does_descend = descends(repository, commit, accepted)
         if does_descend:
             return commit
@@ -179,17 +187,18 @@ class Remote:
         briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
         if not self._allow_rollback:
             raise RollbackRefused(
-                f"the commit {briefs['commit']} is not taken: it does not descend from {briefs['accepted']}, whose rules were accepted; "
+                f"the commit {briefs['commit']} is refused: it does not descend from {briefs['accepted']}, "
+                "whose rules were accepted; "
                 f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
             )
         if commit != self._commit:
             log.warning(
-                "a commit that does not descend from the accepted one is taken, as rollbacks are allowed", extra=briefs
+                "a commit that does not descend from the accepted one is used, as rollbacks are allowed", extra=briefs
             )
         return commit
 
-    def _fetched(self, repository: Repo, depth: int | None = None) -> ObjectID:
-        """The newest commit of the branch, whose objects are here now, and its history to a depth, by default as far as it is not here."""
+    def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
+        """Fetch the newest commit of the branch, and its history to a depth, by default as far as it is missing."""
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
 
@@ -204,26 +213,26 @@ class Remote:
         try:
             pool.connection_pool_kw["retries"] = Retry(
                 total=None, connect=0, read=0, redirect=3
-            )  # the next look is soon enough
-            # A thin pack may build upon files that were left out before.
+            )  # the next poll is soon enough
+            # A thin pack may refer to files that were left out before.
             client, path = get_transport_and_path(
                 self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH)
             )
             client.fetch(path, repository, determine_wants=wants, depth=depth, filter_spec=SMALL_FILES)
         except RulesSourceFailed:
             raise
-        except Exception as error:  # noqa: BLE001  # a remote may say anything, and dulwich raises as much
-            said = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
-            raise RulesSourceFailed(f"{said}; see RUNNER_POLICY_RULES_GIT") from None
+        except Exception as error:  # noqa: BLE001  # dulwich raises many kinds of error for malformed responses
+            message = without_secrets(str(error), self._url).strip().partition("\n")[0] or type(error).__name__
+            raise RulesSourceFailed(f"{message}; see RUNNER_POLICY_RULES_GIT") from None
         finally:
             pool.clear()
         return found[0]
 
 
 def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None:
-    """Whether a commit is another one or descends from it; ``None`` where the history that is here ends before that can be seen.
+    """Whether a commit equals ``from_`` or descends from it; ``None`` if the local history is too short to tell.
 
-    Only parents count: dulwich's own ``can_fast_forward`` goes by the commits' times too, and is wrong where a clock was.
+    Only parents count: dulwich's ``can_fast_forward`` also uses commit times, and is wrong if a clock was.
     """
     seen: set[ObjectID] = set()
     ahead = deque([commit])
@@ -246,8 +255,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def shown(url: str) -> str:
-    """An address without what may be secret in it."""
+def redacted(url: str) -> str:
+    """A URL without its secrets: user, password and query."""
     parts = urlsplit(url)
     if not parts.scheme or not parts.netloc:
         return url.partition("?")[0]
@@ -255,11 +264,11 @@ def shown(url: str) -> str:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A text in which the address stands as it is shown, and no user or password of it."""
+    """A text with the URL redacted, and its user, password and query replaced."""
     parts = urlsplit(url)
     user, _, _ = parts.netloc.rpartition("@") if parts.scheme else ("", "", "")
     secrets = {user, *user.split(":", 1), parts.query}
-    text = text.replace(url, shown(url))
+    text = text.replace(url, redacted(url))
     for secret in sorted(
         (each for part in secrets for each in {part, unquote(part)} if len(each) > SHORT), key=len, reverse=True
     ):
@@ -268,4 +277,4 @@ def without_secrets(text: str, url: str) -> str:
 
 
 SHORT: Final = 3
-"""Characters of what is nobody's secret, such as `git`."""
+"""The length up to which a user name is no secret, such as `git`."""

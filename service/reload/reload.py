@@ -1,7 +1,7 @@
-"""Rules that change while the service runs: looked for, checked aside, and published to every process.
+"""Reloading: changed rules are detected, checked, and published to every process while the service runs.
 
-Owns where rules come from (a folder, a git remote), and the file by which the processes of one service learn
-of them. Rules that fail their check are told of, and never published.
+Owns the interface of a source of rules (a folder, a git remote), and the file that publishes rules to the processes of
+one service. Rules that fail their check are reported, and never published.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("runner_policy")
 FILE: Final = "rules.json"
 CHECK_TIME: Final = 60.0
-"""Seconds that a check may take."""
+"""Seconds a check may take."""
 SETTLE: Final = 100
-"""Milliseconds without a change, after which a folder is read: files are written one by one."""
-WAIT: Final = 500
-"""Milliseconds between two looks whether the service ends, or the folder's path leads elsewhere."""
-LOOK_OVER: Final = 2.0
-"""Seconds between two looks at every file: a change of which no event tells, and what could not be read and is back."""
+"""Milliseconds without a change after which a folder is read: files are written one by one."""
+POLL: Final = 500
+"""Milliseconds between two checks whether the service stops, or the folder's path leads elsewhere."""
+SCAN_INTERVAL: Final = 2.0
+"""Seconds between two scans of all files, for changes without an event and for files that were unreadable."""
 MAX_FAULTS: Final = 50
 SHOWN: Final = 20
-"""Faults that a line of the log has at most."""
+"""The most faults in a line of the service's log."""
 
 
 class Published(Struct, frozen=True):
-    """Rules that passed their check, and what came of the last try.
+    """Rules that passed their check, and the result of the last reload.
 
-    ``rules`` are the texts by their paths, ``source`` says where they lie, ``loaded_at`` since when they are
-    in force; ``tried_at`` and ``faults`` are of the last try, which was good where there are none.
+    ``rules`` are the texts by path, ``source`` is where they come from, ``loaded_at`` since when they are in force.
+    ``tried_at`` and ``faults`` describe the last reload, which succeeded if there are no faults.
     """
 
     revision: str
@@ -60,17 +60,17 @@ class Published(Struct, frozen=True):
 
     @property
     def successful(self) -> bool:
-        """Whether the last try was good."""
+        """Whether the last reload succeeded."""
         return not self.faults
 
     def last(self) -> dict[str, Any]:
-        """What there is to say of it."""
-        said: dict[str, Any] = {"source": self.source, "loaded_at": self.loaded_at, "last_tried_at": self.tried_at}
-        return said | {"last_error": self.faults or None}
+        """The last reload, for ``/readyz?verbose``."""
+        fields: dict[str, Any] = {"source": self.source, "loaded_at": self.loaded_at, "last_tried_at": self.tried_at}
+        return fields | {"last_error": self.faults or None}
 
 
 class RulesSourceFailed(PolicyError):
-    """The rules cannot be had from where they are to come from."""
+    """The rules cannot be read from their source."""
 
 
 class RulesSource(Protocol):
@@ -78,7 +78,7 @@ class RulesSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Where that is, without secrets."""
+        """The source's name, without secrets."""
 
     def read(self) -> Sources:
         """The rules as they are now.
@@ -118,44 +118,44 @@ class RulesFolder:
         return sources
 
     def accepted(self) -> None:
-        """Nothing is to be done."""
+        """Nothing to do for a folder."""
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
-        """One item whenever something in the folder changed, until ``stop``, and one whenever the watch begins.
+        """One item for each change in the folder, and one when the watch begins, until ``stop``.
 
-        Where links lead out of the folder, and on file systems of other machines, no event tells of a change. So the folder is looked
-        over as well, and read once it is the same in two looks.
+        Symbolic links out of the folder and network file systems produce no events. So the folder is scanned as well,
+        and read once two scans agree.
         """
         from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
 
         while not stop.is_set():
-            place = self._place()
+            identity = self._identity()
             read: tuple[object, ...] | None = None
             found: tuple[object, ...] | None = None
-            looked = 0.0
+            scanned = 0.0
             try:
                 for changed in watch(
                     self._folder,
                     watch_filter=None,
                     debounce=SETTLE * 5,
                     step=SETTLE,
-                    rust_timeout=WAIT,
+                    rust_timeout=POLL,
                     yield_on_timeout=True,
                     stop_event=stop,
                 ):
                     is_due = bool(changed) or read is None
-                    if is_due or monotonic() - looked >= LOOK_OVER:
-                        looked, last, found = monotonic(), found, fingerprint(self._folder)
+                    if is_due or monotonic() - scanned >= SCAN_INTERVAL:
+                        scanned, last, found = monotonic(), found, fingerprint(self._folder)
                         if is_due or self._has_failed or (found == last and found != read):
                             read = found
                             yield
-                    if self._place() != place:  # what is watched is no longer what the path leads to
+                    if self._identity() != identity:  # what is watched is no longer what the path leads to
                         break
-            except (OSError, RuntimeError):  # the folder is gone, or its file system cannot be watched
-                stop.wait(WAIT / 1000)
+            except (OSError, RuntimeError):  # the folder was removed, or its file system cannot be watched
+                stop.wait(POLL / 1000)
                 yield
 
-    def _place(self) -> tuple[int, int] | None:
+    def _identity(self) -> tuple[int, int] | None:
         try:
             found = self._folder.stat()
         except OSError:
@@ -164,10 +164,10 @@ class RulesFolder:
 
 
 def first(origin: RulesSource) -> tuple[Published, Sources]:
-    """The rules to begin with; every rule has its cases, which are not run.
+    """Load the rules at start; every rule must have cases, which are not run.
 
     Raises:
-        PolicyError: they cannot be had, or have a fault.
+        PolicyError: they cannot be read, or have a fault.
     """
     sources = origin.read()
     read_cases(sources.cases, load(sources))
@@ -176,12 +176,12 @@ def first(origin: RulesSource) -> tuple[Published, Sources]:
 
 
 class Reload:
-    """Looks for changed rules in a thread, and publishes those that pass."""
+    """Detects changed rules in a thread, and publishes those that pass their check."""
 
     def __init__(
         self, origin: RulesSource, folder: Path, published: Published, sources: Sources, default_release: str | None
     ) -> None:
-        """``folder`` is the one that all processes of the service share."""
+        """``folder`` is shared by all processes of the service."""
         self.published: Published
         self._origin, self._folder, self._default_release = origin, folder, default_release
         self._last, self._faults = sources, list[str]()
@@ -191,31 +191,31 @@ class Reload:
         self._publish(published)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._stop.set()
 
     def _run(self) -> None:
         with self._checker:
-            self._look_at_changes()
+            self._check_changes()
 
-    def _look_at_changes(self) -> None:
+    def _check_changes(self) -> None:
         for _ in self._origin.changes(self._stop):
             if self._stop.is_set():
                 return
             try:
-                self.look()
-            except Exception as error:  # whatever it is, the next look may be better
-                log.exception("rules could not be looked at")
+                self.check()
+            except Exception as error:  # whatever it is, the next check may succeed
+                log.exception("the rules could not be checked")
                 self._last = Sources()
                 with suppress(OSError):
-                    self._rejected([f"{type(error).__name__}: {error}"])
+                    self._reject([f"{type(error).__name__}: {error}"])
 
-    def look(self) -> None:
-        """Read the rules, and where they are others than at the last look, check them and publish what came of it."""
+    def check(self) -> None:
+        """Read the rules; if they changed since the last time, check them and publish the result."""
         try:
             sources = self._origin.read()
             began = monotonic()
@@ -223,16 +223,16 @@ class Reload:
                 self._faults = self._checker.faults_of(sources, self._default_release, CHECK_TIME)
                 self._last = sources
         except RulesInvalid as error:
-            self._rejected([str(fault) for fault in error.faults])
+            self._reject([str(fault) for fault in error.faults])
         except PolicyError as error:
-            self._rejected([str(error)])
+            self._reject([str(error)])
         else:
             if self._faults:
-                self._rejected(self._faults)
-            elif sources is self._last or not self.published.successful:  # checked just now, or back after a fault
-                self._accepted(sources, monotonic() - began)
+                self._reject(self._faults)
+            elif sources is self._last or not self.published.successful:  # checked just now, or unchanged after a fault
+                self._accept(sources, monotonic() - began)
 
-    def _accepted(self, sources: Sources, seconds: float) -> None:
+    def _accept(self, sources: Sources, seconds: float) -> None:
         revision, now = revision_of(sources.rules), _now()
         loaded_at = self.published.loaded_at if revision == self.published.revision else now
         accepted, rejected = self.published.accepted + 1, self.published.rejected
@@ -240,12 +240,12 @@ class Reload:
         self._origin.accepted()
         log.info("rules accepted", extra={"revision": revision, "checked_in_seconds": round(seconds, 3)})
 
-    def _rejected(self, faults: list[str]) -> None:
-        """What is wrong is told; the same as at the last try is no news, and counts once."""
+    def _reject(self, faults: list[str]) -> None:
+        """Publish the faults; the same faults as last time are logged and counted once."""
         before, faults = self.published, faults[:MAX_FAULTS]
-        news = faults != before.faults
-        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + news))
-        if news:
+        is_new = faults != before.faults
+        self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + is_new))
+        if is_new:
             log.error(
                 "rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]}
             )
@@ -259,17 +259,17 @@ class Reload:
 
 
 class RevisionReader:
-    """What is published, as a process that serves looks for it."""
+    """Reads what is published, in a serving process."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._seen = (0, 0)
 
     def newest(self) -> Published | None:
-        """What was published since the last look, or ``None``."""
+        """What was published since the last call, or ``None``."""
         with suppress(OSError, msgspec.DecodeError):
             stat = self._path.stat()
-            seen = (stat.st_mtime_ns, stat.st_ino)  # two in short order have the same time
+            seen = (stat.st_mtime_ns, stat.st_ino)  # two in quick succession may have the same time
             if seen != self._seen:
                 found = msgspec.json.decode(self._path.read_bytes(), type=Published)
                 self._seen = seen

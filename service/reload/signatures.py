@@ -1,7 +1,6 @@
-"""Whether a commit was signed by somebody who may: ``ssh-keygen``'s allowed signers, each by itself.
+"""Whether a commit is signed by an allowed signer (``ALLOWED SIGNERS`` of ssh-keygen(1)).
 
-Owns the reading of that file. A line whose days are over, or which is for something else than git, lets nobody in,
-and takes nothing from the others.
+Owns the reading of that file. An entry that has expired, or is for another namespace than git, is ignored.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from dulwich.objects import Commit
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes of a file of signers."""
+"""Bytes of a file of allowed signers."""
 NAMESPACE: Final = "git"
 FORMS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 
 
 class NotSigned(PolicyError):
-    """A commit is not signed as it has to be."""
+    """A commit is not signed by an allowed signer."""
 
 
 class SignersInvalid(PolicyError):
@@ -36,25 +35,25 @@ class SignersInvalid(PolicyError):
 
 
 def verify(commit: Commit, file: Path) -> None:
-    """The commit is signed by somebody of the file.
+    """Check that a commit is signed by an allowed signer of the file.
 
     Raises:
-        NotSigned: it is not, or that cannot be seen.
+        NotSigned: it is not, or this cannot be verified.
     """
     try:
         payload, signature, _ = commit.extract_signature()
         key = check_signature(payload, signature, NAMESPACE) if signature is not None else None
         allowed = read_signers(file)
     except (InvalidSignature, NotImplementedError) as error:
-        raise NotSigned(f"its signature is no good: {str(error) or type(error).__name__}") from error
+        raise NotSigned(f"invalid signature: {str(error) or type(error).__name__}") from error
     except SignersInvalid as error:
         raise NotSigned(str(error)) from error
-    except Exception as error:  # what cannot be read is not signed
-        raise NotSigned(f"its signature cannot be read: {error}") from error
+    except Exception as error:  # a signature that cannot be parsed is not valid
+        raise NotSigned(f"the signature cannot be read: {error}") from error
     if key is None:
         raise NotSigned("it is not signed")
     if key not in allowed:
-        raise NotSigned("who signed it is no allowed signer")
+        raise NotSigned("its signer is not an allowed signer")
 
 
 def read_signers(file: Path) -> list[PublicKey]:
@@ -78,10 +77,10 @@ def read_signers(file: Path) -> list[PublicKey]:
             signer = AllowedSigner.parse(line.strip())
             if _may_sign(signer):
                 found.append(PublicKey.from_openssh_str(f"{signer.key_type} {signer.base64_key}"))
-        except NotImplementedError:  # of a kind that is not read here: nobody's signature is its
+        except NotImplementedError:  # an unsupported kind of key: no signature can match it
             continue
         except ValueError as error:
-            raise SignersInvalid(f"{file}:{number}: no allowed signer: {error}") from error
+            raise SignersInvalid(f"{file}:{number}: invalid entry: {error}") from error
     return found
 
 
@@ -91,15 +90,15 @@ def _may_sign(signer: AllowedSigner) -> bool:
     return (
         "cert-authority" not in options
         and NAMESPACE in options.get("namespaces", NAMESPACE).split(",")
-        and ("valid-after" not in options or _moment(options["valid-after"]) <= now)
-        and ("valid-before" not in options or now < _moment(options["valid-before"]))
+        and ("valid-after" not in options or _timestamp(options["valid-after"]) <= now)
+        and ("valid-before" not in options or now < _timestamp(options["valid-before"]))
     )
 
 
-def _moment(text: str) -> datetime:
-    """A moment as ``ssh-keygen`` writes it: of this machine's time without a ``Z``."""
+def _timestamp(text: str) -> datetime:
+    """A timestamp as ``ssh-keygen`` writes it: in local time without a ``Z``."""
     plain = text.removesuffix("Z")
     if len(plain) not in FORMS:
-        raise ValueError(f"`{text}` is no moment such as `20270131`")
+        raise ValueError(f"invalid timestamp `{text}`; write one such as `20270131`")
     found = datetime.strptime(plain, FORMS[len(plain)])  # noqa: DTZ007  # the zone is set below
     return found.replace(tzinfo=UTC) if text != plain else found.astimezone()

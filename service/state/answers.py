@@ -1,8 +1,8 @@
-"""Documents → answers, as bytes: what the event loop answers by itself.
+"""Documents → answers, as bytes: what the event loop answers without a worker process.
 
-Owns the loaded policy with what is published of it, which requests are small enough to be decided here (``work`` has
-the others), and the bounded memory of answers to repeated documents. That memory is keyed by the bytes of the document and is empty again on a new day, because
-warnings of overdue house rules depend on the date; a policy brings its own.
+Owns the loaded policy and its documents, the limits of requests decided here (``service.jobs`` has the others), and the
+cache of answers to repeated documents. Its keys are the bytes of a document. It is cleared on a new day, because
+warnings of overdue house rules depend on the date; a new policy has a new cache.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import DecisionCounter
 
 DAY: Final = 86_400  # seconds
-KEPT_SIZE: Final = 8192
+MAX_CACHED: Final = 8192
 MAX_INLINE: Final = 16 << 10
-"""Bytes of a body that is decided in the event loop, where it asks for one decision on stated facts."""
+"""Bytes of a body decided in the event loop, if it asks for one decision on stated facts."""
 MAX_INLINE_DEPLOYMENT: Final = 4 << 10
-"""The same of one on a deployment. The worst texts of 16 KiB that were found took 55 ms here, on a busy machine; what is larger than either bound,
-or asks for more, goes to a worker process."""
+"""The same for a deployment. The worst text of 16 KiB found took 55 ms on a busy machine.
+
+What is larger, or asks for more, goes to a worker process."""
 
 
 def today() -> date:
@@ -49,12 +50,12 @@ def today() -> date:
 
 
 class Answers:
-    """What a loaded policy answers."""
+    """The answers of a loaded policy."""
 
     def __init__(
         self, policy: Policy, published: Published, settings: Settings, models: HubModels, recorder: Recorder
     ) -> None:
-        """The policy is that of the published rules."""
+        """``policy`` is compiled from the published rules."""
         self.policy = policy
         self.recorder = recorder
         self.models = models
@@ -66,21 +67,21 @@ class Answers:
         self.facts_document = encode(facts_document(catalogue))
         self.rules_document = encode(rules_document(catalogue))
         self.ready_document = encode({"status": "ready", "revision": policy.revision})
-        self._kept: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(
+        self._cache: SecondHitCache[bytes, tuple[bytes, EncodedDecision, Request, DecisionCounter]] = SecondHitCache(
             settings.cache_size
         )
         self._day, self._midnight = date.min, 0.0
 
     def policy_document(self, published: Published) -> bytes:
-        """The loaded policy, and what came of the last try to load another."""
+        """The loaded policy, and the result of the last reload."""
         failed = {"at": published.tried_at, "errors": published.faults} if published.faults else None
         return encode(policy_document(self.policy.catalogue, published.source, published.loaded_at, failed))
 
     def rule_document(self, rule_id: str, release: str | None = None) -> bytes:
-        """A rule with its history, or as one release has it.
+        """A rule with its history, or as of one release.
 
         Raises:
-            Refused: there is no such rule, or not in this release.
+            Refused: the rule does not exist, or not in this release.
         """
         catalogue = self.policy.catalogue
         found = catalogue.rule(rule_id)
@@ -93,76 +94,78 @@ class Answers:
             raise Refused("not-found", f"the rule {quoted(rule_id)} is not in force in {release}")
         return encode(rule_document(found, release))
 
-    def kept(self, body: bytes, asking: RequestContext) -> bytes | None:
-        """The answer to a JSON body that came before, with an id of its own; ``None`` where none is kept."""
+    def cached(self, body: bytes, context: RequestContext) -> bytes | None:
+        """The cached answer to a JSON body, with a new decision id; ``None`` if it is not cached."""
         self._today()
-        kept = self._kept.get(body)
-        if kept is None:
+        cached = self._cache.get(body)
+        if cached is None:
             return None
-        rest, answer, asked, counted = kept
+        rest, answer, request, counted = cached
         json = b"%b%b%b" % (ID_START, str(uuid7()).encode(), rest)
         counted.number += 1
-        if not self.recorder.silent:
-            self.recorder.log_it(EncodedDecision(json, answer.evaluation, answer.decision), asked, asking, body)
+        if not self.recorder.is_silent:
+            self.recorder.log_decision(
+                EncodedDecision(json, answer.evaluation, answer.decision), request, context, body
+            )
         return json
 
-    def decision(self, body: bytes, asking: RequestContext) -> bytes | None:
-        """The answer to a JSON body; ``None`` where that may take long, for a worker process.
+    def decision(self, body: bytes, context: RequestContext) -> bytes | None:
+        """The answer to a JSON body; ``None`` if it may take long and is for a worker process.
 
         Raises:
             PolicyError: the body cannot be read or decided.
         """
-        asked = self._asked(body)
-        if asked is None:
+        request = self._small_request(body)
+        if request is None:
             return None
         try:
-            answer = self.policy.answer(asked, self._today())
+            answer = self.policy.answer(request, self._today())
         except ModelConfigNeeded:
             if self.models.fetches:
                 return None
             raise
-        counted = self.recorder.note(answer, asked, self.policy, asking, body)
+        counted = self.recorder.record(answer, request, self.policy, context, body)
         json = answer.json
-        passing = asked.deployment is not None and self.models.fetches  # the hub may have another model in a while
-        if len(body) <= KEPT_SIZE and len(json) <= KEPT_SIZE and not passing and self._kept.seen_before(body):
-            self._kept.put(body, (json[ID_END:], answer, asked, counted))
+        may_change = request.deployment is not None and self.models.fetches  # the model on the hub may change
+        if len(body) <= MAX_CACHED and len(json) <= MAX_CACHED and not may_change and self._cache.seen_before(body):
+            self._cache.put(body, (json[ID_END:], answer, request, counted))
         return json
 
     def _today(self) -> date:
-        """The date; where it is a new one, the answers that were kept are let go."""
+        """The date; a new date clears the cache."""
         now = time()
         if now >= self._midnight:
-            self._midnight = (now // DAY + 1) * DAY  # first, so that a midnight just now is seen by the next call
+            self._midnight = (now // DAY + 1) * DAY  # set first, so that the next call sees a midnight that passes now
             self._day = today()
-            self._kept.clear()
+            self._cache.clear()
         return self._day
 
-    def _asked(self, body: bytes) -> Request | None:
-        """What a JSON body asks; ``None`` where that is for a worker process.
+    def _small_request(self, body: bytes) -> Request | None:
+        """The request in a JSON body; ``None`` if it is for a worker process.
 
         Raises:
-            PolicyError: the body cannot be read, or what it asks does not fit.
+            PolicyError: the body cannot be read, or the request is invalid.
         """
         if len(body) > MAX_INLINE:
             return None
         releases = self.policy.releases
-        asked = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
-        if isinstance(asked, Manifest):
+        request = decode_fast(body, releases) or read_request_or_manifest(decode(body), releases)
+        if isinstance(request, Manifest):
             return None
-        if asked.deployment is not None and (asked.explain or len(body) > MAX_INLINE_DEPLOYMENT):
+        if request.deployment is not None and (request.explain or len(body) > MAX_INLINE_DEPLOYMENT):
             return None
-        return asked
+        return request
 
-    def line(self, body: bytes | PolicyError, asking: RequestContext) -> bytes | None:
-        """The decision on a stream's line or its problem, ending in a newline; ``None`` where that is for a worker process."""
+    def line(self, body: bytes | PolicyError, context: RequestContext) -> bytes | None:
+        """The decision or problem for a line of a stream, with a newline; ``None`` if it is for a worker process."""
         try:
             if isinstance(body, PolicyError):
                 raise body
-            asked = self._asked(body)
-            if asked is None or (asked.deployment is not None and self.models.fetches):
+            request = self._small_request(body)
+            if request is None or (request.deployment is not None and self.models.fetches):
                 return None
-            answer = self.policy.answer(asked, self._today())
-            self.recorder.note(answer, asked, self.policy, asking, body)
+            answer = self.policy.answer(request, self._today())
+            self.recorder.record(answer, request, self.policy, context, body)
             return answer.json + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"

@@ -1,7 +1,7 @@
-"""What is served just now: the answers of the loaded revision, and what came of the last try to load another.
+"""What a process serves: the answers of the loaded revision, and what its requests share.
 
-Owns what a process shares among its requests, and the swap of one revision for the next. A request takes its
-answers once, so it is decided by one revision entirely.
+Owns the swap of one revision for the next. A request takes its answers once, so it is decided by one revision
+entirely.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger("runner_policy")
 
 
 class ServiceState:
-    """One process's service without HTTP."""
+    """The state of one serving process, without HTTP."""
 
     def __init__(
         self,
@@ -52,29 +52,29 @@ class ServiceState:
         access: Access,
         version: str,
     ) -> None:
-        """The published rules are loaded.
+        """Load the published rules.
 
         Raises:
-            RulesInvalid, EngineFailed: they cannot be.
-            UnknownRelease, NoVersion: the default release of the settings is none of theirs.
+            RulesInvalid, EngineFailed: they cannot be loaded.
+            UnknownRelease, InvalidVersion: the default release of the settings is not one of theirs.
         """
         self.settings = settings
         self.access = access
         self.recorder = recorder
         self.metrics: Metrics = recorder.metrics
-        self.slow = BodyTimeouts(settings.body_timeout)
+        self.body_timeouts = BodyTimeouts(settings.body_timeout)
         self.version = version
         self._models = models
-        self.tells = settings.access_log
+        self.logs_requests = settings.access_log
         self.memory = BodyMemory(settings.max_bodies)
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
         self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run)
         self.published = published
-        self.answers = self.made(published, None)
+        self.answers = self.build_answers(published, None)
         self.metrics.sources.append(self._samples)
 
     def job_settings(self) -> JobSettings:
-        """What of the settings a worker process needs to know."""
+        """The settings that a worker process needs."""
         settings = self.settings
         return JobSettings(
             settings.default_release,
@@ -83,12 +83,12 @@ class ServiceState:
             settings.max_answer,
             int(settings.candidate_timeout) + 1,
             AdmissionOptions(settings.admission_deny, settings.admission_set_env, settings.admission_failure_policy),
-            is_logged=self.recorder.keeps,
+            is_logged=self.recorder.is_logging,
             logs_dry_runs=settings.log_dry_runs,
         )
 
-    def made(self, published: Published, before: Answers | None) -> Answers:
-        """The answers of published rules; rulesets that did not change are those of ``before``."""
+    def build_answers(self, published: Published, before: Answers | None) -> Answers:
+        """Build the answers of published rules; unchanged rulesets of ``before`` are reused."""
         policy = Policy(
             load(Sources(published.rules)),
             self.settings.default_release,
@@ -98,10 +98,10 @@ class ServiceState:
         return Answers(policy, published, self.settings, self._models, self.recorder)
 
     def swap(self, published: Published, answers: Answers) -> None:
-        """From the next request on these are the answers."""
+        """Use these answers from the next request on."""
         before = self.answers.policy.revision
         self.answers, self.published = answers, published
-        self.metrics.let_go()
+        self.metrics.clear_rulings()
         log.info(
             "rules loaded", extra={"revision": answers.policy.revision, "before": before, "source": published.source}
         )
@@ -110,7 +110,7 @@ class ServiceState:
         """The answers for a request with these headers.
 
         Raises:
-            Refused: it says another revision in ``If-Match`` (RFC 9110, section 13.1.1).
+            Refused: ``If-Match`` has another revision (RFC 9110, section 13.1.1).
         """
         answers = self.answers
         wanted = headers.get(b"if-match")
@@ -123,14 +123,14 @@ class ServiceState:
                 )
         return answers
 
-    def done(
-        self, scope: Scope, status: int, began: int, path: str | None = None, asking: RequestContext | None = None
+    def request_done(
+        self, scope: Scope, status: int, began: int, path: str | None = None, context: RequestContext | None = None
     ) -> None:
-        """The request is counted, by its ``path`` where it is one of ours, and in the log of requests where that is wanted."""
-        self.metrics.done(path or scope["path"], status)
-        if self.tells:
+        """Count an answered request by its ``path``, and log it if the access log is on."""
+        self.metrics.count_request(path or scope["path"], status)
+        if self.logs_requests:
             headers = dict(scope["headers"])
-            members: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "method": scope["method"],
                 "path": scope["path"],
                 "status": status,
@@ -139,28 +139,28 @@ class ServiceState:
             }
             request_id = headers.get(b"x-request-id")
             if request_id is not None:
-                members["request_id"] = request_id[:128].decode("latin-1")
-            made = asking.decisions if asking is not None else None
-            if made:
-                members |= {"decision_id": made[0]} if len(made) == 1 else {"decision_ids": made}
-            requests.info("request", extra=members)
+                fields["request_id"] = request_id[:128].decode("latin-1")
+            ids = context.decisions if context is not None else None
+            if ids:
+                fields |= {"decision_id": ids[0]} if len(ids) == 1 else {"decision_ids": ids}
+            requests.info("request", extra=fields)
 
     def state(self) -> dict[str, Any]:
-        """What there is to say of the rules and the log, for ``/readyz?verbose``."""
+        """The state of the rules and the log, for ``/readyz?verbose``."""
         found: dict[str, Any] = {
             "status": "ready",
             "revision": self.answers.policy.revision,
             "rules": self.published.last(),
         }
-        kept = self.recorder.log
-        if kept is not None:
-            found["log"] = kept.state()
+        log_client = self.recorder.log
+        if log_client is not None:
+            found["log"] = log_client.state()
         return found
 
     def log_fault(self) -> str | None:
-        """Why decisions cannot be recorded just now, where they must be; what a caller without rights may know of it."""
-        kept = self.recorder.log
-        if not self.settings.log_required or (kept is not None and kept.can_record):
+        """Why required records cannot be written now, without details that need a token; ``None`` if they can."""
+        log_client = self.recorder.log
+        if not self.settings.log_required or (log_client is not None and log_client.can_record):
             return None
         return "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
 
@@ -169,7 +169,7 @@ class ServiceState:
         yield "runner_policy_info", (self.version, policy.revision), 1
         yield "runner_policy_reloads", ("accepted",), published.accepted
         yield "runner_policy_reloads", ("rejected",), published.rejected
-        yield "runner_policy_access_denied", ("connections",), Connection.turned_away
+        yield "runner_policy_access_denied", ("connections",), Connection.rejected
         yield "runner_policy_last_reload_successful", (), float(published.successful)
         yield (
             "runner_policy_last_reload_success_timestamp_seconds",
@@ -180,15 +180,15 @@ class ServiceState:
         yield from self._log_samples()
 
     def _log_samples(self) -> Iterator[Sample]:
-        yield "runner_policy_log_stdout_dropped", (), self.recorder.unprinted
-        if (kept := self.recorder.log) is None:
+        yield "runner_policy_log_stdout_dropped", (), self.recorder.stdout_dropped
+        if (log_client := self.recorder.log) is None:
             return
-        counts = kept.counts
-        yield "runner_policy_log_queue_records", (), kept.waiting
+        counts = log_client.counts
+        yield "runner_policy_log_queue_records", (), log_client.waiting
         yield "runner_policy_log_written", (), counts.written
         yield "runner_policy_log_spilled", (), counts.spilled
         yield "runner_policy_log_replayed", (), counts.taken_in
-        yield "runner_policy_log_dropped", (), kept.overflowed + counts.lost
+        yield "runner_policy_log_dropped", (), log_client.overflowed + counts.lost
         yield "runner_policy_log_lost_files", (), counts.lost_files
         yield "runner_policy_log_lost_file_records", (), counts.lost_file_records
         yield "runner_policy_log_store_up", (), float(counts.store_up)

@@ -1,6 +1,6 @@
 """The service's own log: lines of JSON for machines, of text for people.
 
-Owns their form. What is logged is said where it happens; nothing that a caller sent is in it but ids, and no secret.
+Owns the format. Log lines have nothing that a caller sent except ids, and no secrets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ALWAYS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctim
 
 
 class Json(logging.Formatter):
-    """A record as a line of JSON: time, level, logger, message, and what was said beside it."""
+    """A record as a line of JSON: time, level, logger, message, and its extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -45,7 +45,7 @@ class Plain(logging.Formatter):
 
 
 def _plain(value: Any) -> str:
-    """A value in a line: what a caller sent cannot end it, nor look like something else."""
+    """A value in a line, quoted so that it cannot end the line, or look like another field."""
     text = str(value)
     return (
         text
@@ -55,7 +55,10 @@ def _plain(value: Any) -> str:
 
 
 def configuration(form: str | None) -> dict[str, Any]:
-    """How Python's logging is to be set up (``logging.config``): ``form`` is ``text`` or ``json``, by default as the standard error is read."""
+    """The configuration of Python's logging (``logging.config``); ``form`` is ``text`` or ``json``.
+
+    By default it is text on a terminal, else JSON.
+    """
     form = form or ("text" if sys.stderr.isatty() else "json")
     own = {"handlers": ["stderr"], "level": "INFO", "propagate": False}
     return {
@@ -68,15 +71,13 @@ def configuration(form: str | None) -> dict[str, Any]:
             "uvicorn.error": {"level": "INFO"},
             "runner_policy": own,
             "opentelemetry": own,
-            "dulwich.client": {
-                "level": "ERROR"
-            },  # it warns at each fetch of a remote that cannot leave large files out
-            "python_multipart": {"level": "ERROR"},  # it warns of each form that is malformed, which its sender is told
+            "dulwich.client": {"level": "ERROR"},  # it warns at each fetch from a remote without filters
+            "python_multipart": {"level": "ERROR"},  # it warns of each malformed form, which is answered with a problem
         },
         "root": {"handlers": ["stderr"], "level": "WARNING"},
     }
 
 
 def configure_worker() -> None:
-    """Log in a worker process as the process that serves does, which leaves its settings in the environment."""
+    """Configure a worker process's logging like the serving process's, from the settings in the environment."""
     logging.config.dictConfig(configuration(os.environ.get("RUNNER_POLICY_LOG_FORMAT")))

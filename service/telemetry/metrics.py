@@ -1,9 +1,8 @@
-"""What the service counts, and how Prometheus reads it.
+"""The metrics of the service, for Prometheus.
 
-Owns the names, types and labels of the metrics. A request's path adds to plain numbers of its process; each
-process leaves a snapshot of its numbers in a folder that all share, and whichever is asked sums them up.
-The library that Prometheus' users know would take several microseconds a number where there are several
-processes, so it only writes them out here.
+Owns their names, types and labels. Requests add to plain numbers of their process. Each process writes a snapshot to a
+shared folder, and the process that is scraped merges them. With several processes ``prometheus_client`` would take
+microseconds for each number, so it is only used for the output format.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds of the durations that are counted together, in seconds."""
+"""The upper bounds of the histogram's buckets, in seconds."""
 BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 HOT: Final = "/v1/decisions"
 OK: Final = 200
 FILE: Final = re.compile(r"metrics-[\d-]+\.json")
 FRESH: Final = 10.0
-"""Seconds after which a process that left no numbers is none that answers."""
+"""Seconds without a snapshot after which a process counts as dead."""
 
 
 class Family(Struct, frozen=True):
-    """A metric: its kind (``counter``, ``gauge``), what it says, its labels, and how the numbers of several processes become one.
+    """A metric: its kind (``counter``, ``gauge``), meaning, labels, and how processes are merged.
 
-    Where ``values`` has all that each label may be, the series are there from the start: ``increase()`` would
-    miss one that is born at 1.
+    With ``values``, all legal values of each label, the series exist from the start: ``increase()`` would miss one that
+    starts at 1.
     """
 
     kind: str
@@ -122,7 +121,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class DecisionCount(Struct, frozen=True):
-    """Decisions that are counted alike: their labels, and the rules in their reasons."""
+    """The labels of a decision, and the rules in its reasons."""
 
     runner: str
     outcome: str
@@ -131,7 +130,7 @@ class DecisionCount(Struct, frozen=True):
 
 
 class DecisionCounter(Struct, eq=False, weakref=True):
-    """How many decisions came of a ruling and the final one; both are kept here, so that no other can have their ids."""
+    """The number of decisions by a ruling and the final one; it references both, so that their ids are not reused."""
 
     ruling: Ruling
     final: Ruling
@@ -141,67 +140,67 @@ class DecisionCounter(Struct, eq=False, weakref=True):
 
 
 class Metrics:
-    """The numbers of this process, and with ``folder`` those of all that share it.
+    """The numbers of this process, and with ``folder`` those of all processes that share it.
 
-    They are added to and gathered in one thread, that of the event loop, so that none is lost between the two.
+    They are counted and collected in one thread, the event loop's, so that none is lost.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = folder / f"metrics-{os.getpid()}-{time.time_ns()}.json" if folder is not None else None
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The loop that adds to the numbers, once there is one."""
+        """The loop that counts, once it runs."""
         self._counted: dict[tuple[str, Labels], float] = {}
         self._decisions: dict[tuple[int, int, str], DecisionCounter] = {}
-        self._all: WeakSet[DecisionCounter] = WeakSet()  # those too that only an answer that is kept still adds to
+        self._all: WeakSet[DecisionCounter] = WeakSet()  # also those that only a cached answer still references
         self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Requests by path and status."""
-        self.took: list[int] = []
-        """How many nanoseconds each answer of the hot call took, of late."""
+        self.latencies: list[int] = []
+        """The nanoseconds of recent answers of ``/v1/decisions``."""
         self._durations = [0] * (len(BOUNDS) + 1)
         self._nanoseconds = self._hot = 0
         self.sources: list[Callable[[], Iterable[Sample]]] = []
-        """What gives samples as they are just now."""
+        """Functions that return current samples."""
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
         key = (name, labels)
         self._counted[key] = self._counted.get(key, 0) + by
 
-    def decided(self, request: Request, weighed: Evaluation, policy: Policy) -> DecisionCounter:
-        """Count a decision; where it was counted."""
-        ruling, final, release = weighed.ruling, weighed.final, request.release.decided_as
+    def count_decision(self, request: Request, evaluation: Evaluation, policy: Policy) -> DecisionCounter:
+        """Count a decision; return its counter."""
+        ruling, final, release = evaluation.ruling, evaluation.final, request.release.decided_as
         key = (id(ruling), id(final), release)
         counted = self._decisions.get(key)
         if counted is None:
             if len(self._decisions) >= KEPT_RULINGS:
-                self.let_go()
+                self.clear_rulings()
             self._decisions[key] = counted = DecisionCounter(ruling, final, release, policy.ruleset(release).rules)
             self._all.add(counted)
         counted.number += 1
         return counted
 
-    def count_decisions(self, made: DecisionCount, number: int) -> None:
+    def count_job_decisions(self, made: DecisionCount, number: int) -> None:
         """Count decisions of a worker process."""
         self.count("runner_policy_decisions", made.runner, made.outcome, made.release, by=number)
         for rule in made.rules:
             self.count("runner_policy_rule_matches", rule, by=number)
 
-    def done(self, path: str, status: int) -> None:
-        """Count a request that was answered; those that ``took`` has are counted there."""
+    def count_request(self, path: str, status: int) -> None:
+        """Count an answered request, unless it is counted by ``latencies``."""
         if status != OK or path != HOT:
             self.answered[path, status] += 1
 
-    def let_go(self) -> None:
-        """Keep no rulings: they would keep the rules that they are of."""
+    def clear_rulings(self) -> None:
+        """Drop the counters of rulings, which reference their rules."""
         self._fold()
         self._decisions.clear()
 
     def _fold(self) -> None:
-        """Give the decisions their labels, and the durations their places."""
-        took, self.took = self.took, []
-        self._hot += len(took)
-        self._nanoseconds += sum(took)
-        for nanoseconds in took:
+        """Add up the decisions by labels, and the durations by bucket."""
+        latencies, self.latencies = self.latencies, []
+        self._hot += len(latencies)
+        self._nanoseconds += sum(latencies)
+        for nanoseconds in latencies:
             self._durations[bisect_left(BOUNDS_NS, nanoseconds)] += 1
         for counted in list(self._all):
             ruling, number = counted.ruling, counted.number
@@ -219,7 +218,7 @@ class Metrics:
                 self.count("runner_policy_rule_matches", counted.rules[place].rule.id, by=number)
 
     def snapshot(self) -> Snapshot:
-        """The numbers as they are; where there is a folder they are left there as well."""
+        """The current numbers, also written to the folder, if there is one."""
         self._fold()
         samples = [(name, labels, value) for (name, labels), value in self._counted.items()]
         samples += [
@@ -237,11 +236,11 @@ class Metrics:
         return found
 
     def text(self) -> bytes:
-        """The numbers of all processes, in Prometheus' text format; to be called from another thread than the loop's.
+        """The numbers of all processes in Prometheus' text format; must not be called from the loop's thread.
 
-        What is said of this process is left for the others as well: one that is asked next says no less.
+        This process's snapshot is also written for the others, so that the next scrape returns no less.
         """
-        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only where somebody asks
+        from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only needed for a scrape
 
         own = (
             self.snapshot()
@@ -256,7 +255,7 @@ class Metrics:
         return self.snapshot()
 
     def _others(self) -> Iterator[Snapshot]:
-        """What other processes left; of one that has ended only what adds up."""
+        """The snapshots of other processes; of dead ones only the counters."""
         for path in sorted(self._file.parent.iterdir()) if self._file is not None else ():
             if FILE.fullmatch(path.name) and path != self._file:
                 with suppress(OSError, msgspec.DecodeError):
@@ -285,7 +284,7 @@ def _ended(snapshot: Snapshot) -> Snapshot:
 
 
 class _Collector:
-    """What the library asks for families."""
+    """The collector that ``prometheus_client`` calls."""
 
     def __init__(self, snapshots: list[Snapshot]) -> None:
         self._snapshots = snapshots

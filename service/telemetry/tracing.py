@@ -1,7 +1,8 @@
-"""Traces for OpenTelemetry: a server span for each request, with the decision that came of it.
+"""Traces for OpenTelemetry: a server span for each request, with its decision's id.
 
-Owns the spans and their attributes (HTTP semantic conventions 1.23 and later). All of it is set by the variables ``OTEL_…`` that
-OpenTelemetry defines. Where ``OTEL_TRACES_EXPORTER`` names no exporter nothing is imported, and no call is wrapped.
+Owns the spans and their attributes (HTTP semantic conventions 1.23 and later). Everything is configured by
+OpenTelemetry's own variables ``OTEL_…``. Without an exporter in ``OTEL_TRACES_EXPORTER`` nothing is imported, and no
+endpoint is wrapped.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ FAILED: Final = 500
 
 
 class InvalidTracingSetting(Exception):
-    """A variable has a value that cannot be followed; the message names both."""
+    """A variable has an invalid value; the message names both."""
 
 
 def wanted() -> list[str]:
-    """The exporters that are asked for by name; none where traces are off."""
+    """The names of the configured exporters; none if traces are off."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
     names = [name.strip().lower() for name in os.environ.get(EXPORTER, "").split(",")]
@@ -44,10 +45,10 @@ def wanted() -> list[str]:
 
 
 def set_up(revision: Callable[[], str]) -> Tracing | None:
-    """The traces of this process, or ``None`` where they are off; ``revision`` gives that of the rules just now.
+    """The traces of this process, or ``None`` if they are off; ``revision`` returns the loaded revision of the rules.
 
-    A value that cannot be followed is named in the log, and there are no traces then: the service does its work without. Where the SDK
-    itself falls back to a default (a timeout, a compression, a sampler that it does not know) it says so in its own log.
+    An invalid value is logged and turns traces off; the service runs without. Where the SDK itself falls back to a
+    default (an unknown timeout, compression or sampler), it logs so.
     """
     names = wanted()
     if not names:
@@ -59,8 +60,8 @@ def set_up(revision: Callable[[], str]) -> Tracing | None:
         ValueError,
         TypeError,
         ImportError,
-    ) as error:  # what the SDK raises for values of its own variables
-        log.error("traces are off: a variable of OpenTelemetry cannot be followed", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
+    ) as error:  # what the SDK raises for invalid variables
+        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
         return None
 
 
@@ -69,10 +70,10 @@ def _provider(names: list[str]) -> TracerProvider:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # as above
 
     exporters = [_exporter(name) for name in dict.fromkeys(names)]
-    made = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+    provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
     for exporter in exporters:
-        made.add_span_processor(BatchSpanProcessor(exporter))
-    return made
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 def _exporter(name: str) -> SpanExporter:
@@ -81,11 +82,11 @@ def _exporter(name: str) -> SpanExporter:
 
         return ConsoleSpanExporter()
     if name != "otlp":
-        raise InvalidTracingSetting(f"{EXPORTER}: `{name}` is no exporter here; legal: `otlp`, `console`, `none`")
+        raise InvalidTracingSetting(f"{EXPORTER}: unknown exporter `{name}`; legal: `otlp`, `console`, `none`")
     for variable in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL):
         protocol = os.environ.get(variable, "").strip()
         if protocol not in {"", HTTP}:
-            raise InvalidTracingSetting(f"{variable}: `{protocol}` is not spoken here; legal: `{HTTP}`")
+            raise InvalidTracingSetting(f"{variable}: unsupported protocol `{protocol}`; legal: `{HTTP}`")
         if protocol:
             break
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # as above
@@ -94,7 +95,7 @@ def _exporter(name: str) -> SpanExporter:
 
 
 def _resource() -> Resource:
-    """What the variables say of this service; its name is ours where they say none."""
+    """The resource from the variables, with our service name as the default."""
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource  # noqa: PLC0415  # as above
 
     found = Resource({SERVICE_VERSION: version(NAME)}).merge(Resource.create())
@@ -103,13 +104,13 @@ def _resource() -> Resource:
 
 
 class Tracing:
-    """Puts spans around calls."""
+    """Wraps endpoints in spans."""
 
     def __init__(self, provider: TracerProvider, revision: Callable[[], str]) -> None:
         """Spans go to the provider.
 
         Raises:
-            ValueError: ``OTEL_PROPAGATORS`` names one that is not there.
+            ValueError: ``OTEL_PROPAGATORS`` names an unknown one.
         """
         from opentelemetry.propagate import extract  # noqa: PLC0415  # only where traces are asked for
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415  # as above
@@ -119,14 +120,14 @@ class Tracing:
         self._extract, self._kind, self._failed = extract, SpanKind.SERVER, Status(StatusCode.ERROR)
         self._tracer = provider.get_tracer(NAME, version(NAME))
 
-    def traced(self, call: ASGIApp, route: str | None = None) -> ASGIApp:
-        """The call with a span around each of its requests; without a ``route`` it is the one that is found on the way."""
+    def traced(self, endpoint: ASGIApp, route: str | None = None) -> ASGIApp:
+        """Wrap an endpoint in a span for each request; without ``route`` the matched route is used."""
 
-        async def spanned(scope: Scope, receive: Receive, send: Send) -> None:
-            span = self._begun(scope, route)
+        async def with_span(scope: Scope, receive: Receive, send: Send) -> None:
+            span = self._start_span(scope, route)
             status = 0
 
-            async def noted(message: Message) -> None:
+            async def send_and_note(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
@@ -139,17 +140,17 @@ class Tracing:
                 await send(message)
 
             try:
-                await call(scope, receive, noted)
+                await endpoint(scope, receive, send_and_note)
             except BaseException as error:
                 span.set_attribute("error.type", type(error).__name__)
                 span.set_status(self._failed)
                 raise
             finally:
-                self._ended(span, scope, route, status)
+                self._end_span(span, scope, route, status)
 
-        return spanned
+        return with_span
 
-    def _begun(self, scope: Scope, route: str | None) -> Span:
+    def _start_span(self, scope: Scope, route: str | None) -> Span:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         method = scope["method"] if scope["method"] in METHODS else "_OTHER"
         found: dict[str, Any] = {
@@ -169,7 +170,7 @@ class Tracing:
             found["user_agent.original"] = headers["user-agent"]
         return self._tracer.start_span(_name(method, route), self._extract(headers), self._kind, found)
 
-    def _ended(self, span: Span, scope: Scope, route: str | None, status: int) -> None:
+    def _end_span(self, span: Span, scope: Scope, route: str | None, status: int) -> None:
         found = getattr(scope.get("route"), "path", None) if route is None else None
         if found is not None:
             span.set_attribute("http.route", found)
@@ -182,7 +183,7 @@ class Tracing:
         span.end()
 
     def stop(self, seconds: float) -> None:
-        """Everything is sent, or the time is over."""
+        """Send what is queued, for at most ``seconds``."""
         stopping = Thread(
             target=self._provider.shutdown, name="traces", daemon=True
         )  # a collector that hangs must not keep the process

@@ -1,6 +1,6 @@
-"""How long a body may take to arrive: who sends it too slowly is turned away, whoever is quick pays next to nothing.
+"""How long a body may take to arrive, at next to no cost for fast clients.
 
-Owns the requests whose bodies are being read, each by its task, and the ending of those that take too long.
+Owns the requests whose bodies are being read, each by its task, and the cancelling of those that take too long.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
 
 class BodyTimeouts:
-    """The requests of one process whose bodies are on their way.
+    """The requests of one process whose bodies are being received.
 
-    ``reading`` has since when (ns) each task waits for its body, or for the next part of a stream; who
-    begins and ends to wait writes it there, because a call would cost more than all of it.
+    ``reading`` maps a task to the time (ns) since which it has been waiting for its body, or for the next part of a
+    stream. Endpoints write to it directly, because a method call would cost more than the rest.
     """
 
     def __init__(self, seconds: float) -> None:
         """``seconds`` is how long a body, or the next part of a stream, may take."""
         self._nanoseconds = round(seconds * 1e9)
         self.reading: dict[Task[Any] | None, int] = {}
-        self._ended: set[Task[Any] | None] = set()
+        self._timed_out: set[Task[Any] | None] = set()
 
-    def ended(self, task: Task[Any] | None) -> bool:
-        """Whether the task was ended because its body took too long; it goes on, then."""
-        if task is None or task not in self._ended:
+    def timed_out(self, task: Task[Any] | None) -> bool:
+        """Whether the task was cancelled because its body took too long; the cancellation is undone."""
+        if task is None or task not in self._timed_out:
             return False
-        self._ended.discard(task)
+        self._timed_out.discard(task)
         task.uncancel()
         return True
 
     def sweep(self) -> None:
-        """End what takes too long; to be called about every second."""
+        """Cancel requests that take too long; to be called about every second."""
         before = perf_counter_ns() - self._nanoseconds
         for task, since in list(self.reading.items()):
             if since < before and task is not None:
                 del self.reading[task]
-                self._ended.add(task)
+                self._timed_out.add(task)
                 task.cancel()

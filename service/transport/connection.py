@@ -1,15 +1,12 @@
-"""What stands between the network and the calls: the certificate, and how many connections there are.
+"""HTTP/1.1 connections: how many a process has, how much of one it reads, and how it ends when the service ends.
 
-Owns the TLS context, which takes up a certificate that was renewed, the refusal of connections that are too
-many, the end of those on which no request comes, and the end of all of them when the service ends. What a request may
-take is ``slowness``'s.
+Not here: the certificate (``tls``), connections on which nothing moves (``idle``), and how long a body may take
+(``body_timeout``).
 """
 
 from __future__ import annotations
 
-import logging
 import select
-import ssl
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,53 +21,45 @@ from service.problems import MEDIA_TYPE, Refused, headers_of, problem_of
 
 if TYPE_CHECKING:
     import asyncio
-    import os
-    from collections.abc import Callable
-    from pathlib import Path
 
     from starlette.types import ASGIApp, Receive, Scope, Send
     from uvicorn import Config
 
-log = logging.getLogger("runner_policy")
-PATIENCE: Final = 10.0
-"""Seconds for a certificate that is just being written, where a process starts."""
 TOO_MANY: Final = 503
 MAX_HEAD: Final = 65_536
-"""Bytes that a connection may send without a part of a body, or a request's end, among them."""
+"""Bytes a connection may send before the first part of a body or the end of a request."""
 MAX_HEADERS: Final = 200
 MAX_WAITING: Final = 8
-"""Requests of a connection that may wait for earlier ones; uvicorn makes an object of some kilobytes of each, however many there are."""
+"""Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each."""
 PIECE: Final = 4096
-"""Bytes that are parsed at once, where they may be a hundred requests."""
+"""Bytes parsed at once; they may hold a hundred requests."""
 MAX_TURN: Final = 16_384
-"""Bytes of a connection that are parsed before others have their turn: they may be thousands of a body's chunks."""
+"""Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
 CONNECT: Final = b"CONNECT"
 HALF_OPEN: Final = 5.0
-"""Seconds for which the answer to a client that sends nothing more may take to begin."""
+"""Seconds the response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
-"""Seconds that a connection may wait though the process has as many as it may."""
-LOOK: Final = 0.1
-"""Seconds between two looks for those."""
+"""Seconds a connection may be idle when the process has reached its limit."""
+SCAN_INTERVAL: Final = 0.1
+"""Seconds between two scans for idle connections."""
 _on_headers_complete: Final = (
     HttpToolsProtocol.on_headers_complete
-)  # each request comes by here, and `super()` costs more than all else of it
+)  # called for each request; `super()` would cost more than the rest of the method
 _on_body: Final = HttpToolsProtocol.on_body
 
 LAST_REQUESTS: Final = 1.0
-"""Seconds for which a service that ends still answers on connections that are open, each answer with `connection: close`."""
-
-Files = tuple[tuple[int, int, int] | None, ...]
+"""Seconds for which a stopping service answers on open connections, each time with `connection: close`."""
 
 
 class Flow(FlowControl):
-    """uvicorn's, for a connection that may hold what was read: that comes first, before more is read."""
+    """uvicorn's flow control, for a connection that parses the data it holds before it reads more."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection.transport)
         self._connection = connection
 
     def resume_reading(self) -> None:
-        """Read on, once nothing is held any more."""
+        """Resume reading once no data is held."""
         if self._connection.held:
             self.read_paused = False
             self._connection.loop.call_soon(self._connection.read_held)
@@ -78,82 +67,87 @@ class Flow(FlowControl):
             super().resume_reading()
 
     def hold(self) -> None:
-        """Nothing more comes from the transport; ``resume_reading`` says when it may again."""
+        """Stop reading from the transport until ``release`` or ``resume_reading``."""
         self._transport.pause_reading()
 
     def release(self) -> None:
-        """What was held is parsed: the transport reads on, unless a body waits to be taken."""
+        """Resume reading after the held data is parsed, unless a body waits to be received."""
         if not self.read_paused:
             self._transport.resume_reading()
 
 
 class Connection(HttpToolsProtocol):
-    """A connection; one too many is answered 503 and closed, unless it asks whether the process lives.
+    """An HTTP/1.1 connection.
 
-    A request's head is bounded, which neither uvicorn nor its parser does. Another protocol that is offered (RFC 9110, section 7.8) is passed
-    over, where the parser would take the body for it.
+    Above the limit of connections a request is answered 503 and the connection closed, unless it is a probe. The size
+    of a request's headers is limited, which neither uvicorn nor its parser does. An offered protocol upgrade (RFC 9110,
+    section 7.8) is ignored; the parser would take the body for the other protocol.
     """
 
-    known: ClassVar[set[Any]] = set()
-    """The open ones of this process."""
-    candidates: ClassVar[list[Connection]] = []
-    """Those that waited at the last look, the longest at the end."""
-    looked: ClassVar[float] = 0.0
-    turned_away: ClassVar[int] = 0
+    open_connections: ClassVar[set[Any]] = set()
+    """The open connections of this process."""
+    idle: ClassVar[list[Connection]] = []
+    """The connections that were idle at the last scan, the longest idle at the end."""
+    last_scan: ClassVar[float] = 0.0
+    rejected: ClassVar[int] = 0
     ending: ClassVar[bool] = False
-    """Whether the process listens no more."""
+    """Whether the process has stopped listening."""
     ending_since: ClassVar[float | None] = None
-    """Since when (of the monotonic clock) it does not."""
+    """When it stopped listening, by the monotonic clock."""
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
-        self.bound, self.limit_concurrency = (
+        self.max_connections, self.limit_concurrency = (
             self.limit_concurrency,
             None,
-        )  # uvicorn's own answer is no problem, and meets the probes too
+        )  # uvicorn's own response is not problem+json, and also rejects probes
         self.headers = []
         self.since = 0.0
         self.unread = 0
-        """Bytes of a head, or after a body, that the parser may hold."""
+        """Bytes of headers, or after a body, that the parser may hold."""
         self.held = b""
-        """What was read and is not parsed yet."""
+        """Data that was read and is not parsed yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Serve it, or turn it away."""
+        """Serve the connection, or reject it above the limit."""
         super().connection_made(transport)
         self.flow: Flow = Flow(self)
-        Connection.known = self.connections
+        Connection.open_connections = self.connections
         self.since = time.monotonic()
-        if self.bound is not None and len(self.connections) > self.bound and not self._makes_room():
-            Connection.turned_away += 1
-            self.app = _turned_away(self.app)
+        if (
+            self.max_connections is not None
+            and len(self.connections) > self.max_connections
+            and not self._close_idle_connection()
+        ):
+            Connection.rejected += 1
+            self.app = _reject_requests(self.app)
         if Connection.ending:
             self.shutdown()
 
     def shutdown(self) -> None:
-        """Answer what still comes with `connection: close`, and close when nothing has come for ``LAST_REQUESTS`` seconds.
+        """Answer further requests with `connection: close`, and close after ``LAST_REQUESTS`` seconds without one.
 
-        A client learns so that it has to connect anew before it sends again (RFC 9112, section 9.6); a connection that
-        is closed at once takes a request that is on its way with it. It is not closed for writing first, as no answer
-        could be sent then. Where an answer has begun without the header, the next one has it.
+        The header tells a client to reconnect before its next request (RFC 9112, section 9.6). Closing at once would
+        lose a request that is being sent, and closing for writing would leave it unanswered. If a response has started
+        without the header, the next one carries it.
         """
         if not self.is_waiting and not self.cycle.response_started:
             self.cycle.keep_alive = False
-        bound = self.config.timeout_graceful_shutdown
-        self.loop.call_later(LAST_REQUESTS if bound is None else min(LAST_REQUESTS, bound / 2), self._close_idle)
+        grace = self.config.timeout_graceful_shutdown
+        self.loop.call_later(LAST_REQUESTS if grace is None else min(LAST_REQUESTS, grace / 2), self._close_idle)
 
     def _close_idle(self) -> None:
-        """Close where no request is on its way; one that is has the time that all of them have."""
+        """Close if no request is in progress; one in progress has the shutdown timeout like all others."""
         if self.transport.is_closing():
             return
         is_idle = not self.held and (self.timeout_keep_alive_task is not None or (self.is_waiting and not self.unread))
         if is_idle and not self._has_unread():
             self.transport.close()
         else:
-            self.loop.call_later(LOOK, self._close_idle)
+            self.loop.call_later(SCAN_INTERVAL, self._close_idle)
 
     def _has_unread(self) -> bool:
-        """Whether the system has bytes of the client that were not read yet."""
+        """Whether the socket has unread bytes."""
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
         return bool(poll.poll(0))
@@ -165,31 +159,33 @@ class Connection(HttpToolsProtocol):
 
     @property
     def waits_since(self) -> float:
-        """Since when it has been idle; since its beginning where it is not, or had no request."""
+        """Since when it has been idle, or open if it is not idle or had no request."""
         idle = self.timeout_keep_alive_task
         return self.since if idle is None else idle.when() - self.timeout_keep_alive
 
-    def _makes_room(self) -> bool:
-        """Whether another connection was closed that has been waiting, so that who holds connections and asks nothing keeps nobody out."""
+    def _close_idle_connection(self) -> bool:
+        """Close the connection idle the longest, so that idle clients keep nobody out; whether there was one."""
         before = self.since - GRACE
-        candidates = Connection.candidates
-        if not candidates and self.since - Connection.looked > LOOK:
-            Connection.looked = self.since
-            candidates += sorted(
-                (each for each in Connection.known if each.is_waiting), key=lambda each: each.waits_since, reverse=True
+        idle = Connection.idle
+        if not idle and self.since - Connection.last_scan > SCAN_INTERVAL:
+            Connection.last_scan = self.since
+            idle += sorted(
+                (each for each in Connection.open_connections if each.is_waiting),
+                key=lambda each: each.waits_since,
+                reverse=True,
             )
-        while candidates:
-            longest = candidates.pop()
+        while idle:
+            longest = idle.pop()
             if longest.is_waiting and longest.waits_since < before and not longest.transport.is_closing():
                 longest.transport.close()
                 return True
         return False
 
     def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio's signature, which uvicorn narrows
-        """Stay open where the last request came whole: its client may have closed its sending half alone, and is answered.
+        """Stay open if the last request is complete: its client may have closed only its sending half.
 
-        TLS has no such half. A client that has gone looks alike until something is sent to it, so an answer that has
-        not begun after ``HALF_OPEN`` seconds is not waited for.
+        TLS has no half-closed connections. A client that has disconnected looks the same until data is sent to it, so
+        the connection is closed if the response has not started after ``HALF_OPEN`` seconds.
         """
         cycle = self.cycle
         if cycle is None or cycle.response_complete or cycle.more_body or self.scheme == "https":
@@ -203,7 +199,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, within the bounds."""
+        """Read data within the limits."""
         self._unset_keepalive_if_required()
         if self.held:
             self.held += data
@@ -211,10 +207,10 @@ class Connection(HttpToolsProtocol):
             self._read(data)
 
     def _read(self, data: bytes) -> None:
-        """Parse piece by piece, and hold the rest.
+        """Parse in pieces, and hold the rest.
 
-        It is held until others had their turn, an earlier request is answered, or somebody takes what is there of a
-        body, which the response does at its end.
+        It is held until other connections had their turn, an earlier request is answered, or the received part of a
+        body is read, which happens at the latest when the response ends.
         """
         for at in range(0, len(data), PIECE):
             if at >= MAX_TURN or self._is_full():
@@ -227,11 +223,11 @@ class Connection(HttpToolsProtocol):
                 return
 
     def _is_full(self) -> bool:
-        """Whether as many requests wait for earlier ones, or as many bytes of a body, as may."""
+        """Whether the limit of waiting requests, or of unread bytes of a body, is reached."""
         return len(self.pipeline) >= MAX_WAITING or self.flow.read_paused
 
     def read_held(self) -> None:
-        """Parse some of what is held, where that may go on."""
+        """Parse some of the held data, if the limits allow it."""
         if not self.held or self._is_full() or self.transport.is_closing():
             return
         data, self.held = self.held, b""
@@ -245,20 +241,20 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offered:
-            self._pass_over(data, offered)
+            self._ignore_upgrade(data, offered)
         except httptools.HttpParserError:
-            self._refuse()
+            self._send_bad_request()
         if self.unread > MAX_HEAD or len(self.headers) > MAX_HEADERS:
-            self._refuse_head()
+            self._send_head_too_large()
 
     def on_headers_complete(self) -> None:
-        """Answer the request.
+        """Start answering the request.
 
-        Fields that come behind the body, as trailers of chunks, are no headers (RFC 9110, section 6.5.1): nobody that
-        stands between has seen them as such. They go to a list that nobody reads.
+        Trailer fields after the body are not headers (RFC 9110, section 6.5.1): no proxy on the way has checked them
+        as such. They are collected in a list that is never read.
         """
         if len(self.headers) > MAX_HEADERS or (self.unread > MAX_HEAD and self._head_size() > MAX_HEAD):
-            raise httptools.HttpParserError("a larger head than is taken")
+            raise httptools.HttpParserError("the headers are too large")
         self.unread = 0
         if [name for name, _ in self.headers].count(b"host") != 1:
             self._check_hosts()
@@ -268,31 +264,34 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _head_size(self) -> int:
-        """Bytes of the head that has been read, with what separates its parts."""
+        """Bytes of the headers, with separators."""
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _check_hosts(self) -> None:
-        """A request of HTTP/1.1 has one `Host` (RFC 9112, section 3.2), one of HTTP/1.0 at most.
+        """Check that an HTTP/1.1 request has one `Host` (RFC 9112, section 3.2), an HTTP/1.0 one at most one.
 
         Raises:
-            HttpParserError: it has another number of them.
+            HttpParserError: the number of `Host` headers is wrong.
         """
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or self.parser.get_http_version() != "1.0":
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body, where somebody will ask for it."""
+        """Keep a part of the body if an endpoint may read it."""
         self.unread = 0
         if self.scope["method"] == "POST":
             _on_body(self, body)
 
     def _should_upgrade(self) -> bool:
-        """Whether the request is to be read again without what it offers; uvicorn does not answer it then. ``CONNECT`` offers nothing, and is answered."""
+        """Whether to parse the request again without its upgrade; uvicorn then does not answer the offer.
+
+        ``CONNECT`` offers nothing, and is answered.
+        """
         return bool(self.parser.get_method() != CONNECT)
 
-    def _pass_over(self, data: bytes, offered: httptools.HttpParserUpgrade) -> None:
-        """Read what comes after an offer, and after the next ones."""
+    def _ignore_upgrade(self, data: bytes, offered: httptools.HttpParserUpgrade) -> None:
+        """Parse what follows an offered upgrade, and any further one."""
         rest = memoryview(data)
         while self._should_upgrade():
             rest = rest[offered.args[0] :]
@@ -302,7 +301,7 @@ class Connection(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as another:
                 offered = another
             except httptools.HttpParserError:
-                self._refuse()
+                self._send_bad_request()
                 return
             else:
                 return
@@ -317,21 +316,21 @@ class Connection(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
         self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
-    def _refuse(self) -> None:
+    def _send_bad_request(self) -> None:
         if len(self.headers) <= MAX_HEADERS and self.unread <= MAX_HEAD:
             self.send_400_response("Invalid HTTP request received.")
 
-    def _refuse_head(self) -> None:
-        """Answer 431 where no other answer is under way, and close."""
+    def _send_head_too_large(self) -> None:
+        """Answer 431 unless another response has started, and close."""
         if not self.transport.is_closing():
             if self.cycle is None or self.cycle.response_complete:
-                self.transport.write(HEAD_REFUSED)
+                self.transport.write(HEAD_TOO_LARGE)
             self.transport.close()
 
 
-def _head_refused() -> bytes:
-    said = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are taken"
-    problem = problem_of(Refused("headers-too-large", said))
+def _head_too_large() -> bytes:
+    detail = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are accepted"
+    problem = problem_of(Refused("headers-too-large", detail))
     body = encode(problem)
     status = HTTPStatus(problem.status)
     lines = [
@@ -342,12 +341,12 @@ def _head_refused() -> bytes:
     return b"\r\n".join([*lines, b"connection: close", b"", body])
 
 
-HEAD_REFUSED: Final = _head_refused()
+HEAD_TOO_LARGE: Final = _head_too_large()
 
 
-def _turned_away(app: ASGIApp) -> ASGIApp:
+def _reject_requests(app: ASGIApp) -> ASGIApp:
     error = Refused(
-        "too-many-connections", "this process holds as many as it may; close what is not needed, and try again"
+        "too-many-connections", "this process holds as many connections as it may; close unused ones, and try again"
     )
     body = encode(problem_of(error))
     headers = [*headers_of(error, TOO_MANY), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
@@ -360,128 +359,3 @@ def _turned_away(app: ASGIApp) -> ASGIApp:
         await send({"type": "http.response.body", "body": body})
 
     return refuse
-
-
-class IdleReaper:
-    """The connections on which nothing moves: no request comes, nor the rest of its head, or nothing of an answer is read.
-
-    They are closed after a while; those that had a request and have been idle since are the server's, which keeps them for longer.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._silent: dict[Connection, float] = {}
-        """Since when each that says nothing was seen to."""
-        self._deaf: dict[Connection, tuple[int, float]] = {}
-        """How many bytes of each one's answers wait to be sent, and since when they have not become fewer."""
-
-    def sweep(self) -> None:
-        """Close what has been silent or deaf for too long; to be called about every second."""
-        now = time.monotonic()
-        self._silent = {
-            each: self._silent.get(each, now)
-            for each in Connection.known
-            if each.is_waiting and each.timeout_keep_alive_task is None
-        }
-        for silent, since in self._silent.items():
-            if now - since > self._seconds:
-                silent.transport.close()
-        left = {each: each.transport.get_write_buffer_size() for each in Connection.known}
-        self._deaf = {each: self._moved(each, size, now) for each, size in left.items() if size}
-        for deaf, (_, since) in self._deaf.items():
-            if now - since > self._seconds:
-                deaf.transport.abort()
-
-    def _moved(self, each: Connection, size: int, now: float) -> tuple[int, float]:
-        before, since = self._deaf.get(each, (size, now))
-        return size, since if size >= before else now
-
-
-def state_of(*paths: Path | None) -> Files:
-    """By what one sees that files are others than before."""
-    return tuple(map(_state, paths))
-
-
-def _state(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        found: os.stat_result | None = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return (found.st_mtime_ns, found.st_ino, found.st_size) if found is not None else None
-
-
-class Certificate:
-    """The certificate that a process shows, and the authorities whose clients it takes."""
-
-    serving: ClassVar[Certificate | None] = None
-    """That of this process, where it serves TLS."""
-
-    def __init__(self, made: Callable[[], ssl.SSLContext], cert: Path, key: Path, authorities: Path | None) -> None:
-        """``made`` gives a context of the files as they are.
-
-        Raises:
-            ssl.SSLError, OSError: a file is not what it should be.
-        """
-        self._made = made
-        self._cert, self._key, self._authorities = cert, key, authorities
-        self._seen = self._files()
-        self._newest = self.context = self._hardened()
-        self.context.sni_callback = self._chosen
-
-    def _files(self) -> Files:
-        return state_of(self._cert, self._key, self._authorities)
-
-    def _hardened(self) -> ssl.SSLContext:
-        context = self._made()
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self._authorities is not None:
-            context.minimum_version = (
-                ssl.TLSVersion.TLSv1_3
-            )  # in 1.2 who comes back within hours need not show its certificate again
-            context.num_tickets = 0  # nor in 1.3, with a ticket
-        return context
-
-    def _chosen(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-        """A connection that begins, whatever name it asks for, has the newest context."""
-        connection.context = self._newest
-
-    def renew(self) -> None:
-        """Take up files that changed, from the next connection on; broken ones leave what is there, and are tried once."""
-        found = self._files()
-        if found == self._seen:
-            return
-        self._seen = found
-        try:
-            load(
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
-            )  # ``made`` would ask the terminal for a password
-            self._newest = self._hardened()
-        except (ssl.SSLError, OSError) as error:
-            log.error("the certificate was refused; the one before stays", extra={"error": str(error)})  # noqa: TRY400  # where it was raised says nothing
-        else:
-            log.info("certificate loaded", extra={"certificate": str(self._cert)})
-
-
-def load(context: ssl.SSLContext, cert: Path, key: Path, authorities: Path | None) -> None:
-    """The context has the certificate and trusts the authorities; nobody is asked for a key's password.
-
-    Raises:
-        ssl.SSLError, OSError: a file is not what it should be.
-    """
-    context.load_cert_chain(cert, key, lambda: "")
-    if authorities is not None:
-        context.load_verify_locations(authorities)
-
-
-def tls_context(config: Config, made: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """The context as uvicorn makes it, from TLS 1.2 on, or 1.3 where clients show certificates; a certificate that is just being written is waited for."""
-    ends = time.monotonic() + PATIENCE
-    while True:
-        try:
-            Certificate.serving = Certificate(made, config.ssl_certfile, config.ssl_keyfile, config.ssl_ca_certs)  # type: ignore[arg-type]  # INVARIANT: `serving` names the first two, all as paths
-        except (ssl.SSLError, OSError):
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.2)
-        else:
-            return Certificate.serving.context

@@ -1,6 +1,6 @@
-"""The sockets on which the service listens: how long a handshake may take, and that no connection is lost when they are closed.
+"""The listening sockets: the handshake timeout, and closing without losing accepted connections.
 
-Not here: the connections themselves, which are ``listening``'s.
+Not here: the connections themselves (``connection``).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HANDSHAKE: Final = 10.0
-"""Seconds for TLS' first words, in which a connection is in no count."""
+"""Seconds for the TLS handshake, during which a connection is not counted."""
 
 
 class Loop(uvloop.Loop):
-    """uvloop's, which gives a client a minute for TLS' first words; here it has ``HANDSHAKE`` seconds."""
+    """uvloop's event loop with a TLS handshake timeout of ``HANDSHAKE`` seconds instead of a minute."""
 
     async def create_server(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], *arguments: Any, **more: Any
@@ -38,9 +38,9 @@ class Loop(uvloop.Loop):
 
 
 class Listener:
-    """uvloop's server, which when it is closed takes the connections that the system has accepted for it.
+    """uvloop's server, which on closing accepts the connections in the system's backlog.
 
-    They would be reset otherwise, with requests that their clients have sent.
+    They would be reset otherwise, with the requests that their clients have sent.
     """
 
     def __init__(
@@ -56,49 +56,49 @@ class Listener:
 
     @property
     def sockets(self) -> Any:
-        """The listening ones."""
+        """The listening sockets."""
         return self._server.sockets
 
     def close(self) -> None:
-        """Listen no more; the connections of this process, and those that it takes now, are about to end."""
+        """Stop listening; the connections of this process, and those accepted now, are about to close."""
         Connection.ending, Connection.ending_since = True, time.monotonic()
         copies = [socket.socket(fileno=os.dup(each.fileno())) for each in self._server.sockets]
         self._server.close()
         for copy in copies:
             with copy:
                 copy.setblocking(False)
-                self._take(copy)
+                self._accept_waiting(copy)
 
-    def _take(self, listening: socket.socket) -> None:
+    def _accept_waiting(self, listening: socket.socket) -> None:
         while True:
             try:
                 connection, _ = listening.accept()
-            except OSError:  # there are no more, or no file is left for one
+            except OSError:  # the backlog is empty, or no file descriptor is left
                 return
             connection.setblocking(False)
             timeout = HANDSHAKE if self._context is not None else None
-            made = self._loop.connect_accepted_socket(
+            connecting = self._loop.connect_accepted_socket(
                 self._protocol_factory, connection, ssl=self._context, ssl_handshake_timeout=timeout
             )
-            task = self._loop.create_task(made)
+            task = self._loop.create_task(connecting)
             self._tasks.add(task)
-            task.add_done_callback(self._made)
+            task.add_done_callback(self._forget)
 
-    def _made(self, task: asyncio.Task[Any]) -> None:
+    def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # a client whose handshake fails is nobody's business
+            task.exception()  # a failed handshake of a client is not an error of the service
 
     async def wait_closed(self) -> None:
-        """It listens no more."""
+        """Wait until the server is closed."""
         await self._server.wait_closed()
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's keeper of several processes, which stops listening before they end: nobody would answer what this one accepts."""
+    """uvicorn's supervisor of processes, which stops listening before they end, as it answers no requests."""
 
     def terminate_all(self) -> None:
-        """Tell every process to end."""
+        """Stop listening, and tell every process to end."""
         for each in self.sockets:
             each.close()
         super().terminate_all()

@@ -19,7 +19,7 @@ from policy.errors import EngineFailed, RequestInvalid
 from policy.intake.command.launcher import REMEDY
 from service.admission.annotations import BEYOND_VERIFIED, MODEL_CONFIGS, SET_ENV, VLLM_VERSION
 from service.admission.engines import AdmissionOptions
-from service.admission.handler import reviewed
+from service.admission.handler import answer_review
 from service.admission.messages import MAX_PATH, MAX_WARNING, MAX_WARNINGS
 from service.admission.review import read_review
 
@@ -50,7 +50,7 @@ STRICT = AdmissionOptions(deny=True, set_env="always", fail="closed")
 ALWAYS = AdmissionOptions(deny=False, set_env="always", fail="open")
 OFF = AdmissionOptions(deny=False, set_env="off", fail="open")
 
-SET = f"vLLM by itself takes V2, the policy decided V1; set {VARIABLE}=0"
+SET = f"vLLM alone takes V2, the policy decided V1; set {VARIABLE}=0"
 DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch overlap"
 ELSEWHERE = f"the value of `{VARIABLE}` is not known here; it is assumed to be unset"
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
@@ -59,7 +59,7 @@ LLAMA = (
     f"write it into the annotation `{MODEL_CONFIGS}`"
 )
 EXPLAINED = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
-HELD = "nothing is let in here that cannot be decided; add what is missing"
+HELD = "objects that cannot be decided are denied here; add what is missing"
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, 
 def answered(
     policy: Policy, decide: Callable[..., Any], document: Document, options: AdmissionOptions, *, mutating: bool
 ) -> tuple[str, Document]:
-    found = reviewed(read_review(document), policy.releases, decide, options, mutating=mutating)
+    found = answer_review(read_review(document), policy.releases, decide, options, mutating=mutating)
     whole = json.loads(encode(found.response))
     response: Document = whole.pop("response")
     assert whole == {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
@@ -580,8 +580,8 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
 def test_what_is_only_tried_is_said_to_be(ask: Callable[..., tuple[str, Document]], policy: Policy) -> None:
     told_apart = []
 
-    def noting(request: Request, *, tried: bool = False) -> Decision:
-        told_apart.append(tried)
+    def noting(request: Request, *, is_trial: bool = False) -> Decision:
+        told_apart.append(is_trial)
         return policy.decide(request, TODAY)
 
     assert ask(deployment(), ALWAYS, mutating=True, by=noting)[0] == "patched"

@@ -38,31 +38,31 @@ def test_a_review_s_members_are_read() -> None:
 LEGAL = {"uid": "7", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": {}}
 KINDS = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
 FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
-    (None, [("", "`null` is no AdmissionReview; a Kubernetes API server sends one")]),
-    ([1], [("", "`[1]` is no AdmissionReview; a Kubernetes API server sends one")]),
+    (None, [("", "expected an AdmissionReview, got `null`; a Kubernetes API server sends one")]),
+    ([1], [("", "expected an AdmissionReview, got `[1]`; a Kubernetes API server sends one")]),
     (
         {"apiVersion": "admission.k8s.io/v1beta1", "kind": ["AdmissionReview"]},
         [
-            ("/apiVersion", "`admission.k8s.io/v1beta1` is not read here; legal: `admission.k8s.io/v1`"),
-            ("/kind", '`["AdmissionReview"]` is not read here; legal: `AdmissionReview`'),
-            ("/request", "no `request`; a review asks with one"),
+            ("/apiVersion", "unsupported value `admission.k8s.io/v1beta1`; legal: `admission.k8s.io/v1`"),
+            ("/kind", 'unsupported value `["AdmissionReview"]`; legal: `AdmissionReview`'),
+            ("/request", "missing `request`; every review has one"),
         ],
     ),
     ({**KINDS, "request": "x"}, [("/request", "expected an object, got `x`")]),
     (
         {**KINDS, "request": {}},
         [
-            ("/request/operation", "no `operation`; every review has one"),
-            ("/request/uid", "no `uid`; every review has one"),
-            ("/request/kind", "no kind; a review names that of its object"),
+            ("/request/operation", "missing `operation`; every review has one"),
+            ("/request/uid", "missing `uid`; every review has one"),
+            ("/request/kind", "missing kind; a review names that of its object"),
         ],
     ),
     (
         {**KINDS, "request": {**LEGAL, "uid": "u" * 129, "operation": "UPDATE", "object": None, "oldObject": []}},
         [
-            ("/request/uid", "129 characters are more than the 128 that are taken"),
+            ("/request/uid", "at most 128 characters are accepted, got 129"),
             ("/request/oldObject", "expected an object, got `[]`"),
-            ("/request/object", "no `object`; `UPDATE` is asked about one"),
+            ("/request/object", "missing `object`; `UPDATE` needs one"),
         ],
     ),
     (
@@ -81,7 +81,7 @@ FAULTS: list[tuple[Any, list[tuple[str, str]]]] = [
             },
         },
         [
-            ("/request/operation", "`PATCH` is no operation; legal: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
+            ("/request/operation", "unknown operation `PATCH`; legal: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`"),
             ("/request/kind/group", "expected a text in quotes, got `1`"),
             ("/request/resource", "expected an object, got `[]`"),
             ("/request/userInfo/username", "expected a text in quotes, got `1`"),

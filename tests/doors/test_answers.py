@@ -38,7 +38,7 @@ PUBLISHED = Published("sha256:0", {}, "rules", "2026-01-01T00:00:00+00:00", "202
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda answers: answers.kept(BODY, ASKING) or answers.decision(BODY, ASKING),
+        lambda answers: answers.cached(BODY, ASKING) or answers.decision(BODY, ASKING),
         lambda answers: answers.decision(BODY, ASKING),
         lambda answers: answers.line(BODY, ASKING),
     ],
@@ -84,8 +84,8 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(
     def fail(*_: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(app.served.answers, "decision", fail)
-    monkeypatch.setattr(app.served.pool, "result", fail)
+    monkeypatch.setattr(app.service.answers, "decision", fail)
+    monkeypatch.setattr(app.service.pool, "result", fail)
 
     async def ask() -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
@@ -95,7 +95,7 @@ def test_a_request_that_failed_for_a_fault_of_ours_is_counted_as_one(
     asyncio.run(ask())
     counted = {
         sample[1]: sample[2]
-        for sample in app.served.metrics.snapshot().samples
+        for sample in app.service.metrics.snapshot().samples
         if sample[0] == "runner_policy_requests"
     }
     assert counted == {(path, "500"): 1, ("/v1/decisions", "200"): 0}

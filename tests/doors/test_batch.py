@@ -116,15 +116,15 @@ def test_a_batch_may_be_yaml(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("document", "faults"),
     [
-        (b"[]", [("", '`[]` is no batch; write {"items": [{"facts": {}}]}')]),
-        (b"null", [("", '`null` is no batch; write {"items": [{"facts": {}}]}')]),
-        (b"{}", [("/items", "`null` is no list of requests")]),
-        (b'{"items": {}}', [("/items", "`{}` is no list of requests")]),
-        (b'{"items": null}', [("/items", "`null` is no list of requests")]),
-        (b'{"items": [], "item": []}', [("/item", "unknown member `item`; legal: `items`")]),
+        (b"[]", [("", 'expected a batch, got `[]`; write {"items": [{"facts": {}}]}')]),
+        (b"null", [("", 'expected a batch, got `null`; write {"items": [{"facts": {}}]}')]),
+        (b"{}", [("/items", "expected a list of requests, got `null`")]),
+        (b'{"items": {}}', [("/items", "expected a list of requests, got `{}`")]),
+        (b'{"items": null}', [("/items", "expected a list of requests, got `null`")]),
+        (b'{"items": [], "item": []}', [("/item", "unknown field `item`; legal: `items`")]),
         (
             b'{"a/b~c": 1, "items": 2}',
-            [("/a~1b~0c", "unknown member `a/b~c`; legal: `items`"), ("/items", "`2` is no list of requests")],
+            [("/a~1b~0c", "unknown field `a/b~c`; legal: `items`"), ("/items", "expected a list of requests, got `2`")],
         ),
     ],
 )
@@ -144,7 +144,7 @@ def test_more_items_than_are_taken_are_refused_with_the_way_out(client: httpx.Cl
         [
             {
                 "pointer": "/items",
-                "message": "10001 items are more than the 10000 that are taken; send them as a stream of lines",
+                "message": "at most 10000 items are accepted, got 10001; send them as a stream of lines",
             }
         ],
     )

@@ -339,15 +339,15 @@ def test_the_documentation_is_a_page_that_needs_no_other_host(client: httpx.Clie
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/", "nothing is at `/`"),
-        ("/v1/polic", "nothing is at `/v1/polic`; did you mean `/v1/policy`?"),
-        ("/v1/decision", "nothing is at `/v1/decision`; did you mean `/v1/decisions`?"),
-        ("/v1/dryrun", "nothing is at `/v1/dryrun`; did you mean `/v1/dry-run`?"),
-        ("/v1/fact", "nothing is at `/v1/fact`; did you mean `/v1/facts`?"),
-        ("/readyzz", "nothing is at `/readyzz`; did you mean `/readyz`?"),
-        ("/favicon.ico", "nothing is at `/favicon.ico`"),
-        ("/%F0%9F%A6%8A", "nothing is at `/🦊`"),
-        ("/" + "x" * 5000, f"nothing is at `/{'x' * 79}…`"),
+        ("/", "unknown path `/`"),
+        ("/v1/polic", "unknown path `/v1/polic`; did you mean `/v1/policy`?"),
+        ("/v1/decision", "unknown path `/v1/decision`; did you mean `/v1/decisions`?"),
+        ("/v1/dryrun", "unknown path `/v1/dryrun`; did you mean `/v1/dry-run`?"),
+        ("/v1/fact", "unknown path `/v1/fact`; did you mean `/v1/facts`?"),
+        ("/readyzz", "unknown path `/readyzz`; did you mean `/readyz`?"),
+        ("/favicon.ico", "unknown path `/favicon.ico`"),
+        ("/%F0%9F%A6%8A", "unknown path `/🦊`"),
+        ("/" + "x" * 5000, f"unknown path `/{'x' * 79}…`"),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -371,7 +371,8 @@ def test_another_method_is_a_405_that_names_the_legal_one(
 ) -> None:
     responses = {method: client.request(method, path) for method in methods}
     assert {method: (*refusal(response), response.headers["allow"]) for method, response in responses.items()} == {
-        method: (405, "method-not-allowed", f"{method} is not taken here; legal: {legal}", legal) for method in methods
+        method: (405, "method-not-allowed", f"{method} is not allowed here; legal: {legal}", legal)
+        for method in methods
     }
 
 

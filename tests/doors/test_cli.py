@@ -543,11 +543,11 @@ COMMANDS = {
         "rules",
         "diff",
     ): "Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.",
-    ("log",): "The decision log: follow it, ask it, take it out.",
+    ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",
     ("log", "export"): "Take decisions out, the oldest first, in constant memory.",
-    ("token",): "Tokens of those who may call the service.",
+    ("token",): "Manage API tokens.",
     ("token", "new"): "A token: it is printed once, on standard error",
 }
 

@@ -415,22 +415,25 @@ def test_a_candidate_without_which_nothing_decides_is_refused(client: httpx.Clie
             [("/remove/0", "unknown rule `kv-conector-fallback`; did you mean `kv-connector-fallback`?")],
         ),
         ({"request": {"facts": {}}, "remove": [""]}, [("/remove/0", "unknown rule ``")]),
-        ({"rules": ["x"]}, [("/request", "`null` is no request")]),
-        ({"request": [], "rules": ["x"]}, [("/request", "`[]` is no request")]),
-        ({"request": {"facts": {}}, "rules": None}, [("/rules", "`null` is no list of texts")]),
-        ({"request": {"facts": {}}, "rules": "x"}, [("/rules", "`x` is no list of texts")]),
+        ({"rules": ["x"]}, [("/request", "expected a request, got `null`")]),
+        ({"request": [], "rules": ["x"]}, [("/request", "expected a request, got `[]`")]),
+        ({"request": {"facts": {}}, "rules": None}, [("/rules", "expected a list of strings, got `null`")]),
+        ({"request": {"facts": {}}, "rules": "x"}, [("/rules", "expected a list of strings, got `x`")]),
         (
             {"request": {"facts": {}}, "rules": [{}], "remove": [1]},
-            [("/rules", "`[{}]` is no list of texts"), ("/remove", "`[1]` is no list of texts")],
+            [
+                ("/rules", "expected a list of strings, got `[{}]`"),
+                ("/remove", "expected a list of strings, got `[1]`"),
+            ],
         ),
-        ({"request": {"facts": {}}, "rules": ["x"] * 101}, [("/rules", "101 are more than the 100 that are taken")]),
-        ({"request": {"facts": {}}, "remove": ["x"] * 101}, [("/remove", "101 are more than the 100 that are taken")]),
+        ({"request": {"facts": {}}, "rules": ["x"] * 101}, [("/rules", "at most 100 are accepted, got 101")]),
+        ({"request": {"facts": {}}, "remove": ["x"] * 101}, [("/remove", "at most 100 are accepted, got 101")]),
         (
             {"request": {"facts": {}}, "rmove": []},
             [
                 (
                     "/rmove",
-                    "unknown member `rmove`; legal: `request`, `rules`, `remove`, `changes`; did you mean `remove`?",
+                    "unknown field `rmove`; legal: `request`, `rules`, `remove`, `changes`; did you mean `remove`?",
                 )
             ],
         ),

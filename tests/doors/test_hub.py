@@ -215,7 +215,7 @@ def test_an_answer_counts_as_long_as_what_the_hub_said(hub: HubServer, tmp_path:
 
     async def answer(body: bytes) -> bytes:
         answers = served.answers
-        found = answers.kept(body, asking) or answers.decision(body, asking)
+        found = answers.cached(body, asking) or answers.decision(body, asking)
         if found is not None:
             return found
         job = Job(

@@ -9,8 +9,8 @@ import pytest
 if TYPE_CHECKING:
     import httpx
 
-NONE = "this call takes none"
-IN_BODY = "this call takes none; what is asked stands in the body"
+NONE = "this endpoint takes none"
+IN_BODY = "this endpoint takes none; send the request in the body"
 SHOWING = {
     "/v1/policy": NONE,
     "/v1/releases": NONE,
@@ -42,7 +42,7 @@ def test_a_near_miss_is_named_and_a_parameter_stands_once(client: httpx.Client, 
         422,
         [
             "unknown parameter `vllm_verson`; did you mean `vllm_version`?; legal: `vllm_version`",
-            "vllm_version: stands 2 times; keep one",
+            "vllm_version: given 2 times; keep one",
         ],
     )
 

@@ -121,7 +121,7 @@ FILTERED: dict[str, tuple[dict[str, str], list[Row]]] = {
 def test_each_filter_finds_what_it_says_however_far_one_question_looks(
     store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: int
 ) -> None:
-    monkeypatch.setattr(reading, "LOOKED_AT", looked_at)
+    monkeypatch.setattr(reading, "MAX_SCANNED", looked_at)
     for name, (members, expected) in FILTERED.items():
         asked = replace(read_filter(members.items()), limit=9)
         found: list[str] = []
@@ -227,8 +227,8 @@ def test_a_filter_that_stands_several_times_is_a_fault_beside_those_of_each_valu
         )
     assert [fault.message for fault in raised.value.faults] == [
         f"unknown parameter `colour`; legal: {', '.join(f'`{name}`' for name in FILTERS)}",
-        "runner: stands 2 times; keep one",
-        "limit: stands 3 times; keep one",
+        "runner: given 2 times; keep one",
+        "limit: given 3 times; keep one",
         "limit: `0` is not legal; legal: a whole number from 1 to 1000",
         "limit: `many` is not legal; legal: a whole number from 1 to 1000",
     ]
@@ -249,7 +249,7 @@ def test_the_log_is_asked_over_http(serve: Callable[..., AbstractContextManager[
         twice = client.get("/v1/log?runner=v1&runner=v2")
         assert (twice.status_code, [fault["message"] for fault in twice.json()["errors"]]) == (
             422,
-            ["runner: stands 2 times; keep one"],
+            ["runner: given 2 times; keep one"],
         )
         assert client.get(f"/v1/decisions/{ROWS[7].decision_id}").json()["timestamp"] == "2026-06-01T12:00:07.000Z"
 
@@ -332,7 +332,7 @@ def test_an_export_that_fails_on_the_way_is_said(
         )
     for name in ("log.parquet", "log.jsonl"):
         done = call("log", "export", str(tmp_path / name), RUNNER_POLICY_LOG=on_server.url)
-        assert (done.code, done.err.strip()) == (2, "the log cannot be asked: a record is refused (DivisionByZero)")
+        assert (done.code, done.err.strip()) == (2, "the log cannot be read: a record is refused (DivisionByZero)")
 
 
 def test_what_is_followed_comes_once_though_it_comes_late(place: Place) -> None:

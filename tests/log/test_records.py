@@ -256,7 +256,7 @@ def test_nothing_is_kept_where_the_log_is_off(
             answer = client.get(path)
             assert (answer.status_code, answer.json()["detail"]) == (
                 404,
-                "decisions are not logged here; RUNNER_POLICY_LOG says where they would be",
+                "decisions are not logged here; set RUNNER_POLICY_LOG to log them",
             )
         assert "log" not in client.get("/readyz?verbose").json()
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["serve.log"]
@@ -322,7 +322,7 @@ def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite:
     assert sqlite.file is not None
     sqlite.file.unlink()
     done = call("log", "query", "--log", sqlite.url)
-    assert (done.code, done.out, done.err.strip()) == (2, "", f"{sqlite.file}: no log is there; name it with --log")
+    assert (done.code, done.out, done.err.strip()) == (2, "", f"{sqlite.file}: no log found; name it with --log")
     assert not sqlite.file.exists()
 
 
@@ -335,7 +335,7 @@ def test_an_error_of_the_database_has_no_password(call: Callable[..., Done], on_
     ):
         done = call("log", "query", RUNNER_POLICY_LOG=url)
         assert done.code == 2
-        assert "the log cannot be asked: " in done.err
+        assert "the log cannot be read: " in done.err
         assert not any(
             word in done.out + done.err for word in (on_server.server.password, on_server.server.password[:8])
         )

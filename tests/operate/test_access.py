@@ -135,7 +135,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Cal
         }
     assert said == [
         (401, "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`"),
-        (401, "unauthorized", "the token is not known here, or no longer good"),
+        (401, "unauthorized", "unknown or expired token"),
         (403, "forbidden", "the token of `read` may not do this; it needs the scope `decide`"),
     ]
     counted = {
@@ -257,13 +257,15 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
             "": "tokens",
             None: "cannot be read",
         }.items():
-            before = len(service.says("the file of tokens was refused; the ones before hold"))
+            before = len(service.says("the file of tokens was rejected; the previous tokens stay valid"))
             tokens.path.unlink() if text is None else put(tokens.path, text)
             until(
-                lambda before: len(service.says("the file of tokens was refused; the ones before hold")) > before,
+                lambda before: (
+                    len(service.says("the file of tokens was rejected; the previous tokens stay valid")) > before
+                ),
                 before,
             )
-            assert says in service.says("the file of tokens was refused; the ones before hold")[-1]["error"]
+            assert says in service.says("the file of tokens was rejected; the previous tokens stay valid")[-1]["error"]
             assert statuses(service, old, new) == [401, 200]
         third = tokens.add("controller-3", "read")
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])

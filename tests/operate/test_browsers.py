@@ -211,7 +211,7 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: C
     assert others == dict.fromkeys(paths, 403)
     assert (problem["type"], problem["detail"]) == (
         "urn:runner-policy:problem:cross-origin",
-        "a page of another origin sent this; where nobody needs a token only the service's own pages may ask it",
+        "a page of another origin sent this; without tokens only the service's own pages are answered",
     )
     assert (page.status_code, tried.status_code) == (200, 200)
     assert denied == sum(code == 403 for code in found.values()) + len(others) + 1

@@ -173,7 +173,7 @@ def test_a_branch_is_cloned_followed_and_kept_when_it_is_gone(serve: Callable[..
         back = remote.commit("Back")
         service.everywhere("/v1/policy", lambda policy: policy["source"].endswith(back))
         assert (title(service), error(service)) == ("Back", "")
-        assert not service.says("rules could not be looked at")
+        assert not service.says("the rules could not be checked")
 
 
 # rollback
@@ -182,7 +182,7 @@ def test_a_branch_is_cloned_followed_and_kept_when_it_is_gone(serve: Callable[..
 def refusal(commit: str, accepted: ObjectID | None) -> str:
     assert accepted is not None
     return (
-        f"the commit {commit} is not taken: it does not descend from {accepted.decode()[:12]}, whose rules were accepted; "
+        f"the commit {commit} is refused: it does not descend from {accepted.decode()[:12]}, whose rules were accepted; "
         "push one to `main` that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
     )
 
@@ -220,13 +220,13 @@ def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
         assert service.says("rules refused; the loaded ones stay")[-1]["faults"] == [says]
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
         assert title(service) == "Third"
-        assert "the branch was rolled back; its rules of last time are taken" in service.log.read_text()
+        assert "the branch was rolled back; the rules accepted last are used" in service.log.read_text()
         until(lambda: error(service) == says)
         remote.move(accepted)
         until(lambda: error(service) == "")
         fourth = remote.commit("Fourth")
         until(lambda: service.get("/v1/policy")["source"].endswith(fourth))
-        assert not service.says("rules could not be looked at")
+        assert not service.says("the rules could not be checked")
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path
         assert first is not None
         back = ROLLBACKS[how](remote, first)
         until(lambda: service.get("/v1/policy")["source"].endswith(back))
-        warned = service.says("a commit that does not descend from the accepted one is taken, as rollbacks are allowed")
+        warned = service.says("a commit that does not descend from the accepted one is used, as rollbacks are allowed")
         assert [(line["level"], line["commit"], line["accepted"]) for line in warned] == [("warning", back, second)]
     with started(
         tmp_path, "--rules-git", remote.url, **GIT
@@ -317,7 +317,7 @@ def test_a_remote_that_is_away_at_the_start_is_replaced_by_what_passed_last(tmp_
     remote.path.rename(remote.path.with_name("away.git"))
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
         assert title(service) == "Good"
-        assert "the remote is away; its rules of last time are taken" in service.log.read_text()
+        assert "the remote is unavailable; the rules accepted last are used" in service.log.read_text()
         remote.path.with_name("away.git").rename(remote.path)
         remote.commit("Back")
         until(lambda: title(service) == "Back")
@@ -363,15 +363,15 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
     for name, says in {
         "allowed": "",
         "rsa": "",
-        "stranger": "who signed it is no allowed signer",
-        "expired": "who signed it is no allowed signer",
-        "later": "who signed it is no allowed signer",
-        "ecdsa": "its signature is no good: Public key algorithm not supported: ecdsa-sha2-nistp256.",
+        "stranger": "its signer is not an allowed signer",
+        "expired": "its signer is not an allowed signer",
+        "later": "its signer is not an allowed signer",
+        "ecdsa": "invalid signature: Public key algorithm not supported: ecdsa-sha2-nistp256.",
     }.items():
         assert (name, verdict(made(remote, key=keys[name]), signers)) == (name, says)
     changes: dict[str, Callable[[Commit], None]] = {
-        "its signature is no good: ": lambda commit: setattr(commit, "message", b"rules: others\n"),
-        "its signature is no good:": lambda commit: setattr(
+        "invalid signature: ": lambda commit: setattr(commit, "message", b"rules: others\n"),
+        "invalid signature:": lambda commit: setattr(
             commit, "gpgsig", signature(commit.raw_without_sig(), keys["allowed"], "file")
         ),
         "its signature": lambda commit: setattr(
@@ -380,7 +380,7 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
         "its signature ": lambda commit: setattr(
             commit, "gpgsig", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----"
         ),
-        "its signature cannot be read: ": lambda commit: setattr(commit, "gpgsig", b"signed, me"),
+        "the signature cannot be read: ": lambda commit: setattr(commit, "gpgsig", b"signed, me"),
         "it is not signed": lambda commit: setattr(commit, "gpgsig", None),
     }
     for says, change in changes.items():
@@ -392,21 +392,21 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
     code, lines = refused(
         "--rules-git", remote.url, RULES_GIT_ALLOWED_SIGNERS=str(signers), RULES_GIT_POLL_INTERVAL="1"
     )
-    assert (code, lines[0].endswith("is not taken: it is not signed")) == (2, True)
+    assert (code, lines[0].endswith("is refused: it is not signed")) == (2, True)
     remote.commit("Signed", key=keys["allowed"])
     with serve("--rules-git", remote.url, RULES_GIT_ALLOWED_SIGNERS=str(signers), **GIT) as service:
         assert title(service) == "Signed"
         for key in (None, keys["stranger"]):
             brief = remote.commit("Refused", key=key)
-            until(lambda brief: f"the commit {brief} is not taken: " in error(service), brief)
+            until(lambda brief: f"the commit {brief} is refused: " in error(service), brief)
             assert title(service) == "Signed"
         text = signers.read_text()
         signers.write_text("broken\n")
         remote.commit("By rsa", key=keys["rsa"])
-        until(lambda: "signers:1: no allowed signer: " in error(service))
+        until(lambda: "signers:1: invalid entry: " in error(service))
         signers.write_text(text)
         until(lambda: title(service) == "By rsa")
-        assert not service.says("rules could not be looked at")
+        assert not service.says("the rules could not be checked")
 
 
 def made(remote: Remote, **how: Any) -> Commit:

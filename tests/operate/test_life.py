@@ -78,13 +78,13 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
         "--port: Input should be less than or equal to 65535, not `99999`",
         "--workers: Input should be greater than or equal to 1, not `0`",
         "RUNNER_POLICY_BODY_TIMEOUT: Input should be a valid number, unable to parse string as a number, not `soon`",
-        'RUNNER_POLICY_LOG_LABELS: no JSON object such as `{"cluster": "eu-1"}`, not `{`',
+        'RUNNER_POLICY_LOG_LABELS: expected a JSON object such as `{"cluster": "eu-1"}`, not `{`',
         f"--tls-key: {tmp_path}/none cannot be read",
-        f"--tls-client-ca: {cert} has no certificates: ",
-        f"--tokens: {tokens}:2:11: `A` is no name; ",
-        f"{tokens}:3:13: no SHA-256 in 64 lower-case hexadecimal digits; ",
+        f"--tls-client-ca: cannot load certificates from {cert}: ",
+        f"--tokens: {tokens}:2:11: invalid name `A`; ",
+        f"{tokens}:3:13: expected a SHA-256 in 64 lower-case hexadecimal digits; ",
         f"{tokens}:4:14: ",
-        f"RUNNER_POLICY_RULES_GIT_ALLOWED_SIGNERS: {signers}:1: no allowed signer: ",
+        f"RUNNER_POLICY_RULES_GIT_ALLOWED_SIGNERS: {signers}:1: invalid entry: ",
         "--log: ",
         "192.0.2.1:0 cannot be listened on: ",
     ]
@@ -103,7 +103,7 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
         (["--tokens", "nowhere"], "--tokens: nowhere: cannot be read: No such file or directory"),
         (
             ["--tls-cert", "Makefile", "--tls-key", "Makefile"],
-            "--tls-cert: Makefile with Makefile is no certificate with its key: ",
+            "--tls-cert: cannot load Makefile with the key Makefile: ",
         ),
         (["--default-release", "0.99"], "--default-release: unknown release `0.99`; "),
         (["--rules-git", "file:///nowhere/rules.git"], "--rules-git: "),
@@ -118,7 +118,7 @@ def test_a_setting_that_does_not_do_is_named(arguments: list[str], says: str) ->
 def test_a_log_that_is_required_and_off_is_refused() -> None:
     assert refused(LOG_REQUIRED="true") == (
         2,
-        ["RUNNER_POLICY_LOG_REQUIRED: no log is kept in which a decision could be recorded; name one with --log"],
+        ["RUNNER_POLICY_LOG_REQUIRED: the decision log is off; name one with --log"],
     )
 
 

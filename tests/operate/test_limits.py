@@ -144,7 +144,7 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
     )
     assert (answer.headers["retry-after"], answer.json()["detail"]) == (
         "1",
-        "this process holds as many as it may; close what is not needed, and try again",
+        "this process holds as many connections as it may; close unused ones, and try again",
     )
     assert (probes, answered) == ([200, 200], [b"HTTP/1.1 200 OK"] * 3)
     assert denied >= 2
@@ -242,7 +242,7 @@ def test_a_head_that_is_too_large_is_answered_a_problem(shared: Callable[..., An
                 head, _, body = everything(connection).partition(b"\r\n\r\n")
                 assert (head.split(b"\r\n")[0], json.loads(body)["detail"]) == (
                     b"HTTP/1.1 431 Request Header Fields Too Large",
-                    "the request's head is too large; at most 65,536 bytes and 200 headers are taken",
+                    "the request's head is too large; at most 65,536 bytes and 200 headers are accepted",
                 )
 
 

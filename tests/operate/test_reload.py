@@ -217,7 +217,7 @@ def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(
             until(lambda: service.metrics()["runner_policy_last_reload_successful"])
             assert (service.revision(), service.get("/v1/policy")["last_reload_error"]) == (good, None)
         assert service.metrics()['runner_policy_reloads_total{result="rejected"}'] == len(HOWS)
-        assert not service.says("rules could not be looked at")
+        assert not service.says("the rules could not be checked")
 
 
 def told(service: Service, place: str) -> tuple[Any, Any] | None:
@@ -309,7 +309,7 @@ def test_rules_that_are_not_whole_leave_the_ones_before_until_they_are(serve: Ca
                 assert (service.revision(), decided(service)) == (good, "fallback")
             until(lambda: service.state()["rules"]["last_error"] is None)
             assert service.revision() == good
-        assert not service.says("rules could not be looked at")
+        assert not service.says("the rules could not be checked")
 
 
 def test_what_a_link_leads_to_outside_the_folder_is_looked_at_again(serve: Callable[..., Any], folder: Path) -> None:
@@ -397,7 +397,7 @@ def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_w
         until(
             lambda: (
                 service.state()["rules"]["last_error"]
-                and len(service.says("the file of tokens was refused; the ones before hold")) == 2
+                and len(service.says("the file of tokens was rejected; the previous tokens stay valid")) == 2
             )
         )
         victim, other = service.workers()

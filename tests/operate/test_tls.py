@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .conftest import Service, Tokens
 
-REFUSED = "the certificate was refused; the one before stays"
+REFUSED = "the certificate was rejected; the previous one stays"
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_key_that_wants_a_password_is_refused_and_nobody_is_asked_for_it(autho
     )
     assert done.returncode == 0
     code, lines = refused("--tls-cert", str(cert), "--tls-key", str(locked))
-    assert (code, lines[0].startswith(f"--tls-cert: {cert} with {locked} is no certificate with its key: ")) == (
+    assert (code, lines[0].startswith(f"--tls-cert: cannot load {cert} with the key {locked}: ")) == (
         2,
         True,
     )

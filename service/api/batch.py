@@ -1,0 +1,124 @@
+"""``POST /v1/decisions/batch``: many deployments in one document, or one a line in a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import current_task
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+from policy.decision.decision import encode
+from policy.errors import PolicyError
+from service.api.endpoint import TURN, Endpoint
+from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
+from service.jobs.messages import JobKind
+from service.jobs.worker import OK
+from service.problems import Refused, problem_of
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from service.request_context import RequestContext
+    from service.state.answers import Answers
+    from service.state.state import ServiceState
+
+NDJSON: Final = b"application/x-ndjson"
+LINES: Final = 32
+"""Lines of a stream that are answered together."""
+
+
+class BatchEndpoint(Endpoint):
+    """``POST /v1/decisions/batch``."""
+
+    def __init__(self, service: ServiceState, path: str) -> None:
+        super().__init__(service, path)
+        self.turn = asyncio.Lock()
+        """Held by the stream that is deciding: one works at a time, so that other requests wait for one turn only."""
+
+    async def answer(
+        self,
+        scope: Scope,  # noqa: ARG002
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        send: Send,
+        context: RequestContext,
+    ) -> int:
+        """Decide many deployments, as one document or as a stream of lines."""
+        limit = self.settings.max_batch_body
+        wanted = read_headers(headers, 1 << 62)
+        if wanted.content_type in NDJSON_TYPES:
+            answers = self.service.answers_for(headers)
+            with self.service.streams.place(context.caller):
+                return await self.stream(answers, wanted, receive, send, context)
+        wanted = read_headers(headers, limit)
+        with self.service.memory.hold() as held:
+            body = await read_body(receive, limit, held)
+            self.body_arrived()
+            return await self.send_job_result(
+                JobKind.BATCH, self.service.answers_for(headers), body, wanted, context, receive, send
+            )
+
+    async def stream(
+        self, answers: Answers, wanted: Headers, receive: Receive, send: Send, context: RequestContext
+    ) -> int:
+        """Answer a stream line by line as it arrives, all by one revision."""
+        await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
+        async for lines in read_lines(receive, self.settings.max_body):
+            self.body_arrived()
+            if not lines:
+                await asyncio.sleep(0)
+            for start in range(0, len(lines), LINES):
+                await self.answer_lines(lines[start : start + LINES], answers, wanted, send, context)
+            self.service.body_timeouts.reading[current_task()] = perf_counter_ns()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return OK
+
+    async def answer_lines(
+        self, lines: list[bytes | Refused], answers: Answers, wanted: Headers, send: Send, context: RequestContext
+    ) -> None:
+        """Answer some lines of a stream, at the caller's rate limit."""
+        decided: list[bytes] = []
+        while len(decided) < len(lines):
+            async with self.turn:
+                is_large = _decide_small_lines(answers, lines, context, decided)
+                await asyncio.sleep(0)
+            if is_large:
+                line = lines[len(decided)]
+                assert isinstance(line, bytes)  # INVARIANT: a refused line is answered already
+                decided.append(await self.decide_line_in_worker(answers, line, wanted, context))
+        try:
+            await context.wait_recorded()
+        except PolicyError as error:
+            decided = [encode(problem_of(error)) + b"\n"] * len(decided)
+        await send({"type": "http.response.body", "body": b"".join(decided), "more_body": True})
+        await asyncio.sleep(self.service.access.charge(context.caller, len(lines)))
+
+    async def decide_line_in_worker(
+        self, answers: Answers, line: bytes, wanted: Headers, context: RequestContext
+    ) -> bytes:
+        """The answer to one line, decided in a worker process."""
+        try:
+            result, output = await self.run_job(JobKind.DECISION, answers, line, wanted, context, None)
+        except PolicyError as error:
+            return encode(problem_of(error)) + b"\n"
+        if output is None or result.spooled is None:
+            return result.body + b"\n"
+        try:
+            return await asyncio.to_thread(output.read_bytes) + b"\n"
+        finally:
+            output.unlink(missing_ok=True)
+
+
+def _decide_small_lines(
+    answers: Answers, lines: list[bytes | Refused], context: RequestContext, decided: list[bytes]
+) -> bool:
+    """Answer further lines until the turn is over; return whether the next one needs a worker process."""
+    ends = perf_counter_ns() + TURN
+    for line in lines[len(decided) :]:
+        answer = answers.line(line, context)
+        if answer is None:
+            return True
+        decided.append(answer)
+        if perf_counter_ns() > ends:
+            break
+    return False

@@ -1,0 +1,207 @@
+"""What every deciding endpoint does: check the caller, read the body, answer, count.
+
+The deciding endpoints are plain ASGI applications. They carry the load, and what FastAPI adds to a route (parsing,
+threads, middleware) costs more than the decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import current_task
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policy.decision.decision import encode
+from policy.errors import PolicyError
+from service.auth.access import DECIDE
+from service.documents.body import Disconnected, Headers
+from service.documents.query import refuse_query
+from service.jobs.messages import Job, JobKind, JobResult
+from service.jobs.pool import unless_gone
+from service.problems import AGAIN, MEDIA_TYPE, Refused, headers_of, problem_of
+from service.request_context import RequestContext
+from service.state.answers import today
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.types import Receive, Scope, Send
+
+    from service.state.answers import Answers
+    from service.state.state import ServiceState
+
+FAILED: Final = 500
+GONE: Final = 499
+"""The status counted for requests whose client disconnected, as in nginx; it is never sent."""
+TURN: Final = 5_000_000
+"""Nanoseconds of decisions in a row before other tasks of the event loop run."""
+PIECE: Final = 1 << 20
+"""Bytes of a large answer that are sent at once."""
+
+
+async def send_problem(send: Send, error: PolicyError) -> int:
+    """Send an error as a problem; return its status.
+
+    The rest of a body that was too large is ignored: closing the connection while the client is still sending would
+    lose the response.
+    """
+    problem = problem_of(error)
+    body = encode(problem)
+    headers = [*headers_of(error, problem.status), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+    return problem.status
+
+
+async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
+    """Send the answer of a worker process; return its status. An answer in a file is sent in pieces."""
+    size = len(result.body) if result.spooled is None else result.spooled
+    headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
+    if result.status in AGAIN:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": result.status, "headers": headers})
+    if result.spooled is None or output is None:
+        await send({"type": "http.response.body", "body": result.body})
+        return result.status
+    with output.open("rb") as file:
+        while size:
+            piece = file.read(min(size, PIECE))
+            size -= len(piece)
+            await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
+    return result.status
+
+
+class Endpoint:
+    """An endpoint as an ASGI application; errors are answered as problems, disconnected clients are dropped."""
+
+    scope: ClassVar[str] = DECIDE
+    """The scope that a caller's token needs."""
+    model_seconds: float | None = None
+    """Seconds a request may wait for models of the hub, all together."""
+    any_query: ClassVar[bool] = False
+    """Whether the URL may have parameters, which are then ignored."""
+
+    def __init__(self, service: ServiceState, path: str) -> None:
+        self.service = service
+        self.settings = service.settings
+        self.path = path[1:]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        began = perf_counter_ns()
+        service = self.service
+        status = FAILED
+        task = current_task()
+        service.body_timeouts.reading[task] = began
+        context = None
+        try:
+            headers = dict(scope["headers"])
+            context = RequestContext(self.path, self.caller(scope, headers), began)
+            if scope["query_string"] and not self.any_query:
+                refuse_query(scope["query_string"])
+            status = await self.answer(scope, headers, receive, send, context)
+        except (PolicyError, Disconnected, asyncio.CancelledError) as error:
+            status = await self.answer_error(error, task, send)
+        finally:
+            service.body_timeouts.reading.pop(task, None)
+            service.request_done(scope, status, began, None, context)
+
+    def caller(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        """The caller's name.
+
+        Raises:
+            Refused: the caller may not use the endpoint.
+        """
+        return self.service.access.caller(scope["client"], headers, self.scope)
+
+    async def answer_error(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
+        """Send the problem, or nothing to a disconnected client; return the status to count."""
+        if isinstance(error, PolicyError):
+            return await send_problem(send, error)
+        if isinstance(error, Disconnected):
+            return GONE
+        if not self.service.body_timeouts.timed_out(task):
+            raise error
+        return await send_problem(
+            send,
+            Refused(
+                "request-timeout", f"the body took more than {self.settings.body_timeout:g} s to arrive; send it faster"
+            ),
+        )
+
+    def body_arrived(self) -> None:
+        """The body of this task's request is complete: end its timeout."""
+        self.service.body_timeouts.reading.pop(current_task(), None)
+
+    async def answer(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext
+    ) -> int:
+        """Answer one request; return the status.
+
+        Raises:
+            PolicyError: the request is invalid or cannot be answered.
+        """
+        raise NotImplementedError
+
+    async def run_job(
+        self,
+        kind: JobKind,
+        answers: Answers,
+        body: bytes,
+        wanted: Headers,
+        context: RequestContext,
+        receive: Receive | None,
+    ) -> tuple[JobResult, Path | None]:
+        """The result of a worker process, its decisions counted, logged and charged; and the file with a large answer.
+
+        With ``receive``, the job is cancelled when the client disconnects.
+
+        Raises:
+            Refused: it takes too long, or too many such requests are in progress.
+            Disconnected: the client disconnected.
+            LogUnavailable: a decision could not be recorded where it must be.
+        """
+        service = self.service
+        output = service.pool.output()
+        job = Job(
+            kind,
+            answers.policy.revision,
+            body,
+            wanted.content_type if kind is not JobKind.DRY_RUN else wanted.whole_type,
+            wanted.wants_text,
+            context.path,
+            context.caller,
+            context.began,
+            service.job_settings(),
+            str(output) if output is not None else None,
+        )
+        work = service.pool.result(job, answers.texts, today(), self.model_seconds)
+        try:
+            result = await (work if receive is None else unless_gone(receive, work))
+            if result.decisions > 1:
+                service.access.charge(context.caller, result.decisions - 1)
+            await service.recorder.log_job_decisions(result, output, context)
+            await context.wait_recorded()
+        except BaseException:
+            if output is not None:
+                output.unlink(missing_ok=True)
+            raise
+        return result, output
+
+    async def send_job_result(
+        self,
+        kind: JobKind,
+        answers: Answers,
+        body: bytes,
+        wanted: Headers,
+        context: RequestContext,
+        receive: Receive,
+        send: Send,
+    ) -> int:
+        """Answer a request in a worker process; return the status."""
+        result, output = await self.run_job(kind, answers, body, wanted, context, receive)
+        try:
+            return await send_result(send, result, output)
+        finally:
+            if output is not None:
+                output.unlink(missing_ok=True)
