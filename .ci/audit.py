@@ -65,7 +65,10 @@ def ask(options: list[str]) -> Audit | str:
         looked_up=tuple(package["name"] for package in packages if "skip_reason" not in package),
         unknown=tuple(package["name"] for package in packages if "skip_reason" in package),
         vulnerable=tuple(
-            f"{package['name']} {package['version']}: {found['id']}, fixed in {' '.join(found['fix_versions']) or 'none'}"
+            (
+                f"{package['name']} {package['version']}: {found['id']}, fixed in "
+                f"{' '.join(found['fix_versions']) or 'none'}"
+            )
             for package in packages
             for found in package.get("vulns", ())
         ),

@@ -160,32 +160,49 @@ def _notes(results: Results) -> list[str]:
     where = "another core" if cores.LOAD != cores.SERVER else "THE SAME core"
     notes = [
         f"Medians of {results.load.rounds} interleaved rounds; a ratio is the median of the rounds' own ratios.",
-        f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, half for the default release, the others for three more.",
+        (
+            f"{corpus.count:,} documents of {corpus.size:,.0f} bytes on average, half for the default release, the "
+            "others for three more."
+        ),
         f"All differ, and {corpus.kinds / corpus.count:.0%} of them in what their release reads.",
         f"{corpus.fired:.1f} conditions hold for one of them; a decision has {corpus.answer_size:,} bytes.",
         f"One worker on one core. 16 keep-alive connections from a generator on {where}.",
-        "Only what is called logged keeps a decision log. The process that writes it is on the generator's core and slows it, so processor time counts there.",
+        (
+            "Only what is called logged keeps a decision log. The process that writes it is on the generator's core "
+            "and slows it, so processor time counts there."
+        ),
         f"The generator was busy {traffic.results[CONSTANT].busy:.0%} of the time at the constant answer.",
-        "The constant answer comes from a bare ASGI application under the same server and protocol parts; it is as long as a decision, and reads nothing.",
+        (
+            "The constant answer comes from a bare ASGI application under the same server and protocol parts; it is as "
+            "long as a decision, and reads nothing."
+        ),
         f"The service's resident memory was {before:.0f} MB before the rounds over HTTP and {after:.0f} MB after them.",
     ]
     if any(bar.disturbed for bar in bars(results)):
         notes.append(
-            "DISTURBED: a server had less than 85 % of its core in some round. Other programs ran, and the figures so marked prove nothing; measure again."
+            "DISTURBED: a server had less than 85 % of its core in some round. Other programs ran, and the figures so "
+            "marked prove nothing; measure again."
         )
     if CERBOS in traffic.results:
         notes += [
-            f"{cerbos.PACKAGE} from npm has the conditions of the newest release as its policy, is asked with the same facts, and says which conditions hold.",
+            (
+                f"{cerbos.PACKAGE} from npm has the conditions of the newest release as its policy, is asked with the "
+                "same facts, and says which conditions hold."
+            ),
             "It has neither audit log nor telemetry, and GOMAXPROCS=1.",
         ]
     for each in results.compared:
         notes += [
-            f"zen-engine at {each.release} decides by {each.form}, the fastest of its forms: a loader with compiled content, and facts made beforehand.",
+            (
+                f"zen-engine at {each.release} decides by {each.form}, the fastest of its forms: a loader with "
+                "compiled content, and facts made beforehand."
+            ),
             f"Its compiled expression by itself, without a decision around it, takes {each.bare:.1f} µs.",
         ]
     derived = results.derived
     notes.append(
-        f"{derived.count:,} deployments of {derived.size:,.0f} bytes, with 14 arguments on average; all differ in arguments and config.json. "
+        f"{derived.count:,} deployments of {derived.size:,.0f} bytes, with 14 arguments on average; all differ in "
+        "arguments and config.json. "
         "A whole request goes from JSON text to JSON text, without HTTP."
     )
     return notes + [f"{word}." for word in results.skipped]

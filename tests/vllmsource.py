@@ -62,7 +62,8 @@ class VllmConfig:
             raise ValueError("profiles need V2")
 """
 OTHERS = {
-    "vllm/envs.py": 'import os\nenvironment_variables = {"VLLM_USE_V2_MODEL_RUNNER": lambda: maybe(os.getenv("VLLM_USE_V2_MODEL_RUNNER"))}\n'
+    "vllm/envs.py": 'import os\nenvironment_variables = {"VLLM_USE_V2_MODEL_RUNNER": lambda: '
+    'maybe(os.getenv("VLLM_USE_V2_MODEL_RUNNER"))}\n'
     "def maybe(text):\n    return None if text is None else bool(int(text))\n",
     "vllm/config/compilation.py": """\
 import enum
@@ -78,7 +79,10 @@ class CUDAGraphMode(enum.Enum):
     FULL_DECODE_ONLY = (2, 0)
     FULL_AND_PIECEWISE = (2, 1)
 """,
-    "vllm/config/parallel.py": "class ParallelConfig:\n    @property\n    def use_ubatching(self):\n        return self.enable_dbo or self.ubatch_size > 1\n",
+    "vllm/config/parallel.py": (
+        "class ParallelConfig:\n    @property\n    def use_ubatching(self):\n"
+        "        return self.enable_dbo or self.ubatch_size > 1\n"
+    ),
 }
 
 ALIKE = CONFIG.replace(" if self.model_config)", ")").replace("not any(", "self.model_config is None or not any(")

@@ -30,7 +30,10 @@ def check(megabytes: int) -> None:
             answers = len(heard.latencies)
             expect(
                 not heard.faults,
-                f"the disk full: no error in {answers:,} answers, p99 {heard.percentile(0.99):.2f} ms {heard.faults or ''}",
+                (
+                    f"the disk full: no error in {answers:,} answers, p99 {heard.percentile(0.99):.2f} ms "
+                    f"{heard.faults or ''}"
+                ),
             )
             time.sleep(3)
             dropped, spilled = (

@@ -56,7 +56,10 @@ async def _beside(port: int, name: str, seconds: float) -> None:
     ended = f"ended {len(statuses)} times with {sorted(set(statuses))}" if statuses else "not ended yet"
     expect(
         all(map(_is_prompt, (lives, decides))) and all(status < FAILED for status in statuses),
-        f"{name}, {ended}: p99 of /livez {lives.percentile(0.99):.1f} ms, of a decision {decides.percentile(0.99):.1f} ms"
+        (
+            f"{name}, {ended}: p99 of /livez {lives.percentile(0.99):.1f} ms, of a decision "
+            f"{decides.percentile(0.99):.1f} ms"
+        )
         + "".join(f", {heard.faults}" for heard in (lives, decides) if heard.faults),
     )
 

@@ -75,7 +75,8 @@ async def _edited(made: Service, edits: int) -> None:
     await client.close()
     heard = client.heard
     print(
-        f"      {best:,.0f}/s at most, {SHARE * best:,.0f}/s sent, p99 {heard.percentile(0.99):.1f} ms, late {heard.late}"
+        f"      {best:,.0f}/s at most, {SHARE * best:,.0f}/s sent, p99 {heard.percentile(0.99):.1f} ms, late "
+        f"{heard.late}"
     )
     expect(not heard.faults, f"no error in {len(heard.latencies):,} answers {heard.faults or ''}")
     figures = f"{median(taken):.2f} s in the median, {max(taken):.2f} s at most"

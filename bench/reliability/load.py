@@ -62,7 +62,8 @@ async def _loaded(made: Service, minutes: float) -> None:
         line for line in str(made.get("/metrics")).splitlines() if line.startswith("runner_policy_reloads_total")
     ]
     print(
-        f"      {best:,.0f}/s at most, {rate:,.0f}/s sent for {minutes:g} min, {done}, {len(revisions.spoken)} revisions answered, {accepted}"
+        f"      {best:,.0f}/s at most, {rate:,.0f}/s sent for {minutes:g} min, {done}, {len(revisions.spoken)} "
+        f"revisions answered, {accepted}"
     )
     print(f"      p50 {heard.percentile(0.5):.2f} ms, p99 {heard.percentile(0.99):.2f} ms, late {heard.late}")
     expect(not heard.faults, f"no error in {len(heard.latencies):,} answers {heard.faults or ''}")

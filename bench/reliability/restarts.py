@@ -68,7 +68,10 @@ def check(number: int) -> None:
         made.stop()
         with closing(sqlite3.connect(f"file:{made.log}?mode=ro", uri=True)) as log:
             kept = log.execute("SELECT count(*) FROM decisions").fetchone()[0]
-    reconnected = f"{count.announced} connections ended after an answer that said so, {count.refused} tries to connect were refused"
+    reconnected = (
+        f"{count.announced} connections ended after an answer that said so, {count.refused} tries to connect were "
+        "refused"
+    )
     expect(
         count.lost == 0 and count.other == 0,
         f"{RESTARTS} restarts: {count.lost} of {count.answered:,} requests lost, {count.other} not 200; {reconnected}",

@@ -96,7 +96,8 @@ def compare(release: str, lines: list[Json], said: dict[str, Json], policy: Poli
             continue
         if decision.starts != theirs["starts"]:
             count.wrong.append(
-                f"{line['id']}: starts {decision.starts} {decision.startup_errors}, vLLM: {theirs['starts']} {theirs.get('error', '')}"
+                f"{line['id']}: starts {decision.starts} {decision.startup_errors}, vLLM: {theirs['starts']} "
+                f"{theirs.get('error', '')}"
             )
         if not theirs["starts"]:
             continue
@@ -166,7 +167,10 @@ def main() -> None:
         count = compare(path.name, lines, said, policy, read)
         right = count.compared - len(count.wrong)
         print(
-            f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | {right} of {count.compared} |",
+            (
+                f"| {path.name} | {count.drawn} | {count.started} | {count.refused} | {count.elsewhere} | {right} of "
+                f"{count.compared} |"
+            ),
             flush=True,
         )
         total.update(
@@ -181,7 +185,8 @@ def main() -> None:
         if asked.record:
             record(lines, said, read, asked.record / f"drawn-{path.name}.jsonl.gz")
     print(
-        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['right']} of {total['compared']} |"
+        f"| all | {total['drawn']} | {total['started']} | {total['refused']} | {total['elsewhere']} | {total['right']} "
+        f"of {total['compared']} |"
     )
     print(f"\n{100 * total['right'] / max(total['compared'], 1):.2f} in 100, seed {asked.seed}, {asked.platform}")
     for line in wrong:

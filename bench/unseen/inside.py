@@ -159,7 +159,8 @@ def models(folder):
     pool = dict(_transformers_models(set(classes))) | dict(_own_models(set(classes)))
     (folder / "models.json").write_text(json.dumps(pool))
     print(
-        f"{len(pool)} configurations of {len({name.split('.')[1] for name in pool})} architectures, of {len(classes)} that are registered"
+        f"{len(pool)} configurations of {len({name.split('.')[1] for name in pool})} architectures, of {len(classes)} "
+        "that are registered"
     )
 
 

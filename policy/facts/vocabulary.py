@@ -166,7 +166,10 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         VARIABLE,
         FactKind.VARIABLE,
         None,
-        "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 unset means false",
+        (
+            "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 "
+            "unset means false"
+        ),
         earlier_default=((0, 22), False),
     ),
     _boolean(
@@ -180,7 +183,10 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("platform.is_out_of_tree", "the platform comes from a plugin (entry points `vllm.platform_plugins`)"),
     _texts(
         "plugins.logits_processors",
-        "entry points of the group `vllm.logits_processors` that any package in the serving image declares, requested or not",
+        (
+            "entry points of the group `vllm.logits_processors` that any package in the serving image declares, "
+            "requested or not"
+        ),
     ),
     _presence("model_config", "a model is configured, as in every real deployment"),
     _choice(

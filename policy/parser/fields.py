@@ -142,7 +142,10 @@ class FieldReader:
         if not isinstance(node.value, str):
             self.fault(
                 node,
-                f"expected a range of releases as text, got {quoted(node.plain())}, and a bare number loses its zeros; {advice}",
+                (
+                    f"expected a range of releases as text, got {quoted(node.plain())}, and a bare number loses its "
+                    f"zeros; {advice}"
+                ),
             )
             return None
         try:

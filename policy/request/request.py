@@ -105,7 +105,10 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
             [
                 RequestFault(
                     pointer,
-                    f'expected an object, got {quoted(document)}; write a request such as `{{"facts": {{"model_config": {{}}}}}}`',
+                    (
+                        f'expected an object, got {quoted(document)}; write a request such as `{{"facts": '
+                        f'{{"model_config": {{}}}}}}`'
+                    ),
                 )
             ]
         )

@@ -29,7 +29,10 @@ def admission(installed: Installed, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_what_would_not_start_is_denied(admission: Admission, namespace: str) -> None:
     done = admission.apply(namespace, deployment("dbo", BROKEN), fails=True)
-    said = 'Error from server (Forbidden): error when creating "STDIN": admission webhook "workloads.validate.runner-policy" denied the request: '
+    said = (
+        'Error from server (Forbidden): error when creating "STDIN": admission webhook '
+        '"workloads.validate.runner-policy" denied the request: '
+    )
     remedy = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
     assert (done.out, done.err) == ("", f"{said}{TEMPLATE}: {DBO} ({remedy})\n")
     assert "NotFound" in admission.cluster.kubectl("-n", namespace, "get", "deployment", "dbo", fails=True).err

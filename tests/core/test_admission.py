@@ -55,7 +55,8 @@ DBO = "vLLM will not start: Model Runner V2 does not yet support: dual batch ove
 ELSEWHERE = f"the value of `{VARIABLE}` is not known here; it is assumed to be unset"
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
 LLAMA = (
-    "not decided: the config.json of `meta-llama/Llama-3.1-8B-Instruct` is needed, under the name that the arguments give it; "
+    "not decided: the config.json of `meta-llama/Llama-3.1-8B-Instruct` is needed, under the name that the arguments "
+    "give it; "
     f"write it into the annotation `{MODEL_CONFIGS}`"
 )
 EXPLAINED = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
@@ -354,7 +355,10 @@ def test_every_engine_is_named_in_a_denial(ask: Callable[..., tuple[str, Documen
     )
     illegal = "not decided: `--tensor-parallel-size`: expected a whole number such as `2`, got `x`"
     runner = "spec.containers[0]=v2 spec.containers[1]=none spec.containers[2]=undecided spec.containers[3]=v1"
-    errors = f"spec.containers[0]: {DBO} | spec.containers[1]: vLLM will not start: invalid literal for int() with base 10: 'yes'"
+    errors = (
+        f"spec.containers[0]: {DBO} | spec.containers[1]: vLLM will not start: invalid literal for int() with base 10: "
+        "'yes'"
+    )
     wanted = f"spec.containers[3]: {SET}"
     assert ask(document, DENY) == (
         "denied",
@@ -545,7 +549,10 @@ def test_models_that_an_annotation_does_not_state_well_leave_the_object_undecide
 
 def test_an_annotation_states_the_version_that_an_image_does_not_tell(ask: Callable[..., tuple[str, Document]]) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:latest"}
-    default = "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; state `vllm_version`"
+    default = (
+        "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default "
+        "release; state `vllm_version`"
+    )
     assert ask(pod(container), WARN)[1]["warnings"] == [f"{POD}: {SET}", f"{POD}: {default}"]
     assert ask(pod(container, annotations={VLLM_VERSION: "0.33.0"}), WARN)[0] == "allowed"
     why = f"the annotation `{VLLM_VERSION}`: invalid version `x`; write it as `0.23.0` or `v0.23.0`"

@@ -468,7 +468,10 @@ def test_by_default_a_deployment_is_decided_so(
                 [
                     "sampling distribution replay requires Model Runner V2",
                     "trace replay requires Model Runner V2",
-                    "Model Runner V1 does not support: pipeline parallelism with async scheduling, dspark speculative decoding",
+                    (
+                        "Model Runner V1 does not support: pipeline parallelism with async scheduling, dspark "
+                        "speculative decoding"
+                    ),
                     "AuxOutput Connector requires Model Runner V2; set VLLM_USE_V2_MODEL_RUNNER=1.",
                 ],
                 [],
@@ -555,7 +558,10 @@ ROCM_DEEPSEEK = {
     "platform": {"is_rocm": True},
 }
 REASONING = {"model_config": QWEN3, "reasoning_config": {}}
-THINKING = "Model Runner V2 does not yet support the thinking_token_budget request parameter. Set VLLM_USE_V2_MODEL_RUNNER=0 if this is required."
+THINKING = (
+    "Model Runner V2 does not yet support the thinking_token_budget request parameter. Set VLLM_USE_V2_MODEL_RUNNER=0 "
+    "if this is required."
+)
 STOCK = {"model_config": QWEN3, "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "PIECEWISE"}}
 NO_TRITON = {"model_config": QWEN3, "platform": {"has_triton": False}}
 TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parallel_config": {"enable_dbo": True}}
@@ -574,14 +580,20 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
             ["0.22.0", "0.22.1"],
             TWO_FEATURES,
             [
-                "Model runner v2 does not yet support dual batch overlap, custom logits processors; using the v1 model runner instead."
+                (
+                    "Model runner v2 does not yet support dual batch overlap, custom logits processors; using the v1 "
+                    "model runner instead."
+                )
             ],
         ),
         (
             ["0.23.0", "0.30.0"],
             TWO_FEATURES,
             [
-                "Model Runner V2 does not yet support dual batch overlap, custom logits processors; using the V1 model runner instead."
+                (
+                    "Model Runner V2 does not yet support dual batch overlap, custom logits processors; using the V1 "
+                    "model runner instead."
+                )
             ],
         ),
         (
@@ -612,7 +624,10 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
                 "parallel_config": {"enable_batch_sharded_sampling": True, "prefill_context_parallel_size": 2},
             },
             [
-                "Skipping the ROCm V1 model runner default for DeepseekV4ForCausalLM: V1 does not support prefill context parallel, batch-sharded sampling.",
+                (
+                    "Skipping the ROCm V1 model runner default for DeepseekV4ForCausalLM: V1 does not support prefill "
+                    "context parallel, batch-sharded sampling."
+                ),
             ],
         ),
         (
@@ -641,7 +656,10 @@ TWO_FEATURES = {"model_config": {**QWEN3, "logits_processors": ["a:B"]}, "parall
             ["0.32.0", "0.33.0"],
             STOCK,
             [
-                "CUDA graphs are not supported with stock torch.compile in Model Runner V2. Overriding cudagraph_mode PIECEWISE to NONE."
+                (
+                    "CUDA graphs are not supported with stock torch.compile in Model Runner V2. Overriding "
+                    "cudagraph_mode PIECEWISE to NONE."
+                )
             ],
         ),
         (["0.32.0"], {**STOCK, "compilation_config": {"mode": "STOCK_TORCH_COMPILE", "cudagraph_mode": "NONE"}}, []),

@@ -272,7 +272,10 @@ def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc fills fresh memory on demand")
 def test_deleting_a_state_that_never_dispatched_ends_the_process() -> None:
-    code = "handle = made({'x': 1}); rete.assert_fact(handle, '{\"id\": 1, \"x\": 1}'); rete.delete_state(handle, '0'); print('alive')"
+    code = (
+        "handle = made({'x': 1}); rete.assert_fact(handle, '{\"id\": 1, \"x\": 1}'); rete.delete_state(handle, '0'); "
+        "print('alive')"
+    )
     done = raw(code, MALLOC_PERTURB_="165")
     assert (done.returncode < 0, done.stdout) == (True, "")
 
@@ -457,7 +460,10 @@ def test_more_rules_than_the_groups_hold_are_refused() -> None:
     rules = rules_of(*[{"lora_config": "present"}] * (GROUP * MAX_GROUPS + 1))
     with pytest.raises(
         EngineFailed,
-        match=rf"^{GROUP * MAX_GROUPS + 1} conditions are more than the {GROUP * MAX_GROUPS} that one release can have$",
+        match=(
+            rf"^{GROUP * MAX_GROUPS + 1} conditions are more than the "
+            rf"{GROUP * MAX_GROUPS} that one release can have$"
+        ),
     ):
         compile_rules(rules, (0, 33))
 

@@ -90,7 +90,10 @@ def test_the_vocabulary_has_these_facts_with_these_types_and_defaults() -> None:
         ("model_config.logprobs_mode", "raw_logits raw_logprobs processed_logits processed_logprobs"),
         (
             "speculative_config.method",
-            "ngram ngram_gpu medusa mlp_speculator draft_model suffix custom_class eagle eagle3 mtp dflash dspark extract_hidden_states",
+            (
+                "ngram ngram_gpu medusa mlp_speculator draft_model suffix custom_class eagle eagle3 mtp dflash dspark "
+                "extract_hidden_states"
+            ),
         ),
         ("speculative_config.draft_lm_head_quantization", "fp8 nvfp4"),
         ("cache_config.mamba_cache_mode", "none align all"),
@@ -177,7 +180,10 @@ def test_these_texts_of_the_variable_are_false(text: str) -> None:
         ("\ud800", "invalid literal for int() with base 10: '\\ud800'"),
         (
             "9" * 4301,
-            "Exceeds the limit (4300 digits) for integer string conversion: value has 4301 digits; use sys.set_int_max_str_digits() to increase the limit",
+            (
+                "Exceeds the limit (4300 digits) for integer string conversion: value has 4301 digits; use "
+                "sys.set_int_max_str_digits() to increase the limit"
+            ),
         ),
     ],
 )
@@ -359,7 +365,10 @@ LEGAL = {
             [
                 (
                     "/platform",
-                    "expected an object, got `[]`; its fields are `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`",
+                    (
+                        "expected an object, got `[]`; its fields are `has_triton`, `is_rocm`, `is_unspecified`, "
+                        "`is_tpu`, `is_out_of_tree`"
+                    ),
                 )
             ],
         ),
@@ -381,7 +390,10 @@ LEGAL = {
             [
                 (
                     "/platform/isrocm",
-                    "unknown field `isrocm`; legal: `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, `is_out_of_tree`; did you mean `is_rocm`?",
+                    (
+                        "unknown field `isrocm`; legal: `has_triton`, `is_rocm`, `is_unspecified`, `is_tpu`, "
+                        "`is_out_of_tree`; did you mean `is_rocm`?"
+                    ),
                 )
             ],
         ),
@@ -391,7 +403,10 @@ LEGAL = {
             [
                 (
                     f"/env/{VARIABLE_NAME}",
-                    f"`1` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where it is unset",
+                    (
+                        f"`1` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where "
+                        "it is unset"
+                    ),
                 )
             ],
         ),
@@ -400,7 +415,10 @@ LEGAL = {
             [
                 (
                     f"/env/{VARIABLE_NAME}",
-                    f"`1\\x00` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where it is unset",
+                    (
+                        f"`1\\x00` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` "
+                        "where it is unset"
+                    ),
                 )
             ],
         ),
@@ -413,11 +431,17 @@ LEGAL = {
                 ),
                 (
                     "/parallel_config/tensor_parallel_size",
-                    "`0` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to 2147483647",
+                    (
+                        "`0` is not legal for `parallel_config.tensor_parallel_size`; legal: a whole number from 1 to "
+                        "2147483647"
+                    ),
                 ),
                 (
                     "/parallel_config/pipeline_parallel_size",
-                    "`true` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to 2147483647",
+                    (
+                        "`true` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from "
+                        "1 to 2147483647"
+                    ),
                 ),
             ],
         ),
@@ -430,7 +454,10 @@ LEGAL = {
                 ),
                 (
                     "/kv_transfer_config/kv_connector",
-                    "`7` is not legal for `kv_transfer_config.kv_connector`; legal: a text of at most 8192 characters, `null`",
+                    (
+                        "`7` is not legal for `kv_transfer_config.kv_connector`; legal: a text of at most 8192 "
+                        "characters, `null`"
+                    ),
                 ),
             ],
         ),
@@ -439,11 +466,17 @@ LEGAL = {
             [
                 (
                     "/model_config/architectures",
-                    "`LlamaForCausalLM` is not legal for `model_config.architectures`; legal: a list of at most 4096 texts",
+                    (
+                        "`LlamaForCausalLM` is not legal for `model_config.architectures`; legal: a list of at most "
+                        "4096 texts"
+                    ),
                 ),
                 (
                     "/model_config/logits_processors",
-                    "`{}` is not legal for `model_config.logits_processors`; legal: a list of at most 4096 items, `null`",
+                    (
+                        "`{}` is not legal for `model_config.logits_processors`; legal: a list of at most 4096 items, "
+                        "`null`"
+                    ),
                 ),
             ],
         ),
@@ -452,7 +485,10 @@ LEGAL = {
             [
                 (
                     "/model_config/architectures",
-                    '`["LlamaForCausalLM", null, 1, {…}]` is not legal for `model_config.architectures`; legal: a list of at most 4096 texts',
+                    (
+                        '`["LlamaForCausalLM", null, 1, {…}]` is not legal for `model_config.architectures`; legal: a '
+                        "list of at most 4096 texts"
+                    ),
                 )
             ],
         ),
@@ -479,7 +515,10 @@ def test_an_unknown_member_at_the_top_is_told_the_legal_ones() -> None:
     assert faults == [
         (
             "/modelconfig",
-            f"unknown field `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean `model_config`?",
+            (
+                f"unknown field `modelconfig`; legal: {', '.join(f'`{top}`' for top in tops)}; did you mean "
+                "`model_config`?"
+            ),
         )
     ]
 
@@ -515,7 +554,10 @@ def test_a_fault_lies_below_the_pointer_of_the_facts() -> None:
         (
             {"speculative_config": {"draft_model_config": {"architectures_": []}}},
             [
-                "unknown fact `speculative_config.draft_model_config.architectures_` was ignored; did you mean `architectures`?"
+                (
+                    "unknown fact `speculative_config.draft_model_config.architectures_` was ignored; did you mean "
+                    "`architectures`?"
+                )
             ],
         ),
         ({"kv_transfer_config": {"kv_connector_extra_config": {}, "kv_rank": 0, "kv_buffer_size": 1.0}}, []),

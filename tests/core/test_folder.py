@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CIRCLE = f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the folder up"
+CIRCLE = (
+    f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the "
+    "folder up"
+)
 
 
 def bind(path: Path) -> None:

@@ -53,11 +53,17 @@ def test_what_is_deeper_is_refused(body: bytes) -> None:
     [
         (
             b"",
-            'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}',
+            (
+                'the body is empty; send a request such as {"facts": {"model_config": {"architectures": '
+                '["Qwen3ForCausalLM"]}}}'
+            ),
         ),
         (
             b" \n",
-            'the body is empty; send a request such as {"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}',
+            (
+                'the body is empty; send a request such as {"facts": {"model_config": {"architectures": '
+                '["Qwen3ForCausalLM"]}}}'
+            ),
         ),
         (b"\xef\xbb\xbf{}", "the body begins with a byte order mark; send plain UTF-8"),
         (b'{"a": "\xff"}', "not UTF-8: byte 7 is not part of a character"),

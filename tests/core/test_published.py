@@ -66,7 +66,10 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
             "choices": [],
             "nullable": True,
             "default": None,
-            "meaning": "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 unset means false",
+            "meaning": (
+                "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 "
+                "unset means false"
+            ),
             "read_by": KNOWN,
         },
         {

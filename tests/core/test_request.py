@@ -14,7 +14,10 @@ from service.problems import problem_of
 if TYPE_CHECKING:
     from policy.policy import Policy
 
-MEMBERS = "`facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
+MEMBERS = (
+    "`facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, "
+    "`explain`, `beyond_verified`"
+)
 LAYERS = '`["upstream"]`, `["upstream", "house"]`'
 
 

@@ -137,7 +137,10 @@ BROKEN: dict[str, Made] = {
         b"house",
         FOLDER,
         nested,
-        f"house/{'/'.join(map(str, reversed(range(1, MAX_DEPTH))))}/0:1:1: folders are nested more than {MAX_DEPTH} deep",
+        (
+            f"house/{'/'.join(map(str, reversed(range(1, MAX_DEPTH))))}/0:1:1: folders are nested more than "
+            f"{MAX_DEPTH} deep"
+        ),
     ),
 }
 

@@ -177,7 +177,10 @@ def test_files_that_cannot_be_read_are_faults_all_at_once(tmp_path: Path) -> Non
     with pytest.raises(RulesInvalid) as raised:
         read_folder(tmp_path)
     assert [str(fault) for fault in raised.value.faults] == [
-        "upstream/latin.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7: invalid continuation byte",
+        (
+            "upstream/latin.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xe9 in position 7: invalid "
+            "continuation byte"
+        ),
         "upstream/other.yml:1:1: rule files end in `.yaml`; rename it",
     ]
 

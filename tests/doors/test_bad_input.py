@@ -357,8 +357,14 @@ def test_texts_and_lists_have_bounds(client: httpx.Client, name: str, value: Any
         )
 
 
-OBJECTS = "`env`, `platform`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, `speculative_config`, `cache_config`"
-MEMBERS = "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, `explain`, `beyond_verified`"
+OBJECTS = (
+    "`env`, `platform`, `plugins`, `model_config`, `parallel_config`, `scheduler_config`, `speculative_config`, "
+    "`cache_config`"
+)
+MEMBERS = (
+    "legal: `facts`, `deployment`, `manifest`, `model_configs`, `environment`, `vllm_version`, `layers`, `request_id`, "
+    "`explain`, `beyond_verified`"
+)
 
 
 @pytest.mark.parametrize(
@@ -806,9 +812,9 @@ def test_yaml_that_is_no_utf_8_is_a_400_that_says_where(client: httpx.Client, bo
 @pytest.mark.parametrize("filling", ["#", "- x\n", "a"])
 def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: int, says: str | None) -> None:
     body = (filling * (size // len(filling) + 1))[:size].encode()
-    expected = (
-        says
-        or f"{len(body)} bytes are more than the {1 << 20} that are read; send less, or a stream of lines to /v1/decisions/batch"
+    expected = says or (
+        f"{len(body)} bytes are more than the {1 << 20} that are read; send less, or a stream of lines to "
+        "/v1/decisions/batch"
     )
     assert told(client.post("/v1/decisions", content=body, headers=YAML)) == (413, "too-large", [("", expected)])
 

@@ -61,7 +61,9 @@ def test_an_item_s_fault_spoils_only_that_item(client: httpx.Client) -> None:
         "type": "urn:runner-policy:problem:invalid-request",
         "title": "Invalid request",
         "status": 422,
-        "detail": "/items/3/facts/model_config/is_moe: `no` is not legal for `model_config.is_moe`; legal: `true`, `false`",
+        "detail": (
+            "/items/3/facts/model_config/is_moe: `no` is not legal for `model_config.is_moe`; legal: `true`, `false`"
+        ),
         "errors": [
             {
                 "pointer": "/items/3/facts/model_config/is_moe",
@@ -106,7 +108,10 @@ def test_an_empty_batch_has_an_empty_answer(client: httpx.Client) -> None:
 
 
 def test_a_batch_may_be_yaml(client: httpx.Client) -> None:
-    body = "items:\n  - facts: {model_config: {architectures: [Qwen3ForCausalLM]}}\n  - facts: {}\n    vllm_version: 0.99\n"
+    body = (
+        "items:\n  - facts: {model_config: {architectures: [Qwen3ForCausalLM]}}\n  - facts: {}\n"
+        "    vllm_version: 0.99\n"
+    )
     answers = client.post("/v1/decisions/batch", content=body, headers={"content-type": "application/yaml"}).json()[
         "items"
     ]

@@ -45,12 +45,19 @@ def file(tmp_path: Path) -> Path:
         ("deployment.json", REQUEST),
         (
             "deployment.yaml",
-            "vllm_version: 0.23.0\nfacts:\n  model_config: {architectures: [Qwen3ForCausalLM]}\n  kv_transfer_config: {kv_connector: NixlConnector}\n",
+            (
+                "vllm_version: 0.23.0\nfacts:\n  model_config: {architectures: [Qwen3ForCausalLM]}\n"
+                "  kv_transfer_config: {kv_connector: NixlConnector}\n"
+            ),
         ),
         ("deployment", REQUEST),
         (
             "yaml-in-name.json",
-            "vllm_version: 0.23.0\nfacts: {kv_transfer_config: {kv_connector: NixlConnector}, model_config: {architectures: [Qwen3ForCausalLM]}}\n",
+            (
+                "vllm_version: 0.23.0\n"
+                "facts: {kv_transfer_config: {kv_connector: NixlConnector}, model_config: {architectures: "
+                "[Qwen3ForCausalLM]}}\n"
+            ),
         ),
     ],
 )
@@ -108,7 +115,10 @@ def test_what_comes_without_end_is_read_as_far_as_the_bound(run: Callable[..., D
 def test_pipes_are_read(run: Callable[..., Done], tmp_path: Path, file_: str) -> None:
     command = f"{BIN / 'runner-policy'} decide {file_}"
     if file_ == "PIPE":
-        command = f"mkfifo {tmp_path}/pipe; (sleep 0.5; cat > {tmp_path}/pipe) <&0 & {command.replace('PIPE', f'{tmp_path}/pipe')}"
+        command = (
+            f"mkfifo {tmp_path}/pipe; (sleep 0.5; cat > {tmp_path}/pipe) <&0 & "
+            f"{command.replace('PIPE', f'{tmp_path}/pipe')}"
+        )
     done = run("-c", command, program="bash", stdin=REQUEST)
     assert (done.code, done.err, json.loads(done.out)["runner"]) == (0, "", "v1")
 
@@ -165,9 +175,13 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
     ] == [
         "V1  fallback  starts  vLLM 0.23.0 (verified)",
         "V1: a KV connector (NixlConnector) keeps this deployment on V1",
-        "    rule                    layer   effect        reason                                                       facts",
         (
-            "*   kv-connector-fallback   house   fallback-v1   a KV connector (NixlConnector) keeps this deployment on V1   "
+            "    rule                    layer   effect        reason                                                  "
+            "     facts"
+        ),
+        (
+            "*   kv-connector-fallback   house   fallback-v1   a KV connector (NixlConnector) keeps this deployment "
+            "on V1   "
             "kv_transfer_config.kv_connector=NixlConnector"
         ),
         "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM by itself does as decided",
@@ -364,7 +378,10 @@ TOO_DEEP = "[" * 100_000
         ),
         (
             '{"facts": {}, "explain": 1, "request_id": 2}',
-            "/request_id: expected a text of at most 256 characters, got `2`\n/explain: expected `true` or `false`, got `1`",
+            (
+                "/request_id: expected a text of at most 256 characters, got `2`\n"
+                "/explain: expected `true` or `false`, got `1`"
+            ),
         ),
     ],
     ids=lambda value: repr(value)[:40],

@@ -98,7 +98,8 @@ def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folde
     lines = call("rules", "diff", "HEAD", "--rules", str(folder), "--format", "markdown").out.splitlines()
     assert lines[0] == "## What this edit of the rules changes"
     assert lines[7] == (
-        "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 → V2 | - kv-connector-fallback (fallback-v1)<br>+ v2-by-default (default-v2) "
+        "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 → V2 | - kv-connector-fallback (fallback-v1)<br>+ "
+        "v2-by-default (default-v2) "
         f"| `{json.dumps(SMALLEST)}` |"
     )
 

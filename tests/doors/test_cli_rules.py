@@ -57,7 +57,10 @@ def squeezed(text: str) -> list[str]:
         ("json", r'\{"faults": \[\], "warnings": \[\]\}\n'),
         (
             "junit",
-            r"<\?xml .*\?>\n<testsuite name=\"rules check\" tests=\"1\" failures=\"0\"><testcase classname=\"rules\" name=\"check\" /></testsuite>\n",
+            (
+                r"<\?xml .*\?>\n<testsuite name=\"rules check\" tests=\"1\" failures=\"0\"><testcase "
+                r"classname=\"rules\" name=\"check\" /></testsuite>\n"
+            ),
         ),
         ("github", r""),
     ],
@@ -176,7 +179,8 @@ def test_a_house_rule_past_its_review_is_a_warning_and_no_fault(
     edit(folder / RULE, "review_by: 2027-06-30", "review_by: 2020-01-01")
     done = call("rules", "check", str(folder), "--format", form)
     words = (
-        "warning: to be reviewed by 2020-01-01; ask inference-platform whether https://github.com/vllm-project/vllm/issues/42846 is done, "
+        "warning: to be reviewed by 2020-01-01; ask inference-platform whether "
+        "https://github.com/vllm-project/vllm/issues/42846 is done, "
         "then remove the rule or move the date"
     )
     shown = {
@@ -196,7 +200,10 @@ def test_a_rule_without_its_cases_is_a_fault(call: Callable[..., Done], folder: 
         3,
         [
             "case in `>=0.22,<0.25` that fires; add one to `kv-connector-fallback_test.yaml`",
-            "case just outside its releases (`0.21.0`, `0.25.0`) that does not fire; add one to `kv-connector-fallback_test.yaml`",
+            (
+                "case just outside its releases (`0.21.0`, `0.25.0`) that does not fire; add one to "
+                "`kv-connector-fallback_test.yaml`"
+            ),
             "near miss, a case inside its releases that does not fire; add one to `kv-connector-fallback_test.yaml`",
         ],
     )
@@ -452,8 +459,14 @@ def test_a_rule_s_history_is_a_table_over_the_releases(on_terminal: Callable[...
         "Parallel drafting for speculative decoding",
     )
     assert table[:4] == [
-        ">=0.22,<0.24  0.22.0, 0.22.1, 0.23.0  parallel drafting for speculative decoding  speculative_config.parallel_drafting: true",
-        ">=0.24,<0.25  0.24.0  parallel drafting for EAGLE speculative decoding  speculative_config.parallel_drafting: true",
+        (
+            ">=0.22,<0.24  0.22.0, 0.22.1, 0.23.0  parallel drafting for speculative decoding  "
+            "speculative_config.parallel_drafting: true"
+        ),
+        (
+            ">=0.24,<0.25  0.24.0  parallel drafting for EAGLE speculative decoding  "
+            "speculative_config.parallel_drafting: true"
+        ),
         "speculative_config.method:",
         "is_not: dflash",
     ]
@@ -465,7 +478,10 @@ def test_a_rule_s_history_is_a_table_over_the_releases(on_terminal: Callable[...
 
 def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple[int, str]]) -> None:
     code, out = on_terminal("rules", "show", "kv-connector-fallback", NO_COLOR="1")
-    owner = "owner inference-platform, to be reviewed by 2027-06-30, waits for https://github.com/vllm-project/vllm/issues/42846"
+    owner = (
+        "owner inference-platform, to be reviewed by 2027-06-30, waits for "
+        "https://github.com/vllm-project/vllm/issues/42846"
+    )
     assert (code, owner in squeezed(out), "remedy: drop `--kv-transfer-config`" in "\n".join(squeezed(out))) == (
         0,
         True,
@@ -674,7 +690,10 @@ def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
         (
             f"{rule}",
             1,
-            f"`>=0.22`: {change}: no case fails; add one that does, or explain the mutant under `accepted_mutants` in the file of cases",
+            (
+                f"`>=0.22`: {change}: no case fails; add one that does, or explain the mutant under `accepted_mutants` "
+                "in the file of cases"
+            ),
         ),
         (f"{cases}", 6, "`>=0.22`: when: nothing: the mutant is killed, or is not one of moe; remove it"),
     ]

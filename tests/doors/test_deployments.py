@@ -87,7 +87,10 @@ def test_a_deployment_is_decided_as_its_facts_are_and_says_where_each_came_from(
         [
             "sh",
             "-c",
-            f"vllm serve {NAME} --tensor-parallel-size 2 --port 8000 --api-key sesame --kv-transfer-config '{TRANSFER}'",
+            (
+                f"vllm serve {NAME} --tensor-parallel-size 2 --port 8000 --api-key sesame --kv-transfer-config "
+                f"'{TRANSFER}'"
+            ),
         ],
         [
             "--model",
@@ -295,7 +298,10 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             [
                 (
                     "/deployment/args/2",
-                    '`--speculative-config`: invalid JSON `{"model": ]`: not JSON: JSON is malformed: invalid character (byte 10)',
+                    (
+                        '`--speculative-config`: invalid JSON `{"model": ]`: not JSON: JSON is malformed: invalid '
+                        "character (byte 10)"
+                    ),
                 )
             ],
         ),
@@ -316,7 +322,10 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
                 ("/deployment/files", "expected an object of files with their texts, got `[]`"),
                 (
                     "/deployment/environment/platform",
-                    "unknown platform `cudo`; legal: `cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, `unspecified`; did you mean `cuda`?",
+                    (
+                        "unknown platform `cudo`; legal: `cuda`, `rocm`, `xpu`, `cpu`, `tpu`, `out-of-tree`, "
+                        "`unspecified`; did you mean `cuda`?"
+                    ),
                 ),
             ],
         ),

@@ -194,7 +194,10 @@ def test_without_a_candidate_the_wrapped_request_is_a_plain_dry_run(
 
 
 def test_a_candidate_may_come_as_yaml(client: httpx.Client) -> None:
-    body = "request:\n  facts: {kv_transfer_config: {}, model_config: {architectures: [Qwen3ForCausalLM]}}\nremove: [kv-connector-fallback]\n"
+    body = (
+        "request:\n  facts: {kv_transfer_config: {}, model_config: {architectures: [Qwen3ForCausalLM]}}\n"
+        "remove: [kv-connector-fallback]\n"
+    )
     answer = client.post("/v1/dry-run", content=body, headers={"content-type": "application/yaml"}).json()
     assert (answer["current"]["runner"], answer["candidate"]["runner"]) == ("v1", "v2")
 
@@ -341,7 +344,10 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
                     "house/newcomer.yaml",
                     13,
                     7,
-                    "unknown fact `model_config.is_moee`; did you mean `model_config.is_moe`?; `GET /v1/facts` and docs/facts.md list them",
+                    (
+                        "unknown fact `model_config.is_moee`; did you mean `model_config.is_moe`?; `GET /v1/facts` and "
+                        "docs/facts.md list them"
+                    ),
                 )
             ],
         ),

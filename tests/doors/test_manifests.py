@@ -22,7 +22,10 @@ NIXL = ["--kv-transfer-config", '{"kv_connector": "NixlConnector", "kv_role": "k
 YAML = {"content-type": "application/yaml"}
 TEXT = {"accept": "text/plain"}
 PATH = "spec.template.spec.containers[0]"
-UNVERSIONED = "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; state `vllm_version`"
+UNVERSIONED = (
+    "the tag of the image `vllm/vllm-openai:latest` names no release of vLLM; decided for 0.23.0, the default release; "
+    "state `vllm_version`"
+)
 NEEDED = "the config.json of `a/b` is needed, under the name that the arguments give it"
 
 
@@ -514,7 +517,10 @@ def test_with_another_image_only_a_command_that_names_vllm_is_a_problem(client: 
         [
             "bash",
             "-c",
-            "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)",
+            (
+                "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker "
+                "--ray_address=$(LWS_LEADER_ADDRESS)"
+            ),
         ],
         ["sh", "-c", "pip install vllm; curl http://vllm:8000/health"],
     ],

@@ -154,7 +154,8 @@ def test_schemathesis_finds_nothing_that_the_service_and_its_document_do_not_agr
                         if check.status == Status.FAILURE and check.failure_info is not None:
                             said = response.text[:300] if response is not None else ""
                             found.append(
-                                f"{label}: {check.name}: {check.failure_info.failure.message}\n{check.failure_info.code_sample[:600]}\n{said}"
+                                f"{label}: {check.name}: {check.failure_info.failure.message}\n"
+                                f"{check.failure_info.code_sample[:600]}\n{said}"
                             )
             case events.NonFatalError() | events.FatalError():
                 found.append(str(event))

@@ -94,7 +94,10 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
     assert (done.code, done.err.splitlines()) == (
         3,
         [
-            f"{folder}/house/binary.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+            (
+                f"{folder}/house/binary.yaml:1:1: cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: "
+                "invalid start byte"
+            ),
             f"{folder}/house/old.yml:1:1: rule files end in `.yaml`; rename it",
         ],
     )
@@ -106,8 +109,14 @@ def test_broken_rules_are_printed_with_every_fault_and_place_and_nothing_is_serv
         3,
         [
             f"{folder}/house/broken.yaml:3:1: not YAML: while parsing a flow node did not find expected node content",
-            f"{rule}:{place(rule, 'fallback-v3')}: unknown effect `fallback-v3` of the house layer; legal: {effects}; did you mean `fallback-v1`?",
-            f"{rule}:{place(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean `kv_transfer_config`?; {LISTS}",
+            (
+                f"{rule}:{place(rule, 'fallback-v3')}: unknown effect `fallback-v3` of the house layer; legal: "
+                f"{effects}; did you mean `fallback-v1`?"
+            ),
+            (
+                f"{rule}:{place(rule, 'kv_transfer_confg:')}: unknown fact `kv_transfer_confg`; did you mean "
+                f"`kv_transfer_config`?; {LISTS}"
+            ),
             f"{folder}/stray.yaml:1:1: a rule file must be under `upstream/`, `house/`; move it there",
         ],
     )
@@ -212,7 +221,10 @@ def test_settings_that_do_not_fit_are_all_named_with_what_is_legal(
 
 def test_a_hub_whose_address_is_none_is_said_as_the_hub_s_fault(refused: Callable[..., Done]) -> None:
     done = refused("--hub", HF_ENDPOINT="nowhere")
-    says = "--hub: the hub's endpoint must be an address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it out"
+    says = (
+        "--hub: the hub's endpoint must be an address such as `https://huggingface.co`; set `HF_ENDPOINT`, or leave it "
+        "out"
+    )
     assert (done.code, done.err.splitlines()) == (2, [says])
 
 

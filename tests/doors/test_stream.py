@@ -153,7 +153,10 @@ def read_until(connection: socket.socket, end: bytes) -> bytes:
     return found
 
 
-HEAD = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD = (
+    b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 
 
 def test_a_line_is_answered_before_the_next_one_is_sent(server: Server) -> None:

@@ -240,13 +240,19 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
         (
             ["-tp", "--enforce-eager"],
             0,
-            "`--tensor-parallel-size` takes a value; `--enforce-eager` is read as an option, so write `--tensor-parallel-size=VALUE` if it is the value",
+            (
+                "`--tensor-parallel-size` takes a value; `--enforce-eager` is read as an option, so write "
+                "`--tensor-parallel-size=VALUE` if it is the value"
+            ),
         ),
         (["-tp2"], 0, "unknown flag `-tp2`; write `-tp 2`"),
         (
             ["--async-scheduling=true"],
             0,
-            "`--async-scheduling` takes no value, so `--async-scheduling=true` is refused; write `--async-scheduling` or `--no-async-scheduling`",
+            (
+                "`--async-scheduling` takes no value, so `--async-scheduling=true` is refused; write "
+                "`--async-scheduling` or `--no-async-scheduling`"
+            ),
         ),
         (
             ["--headless=1"],
@@ -283,9 +289,11 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             ["-cc.pass_config.enable_sp=true"],
             0,
             (
-                "`-cc.…`: unknown field `pass_config.enable_sp` in this release; its fields are `eliminate_noops`, `enable_qk_norm_rope_fusion`, "
+                "`-cc.…`: unknown field `pass_config.enable_sp` in this release; its fields are `eliminate_noops`, "
+                "`enable_qk_norm_rope_fusion`, "
                 "`fi_allreduce_fusion_max_size_mb`, `fuse_act_padding`, "
-                "`fuse_act_quant`, `fuse_allreduce_rms`, `fuse_attn_quant`, `fuse_mla_dual_rms_norm`, `fuse_norm_quant`, `fuse_qk_norm_rope_kvcache`, "
+                "`fuse_act_quant`, `fuse_allreduce_rms`, `fuse_attn_quant`, `fuse_mla_dual_rms_norm`, "
+                "`fuse_norm_quant`, `fuse_qk_norm_rope_kvcache`, "
                 "`fuse_rope_kvcache`, `fuse_rope_kvcache_cat_mla`, `rope_kvcache_fusion_max_token_num`"
             ),
         ),
@@ -343,7 +351,10 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
         (
             ["--logits-processors", "-tp", "2"],
             0,
-            "`--logits-processors` takes a value; `-tp` is read as an option, so write `--logits-processors=VALUE` if it is the value",
+            (
+                "`--logits-processors` takes a value; `-tp` is read as an option, so write `--logits-processors=VALUE` "
+                "if it is the value"
+            ),
         ),
         (
             ["--model", Unknown("$M")],
@@ -417,7 +428,10 @@ def test_a_secret_s_value_is_in_no_message() -> None:
         (
             "0.33.0",
             ["--tensor-paralel-size", "2", "m"],
-            "vLLM 0.33.0 has no flag `--tensor-paralel-size` (args[0]) and would not start; did you mean `--tensor-parallel-size`?",
+            (
+                "vLLM 0.33.0 has no flag `--tensor-paralel-size` (args[0]) and would not start; did you mean "
+                "`--tensor-parallel-size`?"
+            ),
             "--tensor-paralel-size",
         ),
         (
@@ -466,7 +480,10 @@ def test_a_model_that_cannot_be_known_is_a_fault() -> None:
         ),
         (
             ["-cc", "{}", "-cc.mode=1"],
-            "`-cc.…` replaces the whole `--compilation-config` at args[0]; vLLM does not merge them, so write all keys in one way",
+            (
+                "`-cc.…` replaces the whole `--compilation-config` at args[0]; vLLM does not merge them, so write all "
+                "keys in one way"
+            ),
         ),
     ],
 )
@@ -479,7 +496,10 @@ def test_a_model_without_its_flag_is_read_after_vllm_serve_only() -> None:
     options, faults = read(["m"], serve=False)
     assert (options.values, faults) == ({}, [])
     assert options.warnings == [
-        "`m` (args[0]) is not read: only `vllm serve` takes the model without `--model`, so vLLM's default model would be served; write `--model`"
+        (
+            "`m` (args[0]) is not read: only `vllm serve` takes the model without `--model`, so vLLM's default model "
+            "would be served; write `--model`"
+        )
     ]
     assert values(["--model", "a", "--model", "b"], serve=False) == {"model": "b"}
 
@@ -554,7 +574,10 @@ def test_a_false_of_a_file_is_read_by_the_server_s_module_from_0_28_on() -> None
         (
             "port: 1",
             "args/1",
-            "neither the command line nor `d/s.yaml` names a model, and `vllm serve --config` needs one; write it before the flags",
+            (
+                "neither the command line nor `d/s.yaml` names a model, and `vllm serve --config` needs one; write it "
+                "before the flags"
+            ),
         ),
         (
             "model: m\ntensor-parallel-size: two",
@@ -927,7 +950,10 @@ def test_sources_without_a_parser_have_no_flags(tmp_path: Path) -> None:
 
 def test_a_parser_s_inverse_spellings_are_those_of_its_release(tmp_path: Path) -> None:
     sources = SOURCES | {
-        "vllm/entrypoints/openai/cli_args.py": 'def make_arg_parser(parser):\n    parser.add_argument("--enable-x", action=argparse.BooleanOptionalAction)\n'
+        "vllm/entrypoints/openai/cli_args.py": (
+            "def make_arg_parser(parser):\n"
+            '    parser.add_argument("--enable-x", action=argparse.BooleanOptionalAction)\n'
+        )
     }
     assert arguments(written(tmp_path / "new", sources))["enable_x"] == {
         "flags": ["--enable-x"],

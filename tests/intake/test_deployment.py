@@ -111,7 +111,10 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
         [
             (
                 "/model_configs",
-                'expected an object with each model\'s config.json by its name, such as `{"Qwen/Qwen3-8B": {…}}`, got `[]`',
+                (
+                    'expected an object with each model\'s config.json by its name, such as `{"Qwen/Qwen3-8B": {…}}`, '
+                    "got `[]`"
+                ),
             )
         ],
     ),

@@ -19,7 +19,10 @@ AUX = "aux_output_config.enabled"
 SPARSE = "attention_config.hisparse_config"
 ASYNC = "scheduler_config.async_scheduling"
 
-SEVERAL = '{"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": [3, {"kv_connector": "HiSparseConnector"}]}}'
+SEVERAL = (
+    '{"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": [3, '
+    '{"kv_connector": "HiSparseConnector"}]}}'
+)
 
 STATED: list[tuple[str, list[str], Any, Any]] = [
     ("model_config.enable_prompt_embeds", ["--enable-prompt-embeds"], True, False),
@@ -159,7 +162,10 @@ ILLEGAL: list[tuple[list[str], str, str]] = [
     (
         ["-dcp", "0"],
         "/deployment/args/2",
-        "`0` is not legal for `parallel_config.decode_context_parallel_size`; legal: a whole number from 1 to 2147483647",
+        (
+            "`0` is not legal for `parallel_config.decode_context_parallel_size`; legal: a whole number from 1 to "
+            "2147483647"
+        ),
     ),
     (
         ["--ubatch-size", "-1"],
@@ -169,7 +175,10 @@ ILLEGAL: list[tuple[list[str], str, str]] = [
     (
         ["-pp", "2147483648"],
         "/deployment/args/2",
-        "`2147483648` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to 2147483647",
+        (
+            "`2147483648` is not legal for `parallel_config.pipeline_parallel_size`; legal: a whole number from 1 to "
+            "2147483647"
+        ),
     ),
     (
         ["--kv-transfer-config", '{"kv_connector": 3}'],

@@ -617,7 +617,10 @@ def ran(code: str, **environment: str) -> str:
 
 
 def test_nothing_of_the_library_is_imported_where_no_hub_is_asked() -> None:
-    code = "import sys; from policy.intake.model.hub import Hub; Hub(1); print('huggingface_hub' in sys.modules, 'httpx2' in sys.modules)"
+    code = (
+        "import sys; from policy.intake.model.hub import Hub; Hub(1); print('huggingface_hub' in sys.modules, 'httpx2' "
+        "in sys.modules)"
+    )
     assert ran(code) == "False False"
 
 

@@ -129,7 +129,10 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
         [
             "sh",
             "-c",
-            "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker --ray_address=$LWS_LEADER_ADDRESS",
+            (
+                "bash /vllm-workspace/examples/online_serving/multi-node-serving.sh worker "
+                "--ray_address=$LWS_LEADER_ADDRESS"
+            ),
         ],
         ["bash", "/vllm-workspace/examples/online_serving/multi-node-serving.sh", "worker"],
         ["sh", "-c", "vllm bench latency; sleep infinity"],

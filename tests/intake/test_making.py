@@ -78,7 +78,9 @@ VLLM = {
         else:
             from .amd import SplitForCausalLM
         """,
-    "vllm/models/split/nvidia.py": "from vllm.model_executor.models.mixed import MixedForCausalLM\nclass SplitForCausalLM(MixedForCausalLM): ...",
+    "vllm/models/split/nvidia.py": (
+        "from vllm.model_executor.models.mixed import MixedForCausalLM\nclass SplitForCausalLM(MixedForCausalLM): ..."
+    ),
     "vllm/models/split/amd.py": "from vllm.model_executor.models.dense import DenseForCausalLM as SplitForCausalLM",
     "vllm/config/model.py": """
         _SUFFIX_TO_DEFAULTS: list = [("ForCausalLM", ("generate", "none")), ("Model", ("pooling", "embed"))]
@@ -275,7 +277,9 @@ VLLM = {
         """,
 }
 TRANSFORMERS = {
-    "transformers/configuration_utils.py": "class PreTrainedConfig:\n    is_encoder_decoder: bool = False\n    def __post_init__(self, **kwargs): ...",
+    "transformers/configuration_utils.py": (
+        "class PreTrainedConfig:\n    is_encoder_decoder: bool = False\n    def __post_init__(self, **kwargs): ..."
+    ),
     "transformers/models/auto/configuration_auto.py": """
         from .auto_mappings import CONFIG_MAPPING_NAMES
         CONFIG_MAPPING_NAMES = OrderedDict(**{"other": "DeepConfig"}, **CONFIG_MAPPING_NAMES)
@@ -732,7 +736,9 @@ def test_a_release_that_detects_no_method_has_no_formula_for_it(sources: Path) -
     written(
         sources / "vllm",
         {
-            "vllm/config/speculative.py": "class SpeculativeConfig:\n    def __post_init__(self):\n        if self.x:\n            self.y = 1\n",
+            "vllm/config/speculative.py": (
+                "class SpeculativeConfig:\n    def __post_init__(self):\n        if self.x:\n            self.y = 1\n"
+            ),
             "vllm/transformers_utils/configs/speculators/algos.py": "",
         },
     )

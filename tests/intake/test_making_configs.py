@@ -96,7 +96,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "",
         post(
-            "odd = {i for i in range(self.num_hidden_layers) if i % 2}\nself.layer_types = ['a' if i in odd else 'b' for i in range(2)]"
+            "odd = {i for i in range(self.num_hidden_layers) if i % 2}\n"
+            "self.layer_types = ['a' if i in odd else 'b' for i in range(2)]"
         ),
         {
             "formulas": {
@@ -213,7 +214,10 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("", post("self.decoder = outside()"), {"parts": {"decoder": None}, "formulas": {}}),
     (
         "",
-        "sub_configs = {'thinker_config': TextConfig}\ndef get_text_config(self):\n    return self.thinker_config.get_text_config()",
+        (
+            "sub_configs = {'thinker_config': TextConfig}\ndef get_text_config(self):\n"
+            "    return self.thinker_config.get_text_config()"
+        ),
         {"parts": {"thinker_config": "inner"}, "text": "thinker_config"},
     ),
     ("", "def get_text_config(self):\n    return self", {}),
@@ -236,8 +240,12 @@ def world_of(folder: Path, files: dict[str, str]) -> World:
 @pytest.mark.parametrize(("base", "body", "expected"), ROWS)
 def test_a_configuration_class_is_read(tmp_path: Path, base: str, body: str, expected: dict[str, Any]) -> None:
     files = {
-        "transformers/configuration_utils.py": "class PreTrainedConfig:\n    def get_text_config(self): ...\n    def __post_init__(self, **kwargs): ...",
-        "transformers/models/auto/configuration_auto.py": "CONFIG_MAPPING_NAMES = {'one': 'OneConfig', 'lost': 'LostConfig', 'alias': 'AliasConfig'}",
+        "transformers/configuration_utils.py": (
+            "class PreTrainedConfig:\n    def get_text_config(self): ...\n    def __post_init__(self, **kwargs): ..."
+        ),
+        "transformers/models/auto/configuration_auto.py": (
+            "CONFIG_MAPPING_NAMES = {'one': 'OneConfig', 'lost': 'LostConfig', 'alias': 'AliasConfig'}"
+        ),
         "transformers/models/one/configuration_one.py": HEAD
         + f"class OneConfig({base or 'PreTrainedConfig'}):\n"
         + indent(body or "pass", "    ")
@@ -282,5 +290,8 @@ def test_models_without_a_source_test_say_only_what_they_support(tmp_path: Path)
 def test_old_layer_types_are_renamed_where_every_configuration_does_so(
     tmp_path: Path, body: str, expected: dict[str, str]
 ) -> None:
-    text = f"_LEGACY_LAYER_TYPE_REMAP = {{'mamba': 'linear_attention'}}\nclass PreTrainedConfig:\n    def __post_init__(self, **kwargs):\n        {body}\n"
+    text = (
+        f"_LEGACY_LAYER_TYPE_REMAP = {{'mamba': 'linear_attention'}}\nclass PreTrainedConfig:\n"
+        f"    def __post_init__(self, **kwargs):\n        {body}\n"
+    )
     assert legacy_layer_types(world_of(tmp_path, {"transformers/configuration_utils.py": text})) == expected

@@ -143,7 +143,10 @@ def test_a_name_is_found_through_imports_stars_and_other_ways_of_being_bound(tmp
             K.flag = True
             async def later(): ...
             """,
-        "m.py": "from p import X, Y, Z, P, Q, K, inner\nfrom m import round\nimport p\nclass L(inner.K, p.K, unknown.Base, f()): ...",
+        "m.py": (
+            "from p import X, Y, Z, P, Q, K, inner\nfrom m import round\nimport p\n"
+            "class L(inner.K, p.K, unknown.Base, f()): ..."
+        ),
     }
     world = world_of(tmp_path, files)
     assert [named_value(world, "m", name) for name in "XYZPQ"] == [1, 2, 3, "cuda", 1]
@@ -162,7 +165,8 @@ def test_a_name_is_found_through_imports_stars_and_other_ways_of_being_bound(tmp
 
 def test_bases_that_python_would_refuse_still_get_an_order(tmp_path: Path) -> None:
     files = {
-        "m.py": "class A: ...\nclass B(A): ...\nclass C(A, B): ...\nclass E(Generic[T], make(A), g(A), factory(A)): ...\n"
+        "m.py": "class A: ...\nclass B(A): ...\nclass C(A, B): ...\n"
+        "class E(Generic[T], make(A), g(A), factory(A)): ...\n"
         "def make(base):\n    class Made(base): ...\n    return Made\ndef factory(base):\n    return base\n"
     }
     world = world_of(tmp_path, files)

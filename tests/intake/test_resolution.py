@@ -150,7 +150,10 @@ REFUSED: list[tuple[str, Document, ModelQuery, str]] = [
         "0.23.0",
         {"architectures": ["BartModel"]},
         ModelQuery(),
-        "Model architecture BartModel is not supported in-tree anymore. Please install the plugin at https://github.com/vllm-project/bart-plugin",
+        (
+            "Model architecture BartModel is not supported in-tree anymore. Please install the plugin at "
+            "https://github.com/vllm-project/bart-plugin"
+        ),
     ),
     (NEWEST, {"architectures": ["NoSuch"]}, ModelQuery(), "Model architectures ['NoSuch'] are not supported for now."),
     (

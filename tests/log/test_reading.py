@@ -136,7 +136,10 @@ def test_each_filter_finds_what_it_says_however_far_one_question_looks(
         assert (name, [each for part_ in stream(store, asked) for each in ids(part_)]) == (name, ids(expected))
 
 
-LEGAL_BOUND = "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
+LEGAL_BOUND = (
+    "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or "
+    "`7d`, or a `decision_id`"
+)
 
 
 def test_every_fault_is_named() -> None:
@@ -156,7 +159,8 @@ def test_every_fault_is_named() -> None:
     assert [fault.message for fault in raised.value.faults] == [
         (
             "unknown parameter `colour`; legal: "
-            "`runner`, `outcome`, `vllm_version`, `requested_by`, `path`, `revision`, `starts`, `rule`, `since`, `until`, `limit`"
+            "`runner`, `outcome`, `vllm_version`, `requested_by`, `path`, `revision`, `starts`, `rule`, `since`, "
+            "`until`, `limit`"
         ),
         "runner: `v3` is not legal; legal: `v1`, `v2`, `null`",
         "outcome: `x` is not legal; legal: `override`, `required`, `default`, `not-default`, `fallback`, `null`",
@@ -327,7 +331,8 @@ def test_an_export_that_fails_on_the_way_is_said(
         connection.execute(f"UPDATE decisions SET result = '' WHERE decision_id = '{ROWS[50].decision_id}'")
         connection.execute("ALTER TABLE decisions RENAME TO others")
         connection.execute(
-            "CREATE VIEW decisions AS SELECT decision_id, requested_by, path, runner, outcome, starts, vllm_version, revision, "
+            "CREATE VIEW decisions AS SELECT decision_id, requested_by, path, runner, outcome, starts, vllm_version, "
+            "revision, "
             "(nanoseconds / length(result))::bigint AS nanoseconds, erased, labels, input, result FROM others"
         )
     for name in ("log.parquet", "log.jsonl"):

@@ -221,7 +221,8 @@ def test_no_secret_is_anywhere(serve: Callable[..., AbstractContextManager[Serve
     """Dry runs are logged here as well, and records printed."""
     args = ["serve", "m", "--api-key", "sk-argument", "--wrong-flag", "unknown-flag", "--kv-transfer-config"]
     args.append(
-        '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"token": "in-extra-config"}}'
+        '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"token": '
+        '"in-extra-config"}}'
     )
     env = {"HF_TOKEN": "hf-variable", "DATABASE_PASSWORD": "env-secret", "VLLM_USE_V2_MODEL_RUNNER": "1"}
     asked = {

@@ -130,7 +130,10 @@ def test_no_decision_is_answered_that_is_not_safe(
         assert on_server.ids() == [made]
         with on_server.server.away():
             refused = client.post("/v1/decisions", json=ASKED)
-            detail = "the decision could not be recorded: neither the store nor the local disk took it; send the request again"
+            detail = (
+                "the decision could not be recorded: neither the store nor the local disk took it; send the request "
+                "again"
+            )
             expected = {
                 "type": "urn:runner-policy:problem:log-unavailable",
                 "title": "The decision could not be recorded",

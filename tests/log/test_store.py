@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 MIGRATIONS = Path(__file__).parent.parent.parent / "service" / "log" / "migrations"
-MAKE = "import sys; from service.log.store import read_url; from service.log.writer import Writer; sys.stdin.read(); Writer(read_url(sys.argv[1]), 30).open()"
+MAKE = (
+    "import sys; from service.log.store import read_url; from service.log.writer import Writer; sys.stdin.read(); "
+    "Writer(read_url(sys.argv[1]), 30).open()"
+)
 
 
 def run_in(place: Place, statement: str) -> list[Any]:
@@ -189,7 +192,10 @@ def leave_out(place: Place, path: str) -> None:
     if place.server is None:
         run_in(
             place,
-            f"CREATE TRIGGER dropping BEFORE INSERT ON decisions WHEN NEW.path = '{path}' BEGIN SELECT RAISE(IGNORE); END",
+            (
+                f"CREATE TRIGGER dropping BEFORE INSERT ON decisions WHEN NEW.path = '{path}' BEGIN SELECT "
+                "RAISE(IGNORE); END"
+            ),
         )
         return
     condition = f"IF NEW.path = '{path}' THEN RETURN NULL; END IF; RETURN NEW;"

@@ -219,7 +219,10 @@ def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
             for body in bad
         ]
         text = sent["all"]
-        mistaken = f"tokens:\n  - {text}\n  - name: {text}\n    sha256: {text}\n    scopes: [{text}]\n    until: {text}\n    {text}: 1\n"
+        mistaken = (
+            f"tokens:\n  - {text}\n  - name: {text}\n    sha256: {text}\n    scopes: [{text}]\n    until: {text}\n"
+            f"    {text}: 1\n"
+        )
         put(tokens.path, mistaken)
         until(lambda: service.log.read_text().count("the ones before hold") >= 2)
         commands = b"".join(map(read, Path("/proc").glob("[0-9]*/cmdline")))

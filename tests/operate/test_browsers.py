@@ -76,7 +76,10 @@ def test_a_service_on_loopback_answers_for_names_of_this_machine_only(shared: Ca
     assert (problem["type"], problem["status"], problem["detail"]) == (
         "urn:runner-policy:problem:unknown-host",
         421,
-        "the service does not answer for the host `evil.example`; list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens",
+        (
+            "the service does not answer for the host `evil.example`; list its name in RUNNER_POLICY_ALLOWED_HOSTS, or "
+            "use tokens"
+        ),
     )
     assert calls == dict.fromkeys(calls, 421)
     assert probes == [200, 200]
@@ -135,7 +138,10 @@ def test_every_name_will_do_with_tokens_or_where_that_is_said(
 
 @pytest.mark.parametrize("entry", ["example.org:8080", "*example.org", "a.*.org", "http://example.org", "a b", "[::1]"])
 def test_an_entry_that_is_no_name_is_refused(entry: str) -> None:
-    said = f"RUNNER_POLICY_ALLOWED_HOSTS: `{entry}`: expected a host name without a port, `*.example.org` or `*`, not `localhost,{entry}`"
+    said = (
+        f"RUNNER_POLICY_ALLOWED_HOSTS: `{entry}`: expected a host name without a port, `*.example.org` or `*`, not "
+        f"`localhost,{entry}`"
+    )
     assert refused(ALLOWED_HOSTS=f"localhost,{entry}") == (2, [said])
 
 

@@ -182,7 +182,8 @@ def test_a_branch_is_cloned_followed_and_kept_when_it_is_gone(serve: Callable[..
 def refusal(commit: str, accepted: ObjectID | None) -> str:
     assert accepted is not None
     return (
-        f"the commit {commit} is refused: it does not descend from {accepted.decode()[:12]}, whose rules were accepted; "
+        f"the commit {commit} is refused: it does not descend from {accepted.decode()[:12]}, whose rules were "
+        "accepted; "
         "push one to `main` that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
     )
 

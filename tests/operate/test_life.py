@@ -125,7 +125,10 @@ def test_a_log_that_is_required_and_off_is_refused() -> None:
 def test_a_propagator_that_opentelemetry_does_not_have_is_refused() -> None:
     variables = environment(OTEL_PROPAGATORS="b4", COLUMNS="200")
     done = subprocess.run([BIN / "runner-policy", "serve"], env=variables, capture_output=True, text=True, check=False)
-    says = "OTEL_PROPAGATORS: Propagator b4 not found. It is either misspelled or not installed. Legal: `tracecontext`, `baggage`, `none`.\n"
+    says = (
+        "OTEL_PROPAGATORS: Propagator b4 not found. It is either misspelled or not installed. Legal: `tracecontext`, "
+        "`baggage`, `none`.\n"
+    )
     assert (done.returncode, done.stderr) == (2, says)
 
 
@@ -336,7 +339,10 @@ def test_forms_with_a_wrong_boundary_write_no_line_of_another_form(serve: Callab
 def test_what_a_library_logs_is_a_line_of_json(prepare: str) -> None:
     imports = "import logging; from logging.config import dictConfig; "
     imports += "from service.telemetry.logging import configuration; from service.jobs.worker import bound_process"
-    code = f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a warning')"
+    code = (
+        f"{imports}; {prepare}; log = logging.getLogger('library'); log.info('beside the point'); log.warning('a "
+        "warning')"
+    )
     env = environment(RUNNER_POLICY_LOG_FORMAT="json")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     found = json.loads(done.stderr)

@@ -108,7 +108,10 @@ def series(path: str, status: int) -> str:
 
 def test_a_stream_lasts_as_long_as_its_parts_come(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
-    head = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = (
+        b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
     with serve(BODY_TIMEOUT="2") as service, connected(service) as connection:
         connection.sendall(head)
         began = time.monotonic()
@@ -320,7 +323,10 @@ def sockets(service: Service) -> int:
 
 def test_connections_whose_answers_are_not_read_are_closed(serve: Callable[..., Any]) -> None:
     line = json.dumps(QWEN).encode() + b"\n"
-    stream = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    stream = (
+        b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
     with serve(BODY_TIMEOUT="2") as service, ExitStack() as stack:
         before = sockets(service)
         deaf = [stack.enter_context(socket.socket()) for _ in range(2)]

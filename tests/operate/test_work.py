@@ -337,9 +337,9 @@ def test_a_thing_that_is_bounded_leaves_half_of_it_to_other_callers() -> None:
 
 def test_streams_that_drip_leave_room_for_decisions(serve: Callable[..., Any]) -> None:
     head = (
-        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
-        % BATCH.encode()
-    )
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    ) % BATCH.encode()
     with serve(MAX_STREAMS="4") as service, service.client() as client:
         dripping = [socket.create_connection(("127.0.0.1", service.port), PATIENCE) for _ in range(2)]
         for connection in dripping:

@@ -132,7 +132,10 @@ def test_a_wheel_that_is_none_is_told(tmp_path: Path) -> None:
 def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
     config = CONFIG.replace(
         "found = []",
-        "found = []\n        if self.parallel_config.enable_elastic_ep:\n            import os\n            os._exit(1)",
+        (
+            "found = []\n        if self.parallel_config.enable_elastic_ep:\n            import os\n"
+            "            os._exit(1)"
+        ),
     )
     with asking(written(tmp_path, config)) as vllm, pytest.raises(NotExtracted, match=r"failed on .*its process ended"):
         vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})

@@ -145,12 +145,15 @@ def test_a_container_counts_by_its_command_or_by_its_image(container: dict[str, 
 KINDS = (
     "`Pod`, `ReplicationController`, `Deployment`, `StatefulSet`, `DaemonSet`, `ReplicaSet`, `Job`, `CronJob`, "
     "`PodTemplate`, `Rollout`, `JobSet`, `LeaderWorkerSet`, `DisaggregatedSet`, "
-    "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, `LLMInferenceService`, `VLLMRuntime`, "
+    "`StormService`, `RoleSet`, `InferenceService`, `ServingRuntime`, `ClusterServingRuntime`, "
+    "`LLMInferenceService`, `VLLMRuntime`, "
     "`DynamoGraphDeployment`, `DynamoComponentDeployment`, `RayService`, `RayCluster`"
 )
 SHAPES = (
-    "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values (`servingEngineSpec`); "
-    "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` beside `resources`, `setup` or `envs`)"
+    "llm-d-modelservice values (`modelArtifacts` and `decode` or `prefill`); production-stack values "
+    "(`servingEngineSpec`); "
+    "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
+    "beside `resources`, `setup` or `envs`)"
 )
 
 
@@ -195,7 +198,10 @@ SHAPES = (
         (
             llm(worker={}, template={"containers": [{"name": "main", **SERVING}]}, parallelism={"pipeline": 2}),
             "/spec/worker",
-            "with `worker`, KServe has a configuration for data parallelism only; set a `command` in the container `main`",
+            (
+                "with `worker`, KServe has a configuration for data parallelism only; set a `command` in the container "
+                "`main`"
+            ),
         ),
         (stack(enabled="no"), "/servingEngineSpec/modelSpec/0/enabled", "expected `true` or `false`, got `no`"),
         (
@@ -643,11 +649,17 @@ OFFLOADING = {"cpu": "1Gi"}
     [
         (
             llm(parallelism={"data": 2}),
-            "`spec.parallelism.data` has no effect without `worker`: KServe's configuration for one node has no flag for it",
+            (
+                "`spec.parallelism.data` has no effect without `worker`: KServe's configuration for one node has no "
+                "flag for it"
+            ),
         ),
         (
             llm(workload={"kvCacheOffloading": OFFLOADING}),
-            "unknown field `spec.workload` of an LLMInferenceService is dropped; write `kvCacheOffloading` one level higher",
+            (
+                "unknown field `spec.workload` of an LLMInferenceService is dropped; write `kvCacheOffloading` one "
+                "level higher"
+            ),
         ),
         (
             llm(template={"containers": [{"name": "main", "args": ["--seed 1; echo"]}]}),
@@ -667,7 +679,10 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             predictor(modelFormat={"name": "vLLM"}, runtime="mine", resources={"limits": {"nvidia.com/gpu": "1"}}),
-            "the runtime `mine` is not in the manifest; its own arguments and variables are not known, KServe's for vLLM are assumed",
+            (
+                "the runtime `mine` is not in the manifest; its own arguments and variables are not known, KServe's "
+                "for vLLM are assumed"
+            ),
         ),
         (
             predictor(modelFormat={"name": "vLLM"}),
@@ -675,7 +690,10 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             predictor(modelFormat={"name": "huggingface"}),
-            "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be sure",
+            (
+                "KServe's Hugging Face server uses vLLM only for models that vLLM supports; set `--backend=vllm` to be "
+                "sure"
+            ),
         ),
         (
             predictor(
