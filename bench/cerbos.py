@@ -98,7 +98,10 @@ def serving(executable: Path, rules: Sequence[ReleaseRule], release: str) -> Ite
 
 
 def policy(rules: Sequence[ReleaseRule], release: str) -> dict[str, Any]:
-    """A resource policy with a rule for each condition of a release; a rule that fires puts its number into the answer."""
+    """A resource policy with a rule for each condition of a release.
+
+    A rule that fires puts its number into the answer.
+    """
     dialect = cel(series(release))
     return {
         "apiVersion": "api.cerbos.dev/v1",

@@ -1,6 +1,9 @@
-"""From a deployment as it is written to its facts, in this process: one that is new, one that was seen before, and a whole request.
+"""From a deployment as it is written to its facts, in this process.
 
-Owns the deployments that are asked: arguments as controllers write them, with a model's ``config.json``. All of them differ in both.
+Measured for a new deployment, for one that was seen before, and for a whole request.
+
+Owns the deployments that are asked: arguments as controllers write them, with a model's ``config.json``. All of them
+differ in both.
 """
 
 from __future__ import annotations
@@ -91,7 +94,10 @@ FLAGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Microseconds to the facts of a new deployment and of one that was seen, and of whole answers to new and seen requests, from text to text."""
+    """Microseconds from a deployment to its facts, and for whole answers, from text to text.
+
+    Both are measured for a new deployment and for one that was seen before.
+    """
 
     count: int
     size: float

@@ -114,7 +114,10 @@ def _zen(leaf: Leaf, key: str) -> str:
 
 
 def cel(series: tuple[int, int]) -> Dialect:
-    """The expressions of Cerbos over the attributes of a resource, where what is left out has the default of ``series``."""
+    """The expressions of Cerbos over the attributes of a resource.
+
+    An attribute that is left out has the default of ``series``.
+    """
 
     def leaf(asked: Leaf) -> str:
         *_, path = ("", *ancestors(asked.fact))

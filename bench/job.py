@@ -30,7 +30,10 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Send ``count`` documents, the lines of ``file`` from ``first`` on; with ``repeat`` only so many of them, over and over."""
+    """Send ``count`` documents, the lines of ``file`` from ``first`` on.
+
+    With ``repeat``, only that many lines are sent, again and again.
+    """
 
     port: int
     path: str

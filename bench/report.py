@@ -202,8 +202,7 @@ def _notes(results: Results) -> list[str]:
     derived = results.derived
     notes.append(
         f"{derived.count:,} deployments of {derived.size:,.0f} bytes, with 14 arguments on average; all differ in "
-        "arguments and config.json. "
-        "A whole request goes from JSON text to JSON text, without HTTP."
+        "arguments and config.json. A whole request goes from JSON text to JSON text, without HTTP."
     )
     return notes + [f"{word}." for word in results.skipped]
 
@@ -271,7 +270,10 @@ def _commit() -> str:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table, aligned to be read as it is: the first column of words, the others of figures unless there are two."""
+    """A Markdown table, aligned to be readable as plain text.
+
+    The first column is text; the others are figures unless there are only two columns.
+    """
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
     def line(cells: tuple[str, ...]) -> str:

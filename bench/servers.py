@@ -100,7 +100,10 @@ def running(
 
 
 def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the service is started with one worker, and by itself without a decision log: command, port, path that tells that it is ready, environment."""
+    """How the service is started with one worker, by default without a decision log.
+
+    Gives the command, the port, the path that reports readiness, and the environment.
+    """
     port = free_port()
     return (
         [str(BIN / "runner-policy"), "serve", "--port", str(port)],
@@ -111,7 +114,10 @@ def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, 
 
 
 def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the constant-answer application is started: under the same server with the same protocol parts as the service."""
+    """How the constant-answer application is started.
+
+    It runs under the same server with the same protocol parts as the service.
+    """
     port = free_port()
     flags = [
         "--host",

@@ -82,7 +82,10 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What came out: each contender's rounds and their medians, the service's resident bytes before and after, what was left out."""
+    """The results: each contender's rounds and their medians.
+
+    Also the service's resident bytes before and after, and what was left out.
+    """
 
     corpus: Corpus
     rounds: dict[str, list[Measured]]
@@ -95,11 +98,17 @@ class Traffic:
         return median(one.rate / two.rate for one, two in zip(self.rounds[name], self.rounds[other], strict=True))
 
     def cost(self, name: str) -> float:
-        """The seconds of a contender's own processor time for a request, the least of the rounds; what keeps its log runs beside the generator."""
+        """The contender's own processor time for a request in seconds, the least of the rounds.
+
+        The process that writes its log runs beside the generator.
+        """
         return min(each.cpu / each.count for each in self.rounds[name])
 
     def disturbed(self, *names: str) -> bool:
-        """Whether the servers of these contenders had too little of their core in some round for the figures to be believed."""
+        """Whether the servers of these contenders had too little of their core in some round.
+
+        Their figures then cannot be believed.
+        """
         return any(each.share < UNDISTURBED for name in names for each in self.rounds[name])
 
 

@@ -38,7 +38,10 @@ def shorten(pointer: str) -> str:
 
 
 def existing(pointer: str, base: str, document: object) -> str:
-    """The part of a pointer that exists, if it points into ``document``, which is at ``base``; else the pointer itself."""
+    """The part of a pointer that exists, if it points into ``document``, which is at ``base``.
+
+    Any other pointer is returned as it is.
+    """
     if not pointer.startswith(f"{base}/"):
         return pointer
     steps = pointer.removeprefix(base).split("/")[1:]

@@ -1,8 +1,8 @@
 """The loaded policy: a request → a decision.
 
 Owns the order of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
-house decides otherwise than upstream, the variable that makes vLLM follow it is found, and the rules are evaluated again
-with it to see what vLLM then does.
+house decides otherwise than upstream, the variable that makes vLLM follow it is found, and the rules are evaluated
+again with it to see what vLLM then does.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
 
 
 class Policy:
-    """A catalogue with the rules of each release compiled. Any thread may call; an engine runs one decision at a time."""
+    """A catalogue with the rules of each release compiled.
+
+    Any thread may call it; an engine runs one decision at a time.
+    """
 
     def __init__(
         self,
@@ -166,7 +169,10 @@ class Policy:
             raise
 
     def _evaluate_with(self, request: Request, deployment: Deployment) -> tuple[Runner | None, bool]:
-        """(runner, starts) for another deployment; (``None``, ``False``) if vLLM refuses it before it chooses a runner."""
+        """(runner, starts) for another deployment.
+
+        It is (``None``, ``False``) if vLLM refuses the deployment before it chooses a runner.
+        """
         try:
             result = self.evaluate(replace(request, deployment=deployment)).evaluation
         except RequestInvalid:

@@ -55,8 +55,9 @@ class Authority:
         )
         if is_authority:
             usage = x509.KeyUsage(
-                digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
-                key_agreement=False, encipher_only=False, decipher_only=False,
+                digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
+                key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
+                decipher_only=False,
             )  # fmt: skip
             builder = builder.add_extension(usage, critical=True)
         return builder.sign(self.key, hashes.SHA256())

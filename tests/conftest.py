@@ -33,7 +33,10 @@ TOGETHER: Final = {
 BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
 """Files of which one process is to run all tests with the same parameter, since they share what is made of it."""
 LONG: Final = ("hostile", "operate", "log", "verify", "proof")
-"""Folders whose tests take seconds each: they come first, so that the last ones are short and no process waits for another at the end."""
+"""Folders whose tests take seconds each.
+
+They come first, so that the last ones are short and no process waits for another at the end.
+"""
 REPEATING: Final = (
     "core/test_engine.py::test_decisions_keep_no_memory",
     "core/test_laws.py",
@@ -45,7 +48,10 @@ REPEATING: Final = (
     "proof/test_claims.py::test_the_shipped_rules",
     "verify/test_vllm.py",
 )
-"""Tests that ask the same code many thousand times, and come to few lines that no others come to. To measure coverage would more than double their time."""
+"""Tests that run the same code many thousand times, and reach few lines that no others reach.
+
+Measuring coverage would more than double their time.
+"""
 
 
 settings.register_profile("fast", max_examples=25, deadline=None)
@@ -54,7 +60,10 @@ settings.load_profile("fast")
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # as above
-    """Each test goes to the process that is free, and those that belong together to one: xdist 3.8 finds no group in the ids of pytest 9.2."""
+    """Give each test to a free process, and tests that belong together to one.
+
+    xdist 3.8 does not find the group in the ids of pytest 9.2.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")

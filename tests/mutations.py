@@ -1,6 +1,7 @@
 """What is wrong with the answers to bent requests.
 
-`python tests/mutations.py PORT --count 1000000 --seed 7` sends as many to a server of this machine; its last line says what came of it.
+`python tests/mutations.py PORT --count 1000000 --seed 7` sends as many to a server of this machine; its last line says
+what came of it.
 """
 
 from __future__ import annotations
@@ -146,7 +147,10 @@ def _wrong(problem: dict[str, Any], sent: Sent) -> list[str]:
 
 
 def resolves(pointer: str, document: Any) -> bool:
-    """Whether a JSON pointer leads to a place of the document, or to one that could be there: not through a text or beyond a list's end."""
+    """Whether a JSON pointer leads to a place of the document, or to one that could be there.
+
+    One that leads through a text or beyond a list's end does not.
+    """
     if pointer and not pointer.startswith("/"):
         return False
     here = document
@@ -201,9 +205,8 @@ def main() -> int:
         sys.stdout.write(
             f"{len(cases)} times: {kind}\n" + "".join(f"  {request!r}\n  {answer!r}\n" for request, answer in cases[:2])
         )
-    sys.stdout.write(
-        f"{json.dumps({'sent': given.count, 'wrong': len(report.wrong), 'statuses': dict(sorted(report.statuses.items()))})}\n"
-    )
+    statuses = dict(sorted(report.statuses.items()))
+    sys.stdout.write(f"{json.dumps({'sent': given.count, 'wrong': len(report.wrong), 'statuses': statuses})}\n")
     return 1 if report.wrong else 0
 
 

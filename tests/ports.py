@@ -8,7 +8,10 @@ from random import sample
 
 
 def port_of_nobody() -> int:
-    """A free port, and none of those that the system gives to whoever asks for any, so that nobody takes it meanwhile."""
+    """A free port outside the range from which the system assigns ports.
+
+    So no other process gets it meanwhile by asking for any port.
+    """
     for port in sample(range(20_000, 30_000), 100):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

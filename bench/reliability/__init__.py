@@ -1,1 +1,4 @@
-"""What the service stands: load while rules change, killed processes, stores that go, hostile input. Each is a command that prints its figures."""
+"""What the service withstands: load while rules change, killed processes, lost stores, hostile input.
+
+Each is a command that prints its figures.
+"""

@@ -26,7 +26,11 @@ OK: Final = 200
 
 @dataclass(slots=True)
 class Heard:
-    """What came back: latencies of good answers in seconds, the others by their status or fault, and what ``look`` kept of the good ones."""
+    """The results of a run.
+
+    They are the latencies of good answers in seconds, the number of other answers by status or fault, and what ``look``
+    kept of the good ones.
+    """
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
     faults: dict[str, int] = field(default_factory=dict)

@@ -18,7 +18,10 @@ BROKEN: Final = "releases: [}"
 
 
 async def rewriting(rules: Path, every: float, broken: int, stop: asyncio.Event) -> dict[str, int]:
-    """How often a good and a broken file was written: one each ``every`` seconds until ``stop``, each ``broken``-th a broken one, none for 0."""
+    """How often a good and a broken file was written.
+
+    One file is written every ``every`` seconds until ``stop``. Each ``broken``-th one is broken; 0 means none.
+    """
     path = rules / RULE
     good = path.read_text()
     done = {"good": 0, "broken": 0}

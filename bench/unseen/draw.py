@@ -1,7 +1,7 @@
 """Deployments that nobody wrote down before: a model, flags in one of their spellings, variables, an environment.
 
-Owns which deployments there can be. A draw is decided by its seed and by the configurations of the release alone. It may draw what
-nobody would deploy, and what the release refuses.
+Owns which deployments there can be. A draw is decided by its seed and by the configurations of the release alone. It
+may draw what nobody would deploy, and what the release refuses.
 """
 
 from __future__ import annotations
@@ -242,7 +242,10 @@ DRAFTS: Final[tuple[tuple[str, str, Json], ...]] = (
 
 
 def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform: str) -> Iterator[Json]:
-    """``count`` lines ``{"id", "request"}`` of a release; ``pool`` is its configurations by ``model_type.architecture.way``."""
+    """``count`` lines ``{"id", "request"}`` of a release.
+
+    ``pool`` is its configurations by ``model_type.architecture.way``.
+    """
     drawing = Drawing(Random(f"{release}/{seed}/{platform}"), int(release.split(".")[1]))
     named: dict[str, list[str]] = {}
     for name in sorted(pool):
@@ -356,7 +359,10 @@ class Drawing:
         return [flag, str(value)] if self.happens(0.5) else [f"{flag}={value}"]
 
     def _object(self, flags: tuple[str, ...], members: Json) -> list[str]:
-        """As JSON, or a flag a member with dots, its name with underscores or, from the release on that reads those, dashes."""
+        """An object as one JSON argument, or as a flag with dots for each field.
+
+        A field's name has underscores or, from the first release that reads those, dashes.
+        """
         flag = self.random.choice(flags)
         if self.happens(0.5) or any(isinstance(value, dict | list) for value in members.values()):
             return self._spelled(flag, json.dumps(members)) if flag.startswith("--") else [flag, json.dumps(members)]

@@ -1,8 +1,9 @@
 """The side of vLLM: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
 
-Owns the models that are drawn from (every configuration class that Transformers and the release have, with the architectures of the
-release's registry), and what the release makes of a deployment: the facts of its configuration, the runner, or its refusal. It imports
-nothing of this project and needs no accelerator: what would ask one is told what an H100 says.
+Owns the models that are drawn from (every configuration class that Transformers and the release have, with the
+architectures of the release's registry), and what the release makes of a deployment: the facts of its configuration,
+the runner, or its refusal. It imports nothing of this project and needs no accelerator: what would ask one is told what
+an H100 says.
 
     python inside.py models FOLDER                           writes models.json and classes.pickle
     python inside.py ask PLATFORM FOLDER IN OUT PART PARTS   answers each line of IN that is the part's
@@ -87,7 +88,10 @@ def _anything(name):
 
 
 def stand_in(platform):
-    """vLLM's platform is ``platform`` from here on; for CUDA an H100 of 80 GB, eight of them, with its extensions said to be there."""
+    """Replace vLLM's platform by ``platform`` from here on.
+
+    For CUDA this is an H100 of 80 GB, eight of them, with its extensions reported as present.
+    """
     import torch
     from vllm import platforms
 
@@ -232,7 +236,10 @@ class Asked:
         self.config.VllmConfig.__post_init__ = watched
 
     def answer(self, line):
-        """What the release makes of a line's deployment: its facts and runner, or where and with what words it stopped."""
+        """What the release makes of a line's deployment.
+
+        That is its facts and runner, or the place where it stopped and the message.
+        """
         deployment = line["request"]["deployment"]
         stage, said = "arguments", {"id": line["id"]}
         with tempfile.TemporaryDirectory() as folder:
@@ -339,7 +346,10 @@ def _value(name, kind, config):
 
 
 def ask(platform, folder, source, target, part, parts):
-    """Answers the lines of ``source`` whose number falls to ``part``, each in a child; what a child imports, the next one has."""
+    """Answer the lines of ``source`` whose number falls to ``part``, each in a child process.
+
+    What a child imports is available to the next one.
+    """
     release = Asked(platform, folder)
     lines = [json.loads(line) for line in source.read_text().splitlines()]
     with target.open("w") as out:

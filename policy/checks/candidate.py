@@ -1,8 +1,8 @@
 """Overlay candidate rules on the loaded ones, and decide with them in a separate process.
 
 Owns the overlay and the process's limits. A definition that the engine refuses, a condition that needs too much memory
-or time, or a crash in C ends only that process; the loaded rules are not affected. ``python -m policy.checks.candidate``
-is the process: a job on standard input, a result on standard output.
+or time, or a crash in C ends only that process; the loaded rules are not affected. The process is
+``python -m policy.checks.candidate``: a job on standard input, a result on standard output.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
 class CandidateJob(Struct, frozen=True):
-    """The input of the process: the texts of the loaded rules and of the candidates, the ids to remove, and the request.
+    """The input of the process.
+
+    It has the texts of the loaded rules and of the candidates, the ids to remove, and the request.
 
     With ``for_all``, the changes are found for all possible deployments, not only for the request. If ``current``, the
     decision by the loaded rules, is set, the process also compares; ``as_text`` formats the result for a terminal.

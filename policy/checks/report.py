@@ -31,7 +31,10 @@ def comparison(answer: DryRunComparison) -> RenderableType:
 
 
 def comparison_of_all(answer: DryRunComparisonOfAll) -> RenderableType:
-    """A dry run for all deployments: the classes that change, each with its smallest one, then the candidate's decision."""
+    """A dry run for all deployments.
+
+    The classes that change come first, each with its smallest deployment, then the candidate's decision.
+    """
     if not answer.changes:
         head: RenderableType = Text("the candidate rules change nothing for any deployment (proved)", GOOD)
     else:

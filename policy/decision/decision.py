@@ -109,7 +109,8 @@ class DerivedFact(Struct, frozen=True, gc=False, rename={"from_": "from"}):
 class Decision(Struct, frozen=True, gc=False):
     """The answer to one request.
 
-    ``facts`` and ``ignored_args`` are set for a deployment, ``trace`` and ``assumptions`` if the request has ``explain``.
+    ``facts`` and ``ignored_args`` are set for a deployment, ``trace`` and ``assumptions`` if the request has
+    ``explain``.
     """
 
     decision_id: str

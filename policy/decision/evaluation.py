@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class Evaluation(Struct, frozen=True, gc=False):
     """A deployment's facts and the rulings of a release's rules on them.
 
-    ``ruling`` is by all requested layers, ``upstream`` by upstream's alone. ``set_to`` is the text that the variable must
-    be set to, if it must be; ``final`` is vLLM's ruling with the variable so set, and ``final_facts`` are the facts then.
+    ``ruling`` is by all requested layers, ``upstream`` by upstream's alone. ``set_to`` is the text that the variable
+    must be set to, if it must be; ``final`` is vLLM's ruling with the variable so set, and ``final_facts`` are the
+    facts then.
     """
 
     facts: Facts

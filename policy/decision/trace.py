@@ -122,7 +122,10 @@ def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
 
 
 def _others(fact: Fact, value: Any, read_by: Iterable[Leaf]) -> list[tuple[str, Any]]:
-    """Other values of a fact, by their labels in an answer: one for each group of values that some rule distinguishes."""
+    """Other values of a fact, by their labels in an answer.
+
+    There is one for each group of values that some rule distinguishes.
+    """
     others: dict[str, Any] = {}
     operands = [leaf.operand for leaf in read_by if leaf.operand is not None]
     texts = dict.fromkeys(

@@ -243,7 +243,10 @@ def _key(number: int) -> str:
 
 
 def _guards(leaf: Leaf) -> tuple[str, ...]:
-    """The objects that must be present for a leaf: none if it fails on the default, the value below an absent object."""
+    """The objects that must be present for a leaf.
+
+    There are none if the leaf fails on the default, which is the value below an absent object.
+    """
     return ancestors(leaf.fact) if holds(leaf, FACTS[leaf.fact].default) else ()
 
 

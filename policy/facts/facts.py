@@ -204,7 +204,10 @@ class Facts(Struct, frozen=True):
         return Facts(row)
 
     def document(self, series: tuple[int, int]) -> Any:
-        """The same as a request's ``facts``, to be encoded as JSON: all that is not the default, and maybe some that is."""
+        """The same as a request's ``facts``, to be encoded as JSON.
+
+        It has all that is not the default, and maybe some that is.
+        """
         if self.read is not None:
             return self.read
         stated = {

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 ANSWER: Final = (
     b'{"decision_id":"%b","request_id":%b,%b,"summary":"%b: %b",'
-    b'"unsupported_features":[%b],"v1_unsupported_features":[%b],"reasons":[%b],"upstream":{%b},"set_env":%b,"warnings":[%b],%b}'
+    b'"unsupported_features":[%b],"v1_unsupported_features":[%b],"reasons":[%b],"upstream":{%b},"set_env":%b,'
+    b'"warnings":[%b],%b}'
 )
 STARTS: Final = b',"starts":true,"startup_errors":[]'
 FAILS: Final = b',"starts":false,"startup_errors":[%b]'

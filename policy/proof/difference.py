@@ -157,7 +157,10 @@ class _RuleSetComparison:
         return z3.Or([_all_said(pair, said) for pair in self.swapped if pair[0] == rule])
 
     def _edited(self) -> dict[str, Any]:
-        """For each rule, the facts for which it holds in only one set, or holds and differs; elsewhere answers are equal."""
+        """For each rule, the facts for which it holds in only one set, or holds and differs.
+
+        For all other facts the answers are equal.
+        """
         places = [{item.rule.id: n for n, item in enumerate(side.rules)} for side in self.sides]
         swapped = {pair[0] for pair in self.swapped}
         found = {}

@@ -50,9 +50,12 @@ class FleetCount:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The effects of an edit; ``compared`` maps each release after the edit to the one that decided for it before.
+    """The effects of an edit.
 
-    Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is affected there.
+    ``compared`` maps each release after the edit to the one that decided for it before.
+
+    Among the ``effects`` those with another runner come first. No effect in a release is a proof that no deployment is
+    affected there.
     """
 
     compared: dict[str, str]

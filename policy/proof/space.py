@@ -43,7 +43,10 @@ class Choice:
         return [z3.PbEq([(proposition, 1) for proposition in self.is_value], 1)]
 
     def leaf(self, leaf: Leaf, series: tuple[int, int]) -> Any:
-        """The condition under which the leaf holds, if the objects above it are present; defaults are those of the series."""
+        """The condition under which the leaf holds, if the objects above it are present.
+
+        Defaults are those of the series.
+        """
         return z3.Or(
             [
                 proposition

@@ -25,7 +25,10 @@ Series = tuple[int, int]
 
 @dataclass(frozen=True)
 class SymbolicRuling:
-    """The conditions of a ruling, by one layer or both: for each rule by its index, each runner and each deciding effect."""
+    """The conditions of a ruling, by one layer or both.
+
+    There is one for each rule by its index, for each runner and for each deciding effect.
+    """
 
     holds: list[Any]
     stands: list[Any]

@@ -153,7 +153,10 @@ def _with_operand(fact: Fact, operator: Operator, node: YamlNode, reader: FieldR
 
 
 def _legal(fact: Fact) -> str:
-    """The values that a rule can compare a fact with; ``null`` and the like are tested with words such as ``absent``."""
+    """The values that a rule can compare a fact with.
+
+    ``null`` and the like are tested with words such as ``absent``.
+    """
     return listed(["true", "false"]) if fact.kind is FactKind.VARIABLE else replace(fact, nullable=False).legal
 
 

@@ -85,7 +85,9 @@ def releases_document(catalogue: Catalogue, default: str) -> dict[str, Any]:
 def policy_document(
     catalogue: Catalogue, source: str, loaded_at: str, last_reload_error: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The loaded policy: its revision, the number of rules by layer and effect, its source and time of loading (RFC 3339).
+    """The loaded policy.
+
+    It has the revision, the number of rules by layer and effect, the source and the time of loading (RFC 3339).
 
     ``last_reload_error`` tells why newer rules are not loaded.
     """

@@ -1,7 +1,7 @@
 """Read rule files from a git revision, or from a folder.
 
-Owns the reading of a repository's objects: nothing is checked out, and no program is run. An incomplete tree is refused,
-as an incomplete folder is.
+Owns the reading of a repository's objects: nothing is checked out, and no program is run. An incomplete tree is
+refused, as an incomplete folder is.
 """
 
 from __future__ import annotations

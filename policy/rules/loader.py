@@ -121,7 +121,9 @@ def default_folder() -> Path:
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    """Everything below a folder that is not hidden, links followed; an entry for a folder that cannot be listed has the error.
+    """Everything below a folder that is not hidden, with links followed.
+
+    An entry for a folder that cannot be listed has the error.
 
     Kubernetes makes of a folder in a ConfigMap a link into a hidden one.
     """

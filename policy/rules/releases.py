@@ -37,7 +37,10 @@ class Resolution(Struct, frozen=True, gc=False):
 
 
 def is_final(release: str) -> bool:
-    """Whether a text is a final release in vLLM's spelling, ``0.23.0``; no pre-release, post-release or other spelling."""
+    """Whether a text is a final release in vLLM's spelling, such as ``0.23.0``.
+
+    Pre-releases, post-releases and other spellings are not.
+    """
     try:
         version = Version(release)
     except ValueError:  # not a version, or a number with too many digits for ``int``

@@ -58,7 +58,10 @@ class Template:
 
 
 def format_value(value: object) -> str:
-    """A value as vLLM prints it: ``None``, ``True``, texts bare, lists with commas, a malformed variable as its error."""
+    """A value as vLLM prints it.
+
+    ``None`` and ``True`` are spelled so, texts are bare, lists have commas, and a malformed variable is its error.
+    """
     if isinstance(value, Malformed):
         return value.error
     if isinstance(value, tuple):

@@ -1,7 +1,10 @@
-"""A Kubernetes API server of one's own, on loopback: etcd, kube-apiserver and, where it is there, kube-controller-manager.
+"""A local Kubernetes API server, on loopback.
 
-Owns the processes, which are ended by their ids, and the ways to ask: `kubectl`, and plain HTTP. The programs are found as controller-runtime's envtest
-finds them, in the folder that ``KUBEBUILDER_ASSETS`` names. Without the controllers nothing makes pods, and the server is told not to ask for service accounts.
+It consists of etcd, kube-apiserver and, if it is installed, kube-controller-manager.
+
+Owns the processes, which are ended by their ids, and the ways to ask: `kubectl`, and plain HTTP. The programs are found
+as controller-runtime's envtest finds them, in the folder that ``KUBEBUILDER_ASSETS`` names. Without the controllers
+nothing makes pods, and the server is told not to ask for service accounts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The service as an API server asks it: registered by the manifests of deploy/, with the certificate that deploy/README.md makes."""
+"""The service as an API server calls it.
+
+It is registered by the manifests of deploy/, with the certificate that deploy/README.md makes.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,10 @@ class Installed:
     folder: Path
 
     def registrations(self, port: int) -> list[Document]:
-        """The manifests' registrations, with another port and the authority; without the conditions where the API server has none."""
+        """The manifests' registrations, with another port and the authority.
+
+        The conditions are left out if the API server has none.
+        """
         found = [document for document in rendered(self.cluster) if document["kind"].endswith("WebhookConfiguration")]
         for webhook in (webhook for document in found for webhook in document["webhooks"]):
             webhook["clientConfig"]["service"]["port"] = port

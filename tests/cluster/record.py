@@ -1,4 +1,6 @@
-"""Reviews as an API server sends them: `PYTHONPATH=tests python -m cluster.record FOLDER` writes each as JSON, by the name of its case.
+"""Reviews as an API server sends them.
+
+`PYTHONPATH=tests python -m cluster.record FOLDER` writes each as JSON, by the name of its case.
 
 Owns a webhook that lets everything in and keeps what it is asked, and what is done to real objects so that it is asked.
 """
@@ -135,7 +137,10 @@ def made(name: str) -> Document:
 
 
 def reviews(cluster: Cluster, recorder: Recorder, mutating: Recorder) -> Iterator[tuple[str, Document]]:
-    """Each case's review, of what is done here; that of the pod is the mutating one, in which its name is yet to be generated."""
+    """Each case's review, of the objects that are made here.
+
+    The pod's is the mutating one, in which its name is not generated yet.
+    """
 
     def apply(name: str, *more: str) -> None:
         cluster.kubectl("apply", "-f", "-", *more, given=made(name))

@@ -1,4 +1,7 @@
-"""Objects through a real API server where the service denies, sets the variable everywhere, and lets nothing in that it cannot decide."""
+"""Objects through a real API server with a strict service.
+
+The service denies, sets the variable everywhere, and admits nothing that it cannot decide.
+"""
 
 from __future__ import annotations
 

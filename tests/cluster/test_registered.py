@@ -1,4 +1,7 @@
-"""Registrations at a real API server: what happens when no answer comes, the certificate by hand, the mutating call for pods alone."""
+"""Registrations at a real API server.
+
+What happens when no answer comes, the certificate made by hand, and the mutating webhook for pods alone.
+"""
 
 from __future__ import annotations
 

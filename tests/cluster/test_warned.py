@@ -1,4 +1,7 @@
-"""Objects through a real API server, as the manifests register the service and set it: warnings first, the variable where it is asked for."""
+"""Objects through a real API server, as the manifests register and configure the service.
+
+Warnings come first, and the variable is set where that is requested.
+"""
 
 from __future__ import annotations
 
@@ -252,7 +255,10 @@ def test_the_audit_log_has_what_was_decided(admission: Admission, namespace: str
 
 
 def examples() -> dict[tuple[str, str], Document]:
-    """An object of every kind of a controller that is read, by group and kind; a ClusterServingRuntime starts nothing and is in no namespace."""
+    """An object of every controller kind that is read, by group and kind.
+
+    A ClusterServingRuntime starts nothing and is in no namespace.
+    """
     found = {
         (group, kind): {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "vllm"}, "spec": {}}
         for group, kind in ADAPTERS

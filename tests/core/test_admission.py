@@ -1,4 +1,7 @@
-"""Reviews of Kubernetes' admission, recorded at an API server and some of them changed: what is answered, said, denied and patched."""
+"""Reviews of Kubernetes' admission, recorded at an API server, some of them changed.
+
+The tests compare the answer: its messages, warnings, denials and patches.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,7 @@ ELSEWHERE = f"the value of `{VARIABLE}` is not known here; it is assumed to be u
 OFFLOADING = "`spec.kvCacheOffloading` takes effect from vLLM 0.22; KServe asks the image for its version"
 LLAMA = (
     "not decided: the config.json of `meta-llama/Llama-3.1-8B-Instruct` is needed, under the name that the arguments "
-    "give it; "
-    f"write it into the annotation `{MODEL_CONFIGS}`"
+    f"give it; write it into the annotation `{MODEL_CONFIGS}`"
 )
 EXPLAINED = "correct the arguments or variables that are named; `POST /v1/dry-run` explains"
 HELD = "objects that cannot be decided are denied here; add what is missing"
@@ -75,7 +77,10 @@ def decide(policy: Policy) -> Callable[..., Any]:
 
 @pytest.fixture
 def ask(policy: Policy, decide: Callable[..., Any]) -> Callable[..., tuple[str, Document]]:
-    """Reviews a document: what happened, and the response as the API server reads it, with its patch as a document and without what varies."""
+    """Review a document and return the outcome and the response.
+
+    The response is as the API server reads it, with its patch as a document and without what varies.
+    """
 
     def answer(
         document: Document, options: AdmissionOptions, *, mutating: bool = False, by: Callable[..., Any] = decide

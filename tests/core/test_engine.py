@@ -492,7 +492,8 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import test_engine
 from policy.errors import EngineFailed, RulesInvalid
-document = {{"parallel_config": {{**test_engine.ALL_LARGE["parallel_config"], "distributed_executor_backend": "text 7"}}}}
+document = {{"parallel_config": {{**test_engine.ALL_LARGE["parallel_config"], \
+"distributed_executor_backend": "text 7"}}}}
 try:
     print(test_engine.fired(test_engine.rules_of({condition!r}), document))
 except (EngineFailed, RulesInvalid):

@@ -85,7 +85,8 @@ def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> Non
     assert TEXTS[path].splitlines()[0] == f"# yaml-language-server: $schema={up}{schema_of(path)}.schema.json"
 
 
-# What these schemas cannot see: what lies between files or fields, the insides of texts, dates, which effects need an order.
+# What these schemas cannot see: what lies between files or fields, the content of texts, dates, and which effects need
+# an order.
 UNSEEN = {
     "alternatives:upstream/example.yaml",
     "condition-unused:upstream/conditions/named.yaml",

@@ -103,7 +103,8 @@ blocked_by: nothing
 why: It contradicts what upstream wants.
 references: [https://example.org]
 releases:
-  - {vllm: ">=0.20", message: "{parallel_config.pipeline_parallel_size} stages go to V2", when: {parallel_config.pipeline_parallel_size: {at_least: 2}}}
+  - {vllm: ">=0.20", message: "{parallel_config.pipeline_parallel_size} stages go to V2", \
+when: {parallel_config.pipeline_parallel_size: {at_least: 2}}}
 """,
     "house/house-advice.yaml": """
 id: house-advice

@@ -1,4 +1,7 @@
-"""The manifests below deploy/: valid for every Kubernetes that matters, as confined as they claim, and in step with the service."""
+"""The manifests below deploy/.
+
+They are valid for every supported Kubernetes, as confined as they claim, and consistent with the service.
+"""
 
 from __future__ import annotations
 

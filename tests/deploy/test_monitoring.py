@@ -1,4 +1,7 @@
-"""Alerts and dashboard: every expression is PromQL over metrics that the service has, and every alert has its cases and its section."""
+"""Alerts and dashboard.
+
+Every expression is PromQL over metrics that the service has, and every alert has its cases and its section.
+"""
 
 from __future__ import annotations
 

@@ -322,7 +322,10 @@ def test_a_source_that_is_not_there_is_not_a_clean_audit() -> None:
 def test_an_index_that_does_not_know_packages_is_not_a_clean_audit(
     tmp_path: Path, known: tuple[str, ...], unknown: tuple[str, ...], expected: int
 ) -> None:
-    """pip-audit skips packages that the index does not know, and ends with 0; a stand-in for it prints what it prints."""
+    """Packages that the index does not know fail the audit.
+
+    pip-audit skips them and exits with 0; a stand-in for it prints what it prints.
+    """
     packages = [{"name": name, "version": "1", "vulns": []} for name in known]
     skipped = [
         {"name": name, "skip_reason": "Dependency not found on PyPI and could not be audited"} for name in unknown

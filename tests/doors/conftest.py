@@ -136,7 +136,10 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The service as `runner-policy serve` starts it, with the shipped rules; candidate rules have the time that a busy machine takes."""
+    """The service as `runner-policy serve` starts it, with the shipped rules.
+
+    Candidate rules get the time that a busy machine needs.
+    """
     with serving(
         tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIMEOUT="60", RUNNER_POLICY_LOG=""
     ) as started:

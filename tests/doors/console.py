@@ -129,7 +129,8 @@ def _length(lines: list[str], start: int, first: int) -> int:
 def agrees(expected: str, printed: str) -> bool:
     """Whether what was printed is what a block shows; ``…`` is anything, on a line of its own any lines or none.
 
-    What stands between two ``…`` is looked for once, from the left: that finds it where it can be found, and takes no time.
+    What stands between two ``…`` is looked for once, from the left: that finds it where it can be found, and takes no
+    time.
     """
     shown = "\n".join(line.rstrip() for line in printed.splitlines()).strip("\n")
     parts = [""]

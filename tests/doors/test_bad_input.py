@@ -1,4 +1,7 @@
-"""What cannot be read or does not fit: a problem that says what, where and what is legal, and the next request is answered."""
+"""Malformed or invalid input.
+
+The answer is a problem that says what is wrong, where, and what is legal, and the next request is answered.
+"""
 
 from __future__ import annotations
 
@@ -623,7 +626,10 @@ def heads() -> dict[int, str]:
 
 
 def collisions(target: str, count: int = 4) -> list[str]:
-    """Other names of the same 32-bit FNV-1a hash: the hash is run forwards from its start and backwards from the target."""
+    """Other names with the same 32-bit FNV-1a hash.
+
+    The hash is computed forwards from its start and backwards from the target.
+    """
     inverse = pow(0x01000193, -1, 1 << 32)
     found = []
     for tail in product(LETTERS, repeat=3):

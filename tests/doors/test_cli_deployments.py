@@ -1,4 +1,7 @@
-"""`runner-policy decide` and `dry-run` on deployments and manifests: what comes out, where models are looked for, exit codes."""
+"""`runner-policy decide` and `dry-run` on deployments and manifests.
+
+What is printed, where models are looked for, and exit codes.
+"""
 
 from __future__ import annotations
 

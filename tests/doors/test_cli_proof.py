@@ -99,8 +99,7 @@ def test_markdown_is_a_table_for_a_pull_request(call: Callable[..., Done], folde
     assert lines[0] == "## What this edit of the rules changes"
     assert lines[7] == (
         "| 0.22.0 to 0.22.1 | `kv-connector-fallback` | V1 → V2 | - kv-connector-fallback (fallback-v1)<br>+ "
-        "v2-by-default (default-v2) "
-        f"| `{json.dumps(SMALLEST)}` |"
+        f"v2-by-default (default-v2) | `{json.dumps(SMALLEST)}` |"
     )
 
 
@@ -187,7 +186,10 @@ def test_a_fleet_of_manifests_is_counted_container_by_container(
 def test_a_manifest_that_only_one_side_can_read_is_not_decided(
     call: Callable[..., Done], folder: Path, tmp_path: Path
 ) -> None:
-    """A release that the edit takes away leaves its deployments undecided, and the others of the manifest are counted."""
+    """Deployments of a release that the edit removes are undecided.
+
+    The others of the manifest are counted.
+    """
     file = tmp_path / "fleet.json"
     pods = {
         "kind": "List",

@@ -1,4 +1,7 @@
-"""`deployment` in a request: arguments and a model's `config.json` are decided, what is wrong with them is told by its place, and nothing is run or read."""
+"""`deployment` in a request: arguments and a model's `config.json` are decided.
+
+Each fault in them is reported with its position, and nothing is run or read.
+"""
 
 from __future__ import annotations
 

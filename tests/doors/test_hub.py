@@ -1,4 +1,7 @@
-"""The service with the hub switched on: a model's `config.json` is fetched, or the problem says why not; and off, as it is by itself, nobody is asked."""
+"""The service with the hub switched on, and off.
+
+On: a model's `config.json` is fetched, or the problem says why not. Off, which is the default: nothing is requested.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def variables(hub: HubServer, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def asked(one_hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with the hub switched on. It remembers what it was given, so a test that looks at what is fetched has models of its own."""
+    """A server with the hub switched on.
+
+    It caches what it fetched, so a test that checks what is fetched has models of its own.
+    """
     folder = tmp_path_factory.mktemp("asked")
     variables = {
         "HF_ENDPOINT": one_hub.url,

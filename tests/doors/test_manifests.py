@@ -1,4 +1,7 @@
-"""`manifest` in a request, or a manifest as the whole body: each vLLM container by its path, decided or with the problem with it."""
+"""`manifest` in a request, or a manifest as the whole body.
+
+Each vLLM container is listed by its path, with its decision or its problem.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Real requests, bent in many ways, over connections that are kept: no answer is missing, ill-formed or a fault of ours."""
+"""Real requests, mutated in many ways, over persistent connections.
+
+No answer is missing, malformed or a fault of the service.
+"""
 
 from __future__ import annotations
 

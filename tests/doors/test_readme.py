@@ -38,12 +38,14 @@ items:
         containers:
         - name: vllm
           image: vllm/vllm-openai:v0.23.0
-          args: [--model, Qwen/Qwen3-8B, --kv-transfer-config, '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
+          args: [--model, Qwen/Qwen3-8B, --kv-transfer-config, \
+'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}']
         - {name: proxy, image: "envoyproxy/envoy:v1.35.0"}
 - apiVersion: apps/v1
   kind: Deployment
   metadata: {name: drafts, namespace: chat}
-  spec: {template: {spec: {containers: [{name: vllm, image: "vllm/vllm-openai:v0.33.0", command: [vllm, serve, Qwen/Qwen3-8B]}]}}}
+  spec: {template: {spec: {containers: [{name: vllm, image: "vllm/vllm-openai:v0.33.0", \
+command: [vllm, serve, Qwen/Qwen3-8B]}]}}}
 - apiVersion: apps/v1
   kind: Deployment
   metadata: {name: web, namespace: shop}

@@ -1,4 +1,6 @@
-"""What schemathesis makes of `/openapi.json`: every operation, in all its phases, with all its checks, against a real server.
+"""What schemathesis derives from `/openapi.json`.
+
+Every operation, in all its phases, with all its checks, is run against a real server.
 
 `SCHEMATHESIS_EXAMPLES=500` asks for more of it: so many examples of each operation in each phase.
 """
@@ -69,7 +71,8 @@ def fits_our_contract(failure: Any, case: Any, response: Any) -> bool:
     """Whether a failure is none: what schemathesis expects there does not fit, each for its own reason."""
     title, label, status = type(failure).__name__, case.operation.label, response.status_code
     if title == "AcceptedNegativeData":
-        # a request that is wrong twice is refused for what is looked at first: the revision in `if-match`, before the body is read …
+        # a request with two faults is refused for the one that is checked first: the revision in `if-match`, before the
+        # body is read …
         if status == 412:
             return True
         # … or the body's length, before what is in it
@@ -85,7 +88,8 @@ def fits_our_contract(failure: Any, case: Any, response: Any) -> bool:
         # no schema can say which revision is loaded
         if status == 412:
             return "if-match" in case.headers
-        # nor which words vLLM's parser takes, which models stand in a manifest, which facts a release has, what rules mean
+        # nor which arguments vLLM's parser accepts, which models a manifest has, which facts a release has, what rules
+        # mean
         if status == 422:
             return response.json()["type"].rpartition(":")[2] in MEANING
     return False
@@ -128,7 +132,10 @@ def hooked() -> Iterator[None]:
 
 
 def unbound(schema: Any) -> None:
-    """Take the bounds of very long lists away: a list that is one longer is a body of 16 MB, and `tests/core` has them."""
+    """Remove the bounds of very long lists.
+
+    A list that is one item longer is a body of 16 MB; `tests/core` tests them.
+    """
     if isinstance(schema, dict):
         if isinstance(schema.get("maxItems"), int) and schema["maxItems"] > TOO_MANY:
             del schema["maxItems"]

@@ -286,7 +286,10 @@ def test_no_answer_has_a_secret(policy: Policy) -> None:
 
 @pytest.mark.slow
 def test_no_call_and_no_log_has_a_secret(serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path) -> None:
-    """Some of them through every call: one by one, for people, dry, in batches; reviews are only validated, as a patch shows the object itself."""
+    """Send some of them to every endpoint: one by one, as text, as dry runs and in batches.
+
+    Reviews are only validated, as a patch shows the object itself.
+    """
     shown: list[tuple[dict[str, Any], str]] = []
     with serve(RUNNER_POLICY_LOG="", RUNNER_POLICY_LOG_STDOUT="true") as server, server.client() as client:
 

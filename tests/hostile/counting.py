@@ -29,11 +29,17 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PARTS: Final = (8, 4, 2, 1)
-"""A text is read at its reader's largest size divided by each of these; the first read is not counted, as it imports and compiles."""
+"""A text is read at its reader's largest size divided by each of these.
+
+The first read is not counted, as it imports and compiles.
+"""
 MOST: Final = 5.5
 """How many times the instructions may grow where the text grows four times; 4 is linear, 16 quadratic."""
 SECONDS: Final = 60
-"""How much time of the processor one read may take under valgrind, which is about fifty times slower; the longest takes a few seconds."""
+"""How much processor time one read may take under valgrind, which is about fifty times slower.
+
+The longest takes a few seconds.
+"""
 TOTALS: Final = re.compile(rb"^totals: (\d+)", re.MULTILINE)
 
 
@@ -51,7 +57,8 @@ def reads_of(readers: Mapping[str, Reader]) -> Iterator[tuple[str, str, int]]:
 def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int]]:
     """The instructions for the texts of each reader and family of a module, by ascending size.
 
-    A read that takes longer than ``seconds`` is the last one: its family has fewer counts, and those after it have none.
+    A read that takes longer than ``seconds`` is the last one: its family has fewer counts, and those after it have
+    none.
 
     Raises:
         ValgrindMissing: valgrind is not installed.

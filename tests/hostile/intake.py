@@ -450,7 +450,10 @@ def _engines(size: int, most: int = 1024, **members: Any) -> list[dict[str, Any]
 
 
 ENGINES: Final = 20
-"""Engines that share a text which grows. Where both grow, the work is their product, until it is as much as one manifest may copy."""
+"""Engines that share a text which grows.
+
+If both grow, the work is their product, until it is as much as one manifest may copy.
+"""
 
 
 def _mounting(size: int, engines: int = ENGINES, text: int | None = None) -> bytes:

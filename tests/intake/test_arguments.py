@@ -290,8 +290,7 @@ def test_what_decides_nothing_is_named(words: list[str]) -> None:
             0,
             (
                 "`-cc.…`: unknown field `pass_config.enable_sp` in this release; its fields are `eliminate_noops`, "
-                "`enable_qk_norm_rope_fusion`, "
-                "`fi_allreduce_fusion_max_size_mb`, `fuse_act_padding`, "
+                "`enable_qk_norm_rope_fusion`, `fi_allreduce_fusion_max_size_mb`, `fuse_act_padding`, "
                 "`fuse_act_quant`, `fuse_allreduce_rms`, `fuse_attn_quant`, `fuse_mla_dual_rms_norm`, "
                 "`fuse_norm_quant`, `fuse_qk_norm_rope_kvcache`, "
                 "`fuse_rope_kvcache`, `fuse_rope_kvcache_cat_mla`, `rope_kvcache_fusion_max_token_num`"

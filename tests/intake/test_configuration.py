@@ -1,4 +1,7 @@
-"""A `config.json` as vLLM sees it: defaults, aliases and formulas of its class, its language model, and what becomes of it as a draft."""
+"""A `config.json` as vLLM sees it.
+
+Defaults, aliases and formulas of its class, its language model, and what it becomes as a draft.
+"""
 
 from __future__ import annotations
 
@@ -364,8 +367,9 @@ JUNK = st.recursive(
     max_leaves=6,
 )
 NAMES = (
-    "architectures", "block_configs", "compress_ratios", "decoder", "head_dim", "hybrid_override_pattern", "is_encoder_decoder", "kv_lora_rank", "layer_types",
-    "llm_config", "moe", "num_experts", "num_hidden_layers", "num_nextn_predict_layers", "sliding_window", "text_config", "thinker_config", "vision_config",
+    "architectures", "block_configs", "compress_ratios", "decoder", "head_dim", "hybrid_override_pattern",
+    "is_encoder_decoder", "kv_lora_rank", "layer_types", "llm_config", "moe", "num_experts", "num_hidden_layers",
+    "num_nextn_predict_layers", "sliding_window", "text_config", "thinker_config", "vision_config",
 )  # fmt: skip
 TYPES = sorted({model_type for release in ("0.20.0", NEWEST) for model_type in tables(release).configs})
 DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), JUNK, max_size=8)

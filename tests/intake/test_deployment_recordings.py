@@ -101,7 +101,10 @@ def test_a_deployment_is_decided_as_vllm_did_with_the_facts_that_vllm_had(answer
 
 
 def comes_from_somewhere(origin: str, deployment: Line) -> bool:
-    """Whether an origin is a word of the arguments, a member of a file, a configuration or the environment that was given, a variable, or nobody's."""
+    """Whether an origin exists in the request.
+
+    It is an argument, a field of a given file, configuration or environment, a variable, or none of these.
+    """
     argument = ARGUMENT.fullmatch(origin)
     if argument is not None:
         return int(argument[1]) < len(deployment["args"])

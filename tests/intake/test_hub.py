@@ -1,4 +1,7 @@
-"""A model's configuration comes from a server that speaks the hub's file route, within bounds, or with a reason and what to do."""
+"""A model's configuration comes from a server that implements the hub's file route.
+
+It is fetched within bounds, or there is a reason and a remedy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command line looks for a model where a flag says, then in a folder of this machine, then on the hub; each once."""
+"""Where the command line looks for a model.
+
+First where a flag says, then in a folder of this machine, then on the hub; each once.
+"""
 
 from __future__ import annotations
 

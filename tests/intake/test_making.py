@@ -114,10 +114,12 @@ VLLM = {
                 if hf_config.model_type in ("deep", "deeper"):
                     hf_config.model_type = "deep_mtp"
                     hf_config.update({"n_predict": 1, "architectures": ["DeeperMTP" if was_deeper else "DeepMTP"]})
-                if hf_config.architectures[0] == "WrappedModel" or {"Nested", "Inner"}.intersection(getattr(hf_config, "architectures", None) or []):
+                if hf_config.architectures[0] == "WrappedModel" or \
+{"Nested", "Inner"}.intersection(getattr(hf_config, "architectures", None) or []):
                     hf_config = getattr(hf_config, "text_config", hf_config)
                     hf_config.model_type = "deep_mtp"
-                elif "wide" in hf_config.model_type and hasattr(hf_config, "extra_layers") and hf_config.extra_layers > 0:
+                elif "wide" in hf_config.model_type and hasattr(hf_config, "extra_layers") and \
+hf_config.extra_layers > 0:
                     hf_config.layer_types = [*hf_config.layer_types, *(["full"] * hf_config.extra_layers), "last"]
                 if (arch := hf_config.architectures[0]) in ("One", "Two"):
                     names = {"One": "OneMTP", "Two": "TwoMTP"}
@@ -133,7 +135,8 @@ VLLM = {
                             pass
                         elif "eagle-" in self.draft_model_config.model.lower():
                             self.method = "eagle"
-                        elif "spark" in self.draft_model_config.model.lower() or _SPARK in self.draft_model_config.architectures:
+                        elif "spark" in self.draft_model_config.model.lower() or \
+_SPARK in self.draft_model_config.architectures:
                             self.method = "dspark"
                         elif self.draft_model_config.hf_config.model_type in get_args(MTPModelTypes):
                             self.method = "mtp"
@@ -145,7 +148,8 @@ VLLM = {
                             if isinstance(self.draft_model_config.hf_config, (EAGLEConfig, SpeculatorsConfig)):
                                 pass
                             else:
-                                self.draft_model_config.hf_config = EAGLEConfig(self.draft_model_config.hf_config, method=self.method)
+                                self.draft_model_config.hf_config = \
+EAGLEConfig(self.draft_model_config.hf_config, method=self.method)
                         if self.method == "dspark" and _SPARK not in self.draft_model_config.architectures:
                             draft_hf_config = self.draft_model_config.hf_config
                             draft_hf_config.architectures = ["SparkModel"]
@@ -156,7 +160,8 @@ VLLM = {
         class EAGLEConfig(PretrainedConfig):
             def __init__(self, model=None, method="eagle", **kwargs):
                 if method == "eagle":
-                    kwargs["architectures"] = [f"Eagle{arch}" if not arch.startswith("Eagle") else arch for arch in self.model.architectures]
+                    kwargs["architectures"] = \
+[f"Eagle{arch}" if not arch.startswith("Eagle") else arch for arch in self.model.architectures]
                 else:
                     kwargs["architectures"] = ["DFlash" + arch for arch in self.model.architectures]
         """,
@@ -242,7 +247,8 @@ VLLM = {
                     if on_rocm:
                         raise ValueError
                 elif self.scheduler_config.async_scheduling is None:
-                    if self.speculative_config is not None and self.speculative_config.method not in get_args(EagleModelTypes):
+                    if self.speculative_config is not None and \
+self.speculative_config.method not in get_args(EagleModelTypes):
                         self.scheduler_config.async_scheduling = False
                     elif not executor_supports_async_sched or on_rocm:
                         self.scheduler_config.async_scheduling = False
@@ -298,7 +304,8 @@ TRANSFORMERS = {
                 self.window = self.window if self.use_window else None
                 step = kwargs.pop("step", 2)
                 if self.layer_types is None:
-                    self.layer_types = ["sliding" if self.window is not None and i % step else "full_attention" for i in range(self.num_hidden_layers)]
+                    self.layer_types = ["sliding" if self.window is not None and i % step else "full_attention" \
+for i in range(self.num_hidden_layers)]
                 super().__post_init__(**kwargs)
         """,
     "transformers/modeling_utils.py": """
@@ -636,7 +643,8 @@ def test_a_release_before_0_29_names_its_breakable_architectures_in_a_test(sourc
             "vllm/config/vllm.py": """
                 class VllmConfig:
                     def __post_init__(self):
-                        if "VLLM_USE_BREAKABLE_CUDAGRAPH" not in os.environ and any(a in ("B", "A") for a in self.model_config.architectures):
+                        if "VLLM_USE_BREAKABLE_CUDAGRAPH" not in os.environ and \
+any(a in ("B", "A") for a in self.model_config.architectures):
                             os.environ["VLLM_USE_BREAKABLE_CUDAGRAPH"] = "1"
                 """
         },

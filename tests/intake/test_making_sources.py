@@ -1,4 +1,7 @@
-"""How the generator reads Python: values, names through imports, classes with their bases, and methods branch by branch."""
+"""How the generator reads Python.
+
+Values, names through imports, classes with their bases, and methods branch by branch.
+"""
 
 from __future__ import annotations
 

@@ -374,8 +374,9 @@ JUNK = st.recursive(
     max_leaves=6,
 )
 MEMBERS = (
-    "architectures", "auto_map", "block_configs", "compress_ratios", "head_dim", "is_causal", "kv_lora_rank", "layer_types", "n_routed_experts", "num_experts",
-    "speculators_config", "text_config", "thinker_config", "vision_config", "vision_n_layers",
+    "architectures", "auto_map", "block_configs", "compress_ratios", "head_dim", "is_causal", "kv_lora_rank",
+    "layer_types", "n_routed_experts", "num_experts", "speculators_config", "text_config", "thinker_config",
+    "vision_config", "vision_n_layers",
 )  # fmt: skip
 NAMES = st.sampled_from(sorted(tables(NEWEST).models)) | st.text(max_size=5)
 WORDS = {

@@ -1,4 +1,8 @@
-"""Records on their way: the store is away, hangs, is full or comes back, and processes are killed. No record is lost or there twice unless it is counted."""
+"""Records on their way to the store.
+
+The store is unavailable, hangs, is full or returns, and processes are killed. No record is lost or stored twice
+unless it is counted.
+"""
 
 from __future__ import annotations
 

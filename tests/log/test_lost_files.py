@@ -1,4 +1,7 @@
-"""Files of the log that are deleted, replaced or damaged under the service: every acknowledged decision is in the log, old or new, or counted as lost."""
+"""Files of the log that are deleted, replaced or damaged under the service.
+
+Every acknowledged decision is in the log, old or new, or counted as lost.
+"""
 
 from __future__ import annotations
 

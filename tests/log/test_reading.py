@@ -332,8 +332,7 @@ def test_an_export_that_fails_on_the_way_is_said(
         connection.execute("ALTER TABLE decisions RENAME TO others")
         connection.execute(
             "CREATE VIEW decisions AS SELECT decision_id, requested_by, path, runner, outcome, starts, vllm_version, "
-            "revision, "
-            "(nanoseconds / length(result))::bigint AS nanoseconds, erased, labels, input, result FROM others"
+            "revision, (nanoseconds / length(result))::bigint AS nanoseconds, erased, labels, input, result FROM others"
         )
     for name in ("log.parquet", "log.jsonl"):
         done = call("log", "export", str(tmp_path / name), RUNNER_POLICY_LOG=on_server.url)

@@ -1,4 +1,7 @@
-"""The service as it is started: what it promises where decisions must be recorded, and what is left of it when it ends or is ended."""
+"""The service with a required log, as it is started.
+
+What it promises if decisions must be recorded, and what is left of it when it ends or is killed.
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,10 @@ def test_any_number_of_rows_is_written_once(place: Place, size: int) -> None:
 
 
 def leave_out(place: Place, path: str) -> None:
-    """A trigger of the store's owner leaves records of one path out, of which neither database tells who inserts them."""
+    """Add a trigger of the store's owner that leaves records of one path out.
+
+    Neither database reports this to the client that inserts them.
+    """
     if place.server is None:
         run_in(
             place,

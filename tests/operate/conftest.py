@@ -48,7 +48,10 @@ def until(found: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Pinned(httpx.HTTPTransport):
-    """Has a connection to one of several processes that listen: while it is opened, ``alone`` keeps the others from taking it."""
+    """Connect to one of several processes that listen.
+
+    While the connection is opened, ``alone`` keeps the others from accepting it.
+    """
 
     def __init__(self, alone: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__(verify=False, trust_env=False)
@@ -186,7 +189,10 @@ def started(
     limit: Any = None,
     **variables: Any,
 ) -> Iterator[Service]:
-    """A service for as long as the block lasts, ended afterwards; a ``VARIABLE`` is one of its settings, ``limit`` how many files it may have open."""
+    """A service for as long as the block lasts; it is ended afterwards.
+
+    A ``VARIABLE`` is one of its settings, and ``limit`` is how many files it may have open.
+    """
     log = folder / "serve.log"
     settings = {
         f"RUNNER_POLICY_{name}": value
@@ -242,7 +248,10 @@ FEW = (
 
 @pytest.fixture(scope="session")
 def few_rules(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three of the shipped rules and a condition that one of them uses, for six releases: they load in a fraction of the time of all."""
+    """Three of the shipped rules and a condition that one of them uses, for six releases.
+
+    They load in a fraction of the time of all rules.
+    """
     found = tmp_path_factory.mktemp("rules") / "few"
     for name in FEW:
         for file in (f"{name}.yaml", f"{name}_test.yaml"):

@@ -1,4 +1,7 @@
-"""What pages of other sites may ask of a service that needs no token: nothing, by its address, by another name, or from another origin."""
+"""What pages of other sites may request of a service that needs no token.
+
+Nothing: neither by its address, nor by another name, nor from another origin.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +70,9 @@ def test_a_service_on_loopback_answers_for_names_of_this_machine_only(shared: Ca
         found = {host: status(client, host=host) for host in LOOPBACK_HOSTS}
         problem = client.get("/v1/policy", headers={"host": "evil.example"}).json()
         calls = {(method, path): status(client, method, path, host="evil.example") for method, path in (
-            ("POST", "/v1/decisions/batch"), ("POST", "/v1/dry-run"), ("POST", "/v1/admission"), ("GET", "/metrics"), ("GET", "/docs"), ("GET", "/v1/log"),
-            ("GET", "/unknown"), ("OPTIONS", "/v1/decisions"), ("GET", "/readyz?verbose"),
+            ("POST", "/v1/decisions/batch"), ("POST", "/v1/dry-run"), ("POST", "/v1/admission"), ("GET", "/metrics"),
+            ("GET", "/docs"), ("GET", "/v1/log"), ("GET", "/unknown"), ("OPTIONS", "/v1/decisions"),
+            ("GET", "/readyz?verbose"),
         )}  # fmt: skip
         probes = [status(client, "GET", path, host="10.1.2.3:8080") for path in ("/livez", "/readyz")]
         metrics = service.metrics_since(before)

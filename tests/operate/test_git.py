@@ -1,4 +1,7 @@
-"""Rules from a git remote: a branch's newest commit, signed where that is asked for, and what was had last where the remote is away."""
+"""Rules from a git remote: a branch's newest commit, with its signature if that is required.
+
+If the remote is unavailable, the rules that were loaded last stay.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ class Remote:
         key: Path | None = None,
         broken: bool = False,
     ) -> str:
-        """Commit the rules with another title, upon the branch or instead of it; the first twelve digits of the commit."""
+        """Commit the rules with another title, on top of the branch or instead of it.
+
+        Returns the first twelve digits of the commit.
+        """
         head = self.head(branch)
         files = dict(self.files)
         name = f"rules/{RULE}"
@@ -183,8 +189,7 @@ def refusal(commit: str, accepted: ObjectID | None) -> str:
     assert accepted is not None
     return (
         f"the commit {commit} is refused: it does not descend from {accepted.decode()[:12]}, whose rules were "
-        "accepted; "
-        "push one to `main` that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
+        "accepted; push one to `main` that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
     )
 
 

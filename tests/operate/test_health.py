@@ -1,4 +1,7 @@
-"""``runner-policy health``, which a container asks whether its service is ready: by the same settings, whatever they are."""
+"""``runner-policy health``, which a container runs to check whether its service is ready.
+
+It reads the same settings as the service, whatever they are.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 def refused(*arguments: str, **variables: str) -> tuple[int, list[str]]:
-    """What `serve` says where it does not start, and its exit code; in this process, which takes a fraction of the time."""
+    """What `serve` prints if it does not start, and its exit code.
+
+    It runs in this process, which takes a fraction of the time.
+    """
     settings = {f"RUNNER_POLICY_{name}": value for name, value in {"PORT": "0", "LOG": "off", **variables}.items()}
     before = signal.getsignal(signal.SIGTERM)
     try:

@@ -154,7 +154,10 @@ def test_connections_that_are_too_many_are_turned_away_and_probes_are_not(serve:
 
 
 def test_connections_that_wait_make_room_for_those_that_ask(serve: Callable[..., Any]) -> None:
-    """Without a head, with a part of one, idle after an answer, and with a part of the next head: none of them keeps anybody out."""
+    """Incomplete connections keep no other client out.
+
+    They have no head, a part of one, are idle after an answer, or have a part of the next head.
+    """
     half = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
     whole = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with serve(MAX_CONNECTIONS="8", BODY_TIMEOUT="300") as service, ExitStack() as stack:

@@ -1,4 +1,7 @@
-"""Who asks where proxies stand before the service: `X-Forwarded-For` counts from those that are named, and from nobody else."""
+"""The client's address if proxies are in front of the service.
+
+`X-Forwarded-For` counts from the proxies that are configured, and from no other peer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TLS: from 1.2 on, with certificates that are renewed while it runs, and with clients' certificates where they are wanted."""
+"""TLS from version 1.2 on.
+
+Certificates are renewed while the service runs, and clients' certificates are checked if that is configured.
+"""
 
 from __future__ import annotations
 

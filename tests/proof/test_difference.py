@@ -1,4 +1,7 @@
-"""What is said of all facts is right for each: against the engine deployment by deployment, and against brute force over a small space."""
+"""Each statement about all facts is right for each of them.
+
+They are checked against the engine deployment by deployment, and against brute force over a small space.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,10 @@ def test_a_witness_is_smallest(policy: Policy, sources: Sources) -> None:
 
 
 def rewritten(sources: Sources) -> Sources:
-    """The same rules: keys in another order, other layout, no comments, other folders, ranges split, conditions said otherwise."""
+    """The same rules in another form.
+
+    Keys in another order, other layout, no comments, other folders, ranges split, conditions written differently.
+    """
     texts = {}
     for path, text in sources.rules.items():
         document = yaml.safe_load(text)

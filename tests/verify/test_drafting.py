@@ -1,4 +1,7 @@
-"""A release that nobody knows is drafted: of a small source, and of vLLM with its newest releases hidden from the rules."""
+"""The rules of an unknown release are drafted.
+
+The drafts are of a small source, and of vLLM with its newest releases hidden from the rules.
+"""
 
 from __future__ import annotations
 

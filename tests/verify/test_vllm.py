@@ -1,4 +1,7 @@
-"""The upstream layer against two releases of vLLM, whose wheels are downloaded; and that no planted error stays hidden."""
+"""The upstream layer against two releases of vLLM, whose wheels are downloaded.
+
+No error that is added to the rules stays hidden.
+"""
 
 from __future__ import annotations
 

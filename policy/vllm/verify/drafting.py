@@ -1,7 +1,7 @@
 """Draft the rules of an unknown release: what changed in vLLM's decision, and rule files to start from.
 
-Owns the draft. It is made from observed differences: a reason that vLLM no longer gives ends its rule's range, and a new
-reason becomes a rule with the fewest facts that cause it. Remaining differences are reported.
+Owns the draft. It is made from observed differences: a reason that vLLM no longer gives ends its rule's range, and a
+new reason becomes a rule with the fewest facts that cause it. Remaining differences are reported.
 """
 
 from __future__ import annotations

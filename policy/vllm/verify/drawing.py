@@ -127,7 +127,10 @@ def _read(name: str, value: Any) -> Any:
 def cases(
     values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int
 ) -> Iterator[Facts]:
-    """``count`` facts: on each of ``usual``, every value alone and those in ``aimed``; then all pairs; then random ones."""
+    """``count`` facts, each on one of ``usual``.
+
+    Every value alone and those in ``aimed`` come first, on each of ``usual``, then all pairs, then random ones.
+    """
     return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # not for security
 
 

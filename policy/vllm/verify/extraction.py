@@ -1,8 +1,10 @@
-"""Extract the decision from a release's source as code that runs alone: the property, lists, refusals, and all they call.
+"""Extract the decision from a release's source as code that runs alone.
 
-Owns what is extracted, by syntax tree. Methods and constants that the decision uses are extracted as well, from anywhere
-in the package; the rest of vLLM is replaced by stand-ins (``standins``). vLLM is never imported, and no code of it is
-stored.
+The decision is the property, its lists, its refusals, and all that they call.
+
+Owns what is extracted, by syntax tree. Methods and constants that the decision uses are extracted as well, from
+anywhere in the package; the rest of vLLM is replaced by stand-ins (``standins``). vLLM is never imported, and no code
+of it is stored.
 
 What runs here is the release's code, so it runs in a process of its own (``worker``).
 """
@@ -109,7 +111,9 @@ class Extraction:
         raise SourceNotFound(f"{path} has no class `{name}`")
 
     def variable(self, name: str) -> Any:
-        """The value of a variable of the environment as the release reads it: by its entry in ``environment_variables``.
+        """The value of a variable of the environment as the release reads it.
+
+        It is read by its entry in ``environment_variables``.
 
         Raises:
             SourceNotFound: the release has no such entry.
@@ -265,7 +269,10 @@ class Extraction:
         return scope[node.name]
 
     def is_method(self, path: str, name: str) -> bool:
-        """Whether the object's class in the release has a method with a fact's name, which is called instead of read."""
+        """Whether the object's class in the release has a method with a fact's name.
+
+        Such a method is called instead of read.
+        """
         _, klass = self._class_of(path)
         return klass is not None and any(
             isinstance(node, ast.FunctionDef) and node.name == name and not is_property(node) for node in klass.body

@@ -1,4 +1,6 @@
-"""Compare a release of vLLM with the catalogue's upstream layer: where they differ, with the fewest facts and the rules.
+"""Compare a release of vLLM with the catalogue's upstream layer.
+
+The result is where they differ, with the fewest facts and the rules.
 
 Owns the comparison and the minimization of differences. The release's code runs in a separate process.
 """
@@ -44,7 +46,10 @@ class NotExtracted(PolicyError):
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Facts of which a release and the rules say different things: the fewest of their kind, and the rules that may be wrong."""
+    """Facts for which a release and the rules disagree.
+
+    They are the fewest of their kind, with the rules that may be wrong.
+    """
 
     facts: dict[str, Any]
     vllm: dict[str, Any]
@@ -54,7 +59,10 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """What came of a release: ``elsewhere`` are refusals that other files of vLLM make, ``beyond`` places that ask for what is no fact."""
+    """The result of verifying a release.
+
+    ``elsewhere`` are refusals that other files of vLLM make; ``beyond`` are places that read what is not a fact.
+    """
 
     release: str
     cases: int

@@ -314,8 +314,10 @@ def notes(document: object) -> list[str]:
 
 SERVE = ["vllm", "serve", "/mnt/models"]
 PD_CONNECTOR = (
-    '{"kv_connector":"PdConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},'
-    '{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector","kv_role":"kv_both"}]},'
+    '{"kv_connector":"PdConnector","kv_role":"kv_both",'
+    '"kv_connector_extra_config":{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_both"},'
+    '{"kv_connector":"DynamoConnector","kv_connector_module_path":"kvbm.vllm_integration.connector",'
+    '"kv_role":"kv_both"}]},'
     '"kv_connector_module_path":"kvbm.vllm_integration.connector"}'
 )
 API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
@@ -329,7 +331,10 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
             [
                 [
                     *(*SERVE, "--kv-transfer-config"),
-                    '{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"cpu_bytes_to_use":null,"spec_name":"TieringOffloadingSpec"},"kv_role":"kv_both"}',
+                    (
+                        '{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"cpu_bytes_to_use":null,'
+                        '"spec_name":"TieringOffloadingSpec"},"kv_role":"kv_both"}'
+                    ),
                 ]
             ],
             id="offloading without a size",
@@ -455,7 +460,10 @@ API_SERVER = ["python", "-m", "vllm.entrypoints.openai.api_server"]
                         "abc",
                         "--kv-transfer-config",
                     ),
-                    '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_producer","kv_connector_extra_config":{"discard_partial_chunks":false,"lmcache_rpc_port":null}}',
+                    (
+                        '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_producer",'
+                        '"kv_connector_extra_config":{"discard_partial_chunks":false,"lmcache_rpc_port":null}}'
+                    ),
                 ]
             ],
             id="the chart asks whether enablePD is there, not whether it is true",
