@@ -175,16 +175,16 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
                 f"{len(trial.survivors)} survived"
             )
         case CheckFormat.JSON:
-            survivors = [
+            survived = [
                 {"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors
             ]
-            explained, outdated = (
+            accepted, outdated = (
                 [asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated)
             )
             document = {
                 "mutants": trial.mutants,
-                "survivors": survivors,
-                "explained": explained,
+                "survived": survived,
+                "accepted": accepted,
                 "outdated": outdated,
             }
             typer.echo(json.dumps(document, ensure_ascii=False))

@@ -99,7 +99,7 @@ def unknown_members(document: dict[str, Any], members: tuple[str, ...], pointer:
     """A fault for each field that the object does not have."""
     unknown = [key for key in document if key not in members]
     return [
-        RequestFault(at(pointer, key), f"unknown member {quoted(key)}; legal: {listed(members)}{nearest(key, members)}")
+        RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(members)}{nearest(key, members)}")
         for key in unknown[:32]
     ]
 

@@ -84,7 +84,7 @@ def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None
     parts: list[tuple[str, str | None]] = []
     for text, name, form, conversion in parsed:
         if name is not None and (name not in FACTS and name not in LISTS):
-            reader.fault(node, f"{quoted('{' + name + '}')} is no fact{nearest(name, [*FACTS, *LISTS])}")
+            reader.fault(node, f"unknown fact {quoted('{' + name + '}')}{nearest(name, [*FACTS, *LISTS])}")
         elif form or conversion:
             reader.fault(node, f"format specifiers are not supported in a text; write `{{{name}}}`")
         else:

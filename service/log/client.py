@@ -38,7 +38,7 @@ AGAIN: Final = 1.0
 SIZE: Final = 64 << 20
 """Bytes of batches that may be unconfirmed."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
-CUMULATIVE: Final = ("written", "spilled", "taken_in", "lost", "deleted", "lost_files", "lost_file_records")
+CUMULATIVE: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
 TOO_MANY: Final = "too many decisions wait to be recorded"
 
 log = logging.getLogger("runner_policy")

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = 1000
 """Records fetched from the store at once."""
+NUMBER: Final = f"[0-9]{{1,{len(str(MAX_LIMIT))}}}"  # of ASCII digits: ``int`` reads others too
 MAX_SCANNED: Final = 20_000
 """Records scanned by one query."""
 STARTS: Final = {"true": True, "false": False}
@@ -120,7 +121,7 @@ def _value(name: str, text: str) -> str | bool | int | None:
         case "rule":
             return text if re.fullmatch(RULE, text) else None
         case _:
-            fits = re.fullmatch(f"[0-9]{{1,{len(str(MAX_LIMIT))}}}", text) and 1 <= int(text) <= MAX_LIMIT
+            fits = re.fullmatch(NUMBER, text) and 1 <= int(text) <= MAX_LIMIT
             return int(text) if fits else None
 
 

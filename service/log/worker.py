@@ -64,7 +64,7 @@ class Counts(Struct):
 
     written: int = 0
     spilled: int = 0
-    taken_in: int = 0
+    replayed: int = 0
     lost: int = 0
     deleted: int = 0
     store_up: bool = True
@@ -95,7 +95,7 @@ class _TaskResult(Struct):
     """The result of a task of the store: rows refused, replayed, lost and deleted; whether there is more to do."""
 
     refused: int = 0
-    taken_in: int = 0
+    replayed: int = 0
     lost: int = 0
     deleted: int = 0
     more: bool = False
@@ -224,7 +224,7 @@ class LogWorker:
             counts.store_up, counts.last_error = True, ""
         if done.more:
             self._next_maintenance = 0.0
-        counts.taken_in += done.taken_in
+        counts.replayed += done.replayed
         counts.deleted += done.deleted
         counts.lost += done.lost
         if pending.batch is None:
@@ -292,7 +292,7 @@ class LogWorker:
         if rows or broken:
             refused = self._writer.write(rows)
             self._spill_reader.mark_replayed()
-            return _TaskResult(taken_in=len(rows) - refused, lost=refused + broken, more=True)
+            return _TaskResult(replayed=len(rows) - refused, lost=refused + broken, more=True)
         self._find_lost_spill()
         self._writer.check_for_damage()
         if time.monotonic() < self._next_tidying:

@@ -187,7 +187,7 @@ class ServiceState:
         yield "runner_policy_log_queue_records", (), log_client.waiting
         yield "runner_policy_log_written", (), counts.written
         yield "runner_policy_log_spilled", (), counts.spilled
-        yield "runner_policy_log_replayed", (), counts.taken_in
+        yield "runner_policy_log_replayed", (), counts.replayed
         yield "runner_policy_log_dropped", (), log_client.overflowed + counts.lost
         yield "runner_policy_log_lost_files", (), counts.lost_files
         yield "runner_policy_log_lost_file_records", (), counts.lost_file_records

@@ -36,7 +36,7 @@ PIECE: Final = 4096
 MAX_TURN: Final = 16_384
 """Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
 CONNECT: Final = b"CONNECT"
-HALF_OPEN: Final = 5.0
+HALF_OPEN: Final = 1.0
 """Seconds the response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
 """Seconds a connection may be idle when the process has reached its limit."""

@@ -12,7 +12,7 @@ from policy.rules.loader import Sources
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOTHING = ["releases.yaml:1:1: not there; it lists the known releases and the default one"]
+NOTHING = ["releases.yaml:1:1: missing; it lists the known releases and the default one"]
 
 
 @pytest.fixture

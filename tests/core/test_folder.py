@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CIRCLE = (
-    f"symbolic links lead in circles, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the "
+    f"symbolic links form a loop, or folders are nested more than {MAX_DEPTH} deep; remove a link, or move the "
     "folder up"
 )
 
@@ -49,12 +49,12 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "dangling file": (
         "house/a.yaml",
         lambda path: path.symlink_to("nowhere"),
-        "a symbolic link to `nowhere`, which is not there; restore that, or remove the link",
+        "a symbolic link to `nowhere`, which does not exist; restore that, or remove the link",
     ),
     "dangling folder": (
         "other",
         lambda path: path.symlink_to("/nowhere/house"),
-        "a symbolic link to `/nowhere/house`, which is not there; restore that, or remove the link",
+        "a symbolic link to `/nowhere/house`, which does not exist; restore that, or remove the link",
     ),
     "link to itself": ("house/a.yaml", link_to_itself, CIRCLE),
     "folder that links to itself": ("other", link_to_itself, CIRCLE),

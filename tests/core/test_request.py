@@ -178,7 +178,7 @@ def test_a_flood_of_unknown_members_is_cut(policy: Policy) -> None:
 def test_a_problem_says_everything_in_one_line(policy: Policy) -> None:
     with pytest.raises(
         RequestInvalid,
-        match=r"^/explain: expected `true` or `false`, got `1`; /: none of `facts`, `deployment`, `manifest`; say what",
+        match=r"^/explain: expected `true` or `false`, got `1`; /: none of `facts`, `deployment`, `manifest`; add one",
     ):
         read_request({"explain": 1}, policy.releases)
 

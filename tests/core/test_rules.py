@@ -430,7 +430,7 @@ def test_files_with_many_faults_are_read_up_to_the_hundredth() -> None:
 def test_a_range_of_any_length_is_a_fault(vllm: str) -> None:
     text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
     found = faults_of(laid_over({"upstream/example.yaml": re.sub(r"(?m)vllm: .*$", f'vllm: "{vllm}"', text)}))
-    assert any("is no range of releases" in fault for fault in found)
+    assert any("expected a range of releases" in fault for fault in found)
 
 
 @pytest.mark.parametrize("separator", ["\n", "\r", "\u2028"])
@@ -442,7 +442,7 @@ def test_many_directives_are_refused(separator: str) -> None:
 
 def test_a_known_release_of_any_length_is_a_fault() -> None:
     found = faults_of(laid_over({"releases.yaml": f'known: ["{"9" * 5000}"]\ndefault: "0.22.0"\n'}))
-    assert any("is no final release" in fault for fault in found)
+    assert any("final release" in fault for fault in found)
 
 
 def test_a_fact_with_a_slash_in_a_case_has_its_place() -> None:

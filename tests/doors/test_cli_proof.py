@@ -240,7 +240,7 @@ def test_what_is_no_revision_is_told(call: Callable[..., Done], folder: Path, na
 def test_a_folder_outside_a_repository_has_no_revisions(call: Callable[..., Done], root: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(root / "rules", tmp_path / "rules")
     done = call("rules", "diff", "HEAD", "--rules", str(folder))
-    assert (done.code, "lies in no git repository" in done.err) == (2, True)
+    assert (done.code, "is not in a git repository" in done.err) == (2, True)
 
 
 def test_a_revision_without_the_folder_is_told(call: Callable[..., Done], folder: Path, root: Path) -> None:

@@ -669,7 +669,7 @@ def test_every_change_of_a_shipped_rule_is_noticed_or_explained(call: Callable[.
     ("form", "out"),
     [
         ("text", "1 mutants: 1 killed, 0 accepted, 0 survived\n"),
-        ("json", '{"mutants": 1, "accepted_mutants": [], "explained": [], "outdated": []}\n'),
+        ("json", '{"mutants": 1, "survived": [], "accepted": [], "outdated": []}\n'),
         ("github", ""),
     ],
 )
@@ -704,7 +704,7 @@ def test_a_change_that_no_case_notices_and_an_explanation_of_nothing_are_faults(
     ]
     assert done["text"].err.splitlines() == [f"{path}:{line}:1: {words}" for path, line, words in said]
     assert done["text"].out == "2 mutants: 1 killed, 0 accepted, 1 survived\n"
-    assert json.loads(done["json"].out)["survivors"] == [{"item": "moe", "vllm": ">=0.22", "change": change}]
+    assert json.loads(done["json"].out)["survived"] == [{"item": "moe", "vllm": ">=0.22", "change": change}]
     assert 'tests="2" failures="2"' in done["junit"].out
 
 

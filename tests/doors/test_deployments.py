@@ -318,7 +318,7 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             },
             KIND_INVALID,
             [
-                ("/deployment/x", "unknown member `x`; legal: `args`, `env`, `model_configs`, `files`, `environment`"),
+                ("/deployment/x", "unknown field `x`; legal: `args`, `env`, `model_configs`, `files`, `environment`"),
                 ("/deployment/args/1", "expected a text in quotes, got `1`"),
                 ("/deployment/args/3", "expected a text in quotes, got `null`"),
                 ("/deployment/env/A", "expected a text in quotes, got `1`"),

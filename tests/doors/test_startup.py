@@ -138,7 +138,7 @@ def test_broken_rules_are_said_once_however_many_workers_there_are_to_be(
     [
         ("nowhere", "{path}:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES"),
         ("releases.yaml", "{path}:1:1: no such folder; name one with `--rules` or RUNNER_POLICY_RULES"),
-        ("house", "{path}/releases.yaml:1:1: not there; it lists the known releases and the default one"),
+        ("house", "{path}/releases.yaml:1:1: missing; it lists the known releases and the default one"),
     ],
 )
 def test_a_folder_that_holds_no_rules_is_said(refused: Callable[..., Done], folder: Path, name: str, says: str) -> None:
@@ -154,7 +154,7 @@ def test_rules_without_a_last_word_are_refused_for_every_release_concerned(
     done = refused("--rules", str(folder))
     assert (done.code, {line.partition(" in 0.")[0] for line in done.err.splitlines()}) == (
         3,
-        {f"{folder}/releases.yaml:1:1: nothing decides"},
+        {f"{folder}/releases.yaml:1:1: no rule decides"},
     )
 
 

@@ -322,7 +322,7 @@ def test_a_value_that_cannot_be_followed_is_named(
         for line in caplog.records
         if line.name == "runner_policy"
     ]
-    assert told == [("traces are off: a variable of OpenTelemetry cannot be followed", True)]
+    assert told == [("traces are off: invalid OpenTelemetry variable", True)]
 
 
 def test_a_value_that_cannot_be_followed_stops_nothing(

@@ -125,12 +125,12 @@ JSON: Final[dict[str, Family]] = {
 }
 
 REQUESTS: Final[dict[str, Family]] = {
-    "unknown members": _numbered(b'"a%d":1,', b"{", b'"facts":{}}'),
-    "unknown members with long names": _numbered(b'"' + b"a" * 200 + b'%d":1,', b"{", b'"facts":{}}'),
+    "unknown fields": _numbered(b'"a%d":1,', b"{", b'"facts":{}}'),
+    "unknown fields with long names": _numbered(b'"' + b"a" * 200 + b'%d":1,', b"{", b'"facts":{}}'),
     "one long name": _repeated(b"a", b'{"', b'":1,"facts":{}}'),
     "unknown facts": _numbered(b'"a%d":1,', b'{"facts":{"env":{', b'"a":1}}}'),
     "unknown objects among the facts": _numbered(b'"a%d":{},', b'{"facts":{', b'"a":1}}'),
-    "unknown members of an open object": _numbered(b'"a%d":1,', b'{"facts":{"model_config":{', b'"a":1}}}'),
+    "unknown fields of an open object": _numbered(b'"a%d":1,', b'{"facts":{"model_config":{', b'"a":1}}}'),
     "architectures": _numbered(b'"A%d",', b'{"facts":{"model_config":{"architectures":[', b'"A"]}}}'),
     "architectures that are numbers": _repeated(b"1,", b'{"facts":{"model_config":{"architectures":[', b"1]}}}"),
     "a long architecture": _repeated(b"A", b'{"facts":{"model_config":{"architectures":["', b'"]}}}'),
@@ -311,7 +311,7 @@ TOKENS: Final[dict[str, Family]] = {
         + b"".join(b"  - {name: a%d, sha256: %064x, scopes: [read]}\n" % (n, n) for n in range(size // 105))
     ),
     "entries that are no maps": _repeated(b"  - 1\n", b"tokens:\n"),
-    "unknown members": _numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
+    "unknown fields": _numbered(b"    a%d: 1\n", b"tokens:\n  - name: a\n"),
     "unknown scopes": _numbered(b"a%d,", b"tokens:\n  - name: a\n    scopes: [", b"a]"),
     "scopes": _repeated(b"read,", b"tokens:\n  - name: a\n    scopes: [", b"read]"),
     "a long name": _repeated(b"a", b"tokens:\n  - name: ", b"!"),
@@ -428,7 +428,7 @@ REVIEWS: Final[dict[str, Family]] = {
 }
 
 CANDIDATES: Final[dict[str, Family]] = {
-    "unknown members": _numbered(b'"a%d":1,', b"{", b'"request":{}}'),
+    "unknown fields": _numbered(b'"a%d":1,', b"{", b'"request":{}}'),
     "rules": _numbered(b'"a%d",', b'{"request":{},"rules":[', b'"a"]}'),
     "rules that are numbers": _repeated(b"1,", b'{"request":{},"rules":[', b"1]}"),
     "removals": _numbered(b'"a%d",', b'{"request":{},"remove":[', b'"a"]}'),

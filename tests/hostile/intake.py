@@ -180,7 +180,7 @@ VALUES: Final[dict[str, Callable[[int], str]]] = {
     "deep objects": partial(closing, '{"a":'),
     "an object of suffixes": lambda size: "{" + ",".join(numbered('"a{}": 1k', size)) + "}",
     "an object of suffixes, open": lambda size: "{" + ",".join(numbered('"a{}": 1k', size)),
-    "an object of unknown members": lambda size: "{" + ",".join(numbered('"a{}": 1', size)) + "}",
+    "an object of unknown fields": lambda size: "{" + ",".join(numbered('"a{}": 1', size)) + "}",
     "an object of a long number": lambda size: '{"a": ' + repeated("9", size) + "}",
     "a list": lambda size: "[" + ",".join(["1"] * (size // 2)) + "]",
     "a list of texts": lambda size: json.dumps(["a"] * (size // 5)),
@@ -408,7 +408,7 @@ MODELS: Final[dict[str, Family]] = {
     "modules that are no JSON": lambda size: deployment(
         args=["--model", NAME], files={f"{NAME}/modules.json": '["' + '\\"' * (size // 2)}
     ),
-    "unknown members": lambda size: deployment(args=["--model", NAME], **{f"arg{n}": 1 for n in range(size // 12)}),
+    "unknown fields": lambda size: deployment(args=["--model", NAME], **{f"arg{n}": 1 for n in range(size // 12)}),
     "plugins": lambda size: deployment(
         args=["--model", NAME], environment={"plugins": {"logits_processors": ["a"] * (size // 5)}}
     ),

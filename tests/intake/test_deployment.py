@@ -85,8 +85,8 @@ MEMBERS = "`args`, `env`, `model_configs`, `files`, `environment`"
 WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     (None, [("", 'expected an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`, got `null`')]),
     ([], [("", 'expected an object such as `{"args": ["--model", "Qwen/Qwen3-8B"]}`, got `[]`')]),
-    ({"arg": []}, [("/arg", f"unknown member `arg`; legal: {MEMBERS}; did you mean `args`?")]),
-    ({"a/b~c": 1}, [("/a~1b~0c", f"unknown member `a/b~c`; legal: {MEMBERS}")]),
+    ({"arg": []}, [("/arg", f"unknown field `arg`; legal: {MEMBERS}; did you mean `args`?")]),
+    ({"a/b~c": 1}, [("/a~1b~0c", f"unknown field `a/b~c`; legal: {MEMBERS}")]),
     (
         {"args": None},
         [("/args", 'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `null`')],
@@ -128,7 +128,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
         [
             (
                 "/environment/platforms",
-                "unknown member `platforms`; legal: `platform`, `has_triton`, `plugins`; did you mean `platform`?",
+                "unknown field `platforms`; legal: `platform`, `has_triton`, `plugins`; did you mean `platform`?",
             )
         ],
     ),
@@ -149,7 +149,7 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ),
     (
         {"environment": {"plugins": {"x": 1}}},
-        [("/environment/plugins/x", "unknown member `x`; legal: `logits_processors`")],
+        [("/environment/plugins/x", "unknown field `x`; legal: `logits_processors`")],
     ),
     (
         {"environment": {"plugins": {"logits_processors": "a"}}},

@@ -173,7 +173,7 @@ ILLEGAL: list[tuple[str, Any]] = [
 def test_a_value_of_no_legal_type_is_a_fault_where_vllm_asks_for_the_runner_too(
     ask: Asking, release: str, key: str, value: Any
 ) -> None:
-    # 0.26 has no `draft_lm_head_quantization`: there it is an unknown member. No such value may reach the rules.
+    # 0.26 has no `draft_lm_head_quantization`: there it is an unknown field. No such value may reach the rules.
     problem, faults = ask.refusal(["--model", "dense", *asked(method="ngram", **{key: value})], release)
     assert (problem, [pointer.rpartition("/")[0] for pointer, _ in faults]) == ("invalid-request", ["/deployment/args"])
 

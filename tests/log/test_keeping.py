@@ -59,7 +59,7 @@ async def test_what_is_noted_is_written(place: Place, noted: Callable[..., LogEn
         ids = note(log, noted, 1234)
         await safe(log)
         assert place.ids() == sorted(ids)
-        assert told(log, "written", "spilled", "taken_in", "lost", "overflowed", "store_up") == [1234, 0, 0, 0, 0, True]
+        assert told(log, "written", "spilled", "replayed", "lost", "overflowed", "store_up") == [1234, 0, 0, 0, 0, True]
 
 
 async def test_the_end_waits_for_what_was_noted(place: Place, noted: Callable[..., LogEntry]) -> None:
@@ -94,7 +94,7 @@ def test_a_store_that_is_gone_at_the_start_gets_its_records_when_it_comes(
 
     async def again() -> None:
         async with keeping(on_server) as log:
-            await until(lambda: log.counts.taken_in == 700, log)
+            await until(lambda: log.counts.replayed == 700, log)
         assert on_server.ids() == sorted(ids)
         assert list(on_server.spill.iterdir()) == []
 
@@ -113,10 +113,10 @@ async def test_a_store_that_goes_and_comes_back_has_every_record_once(
             ids += note(log, noted, 20)
             await safe(log)
             assert told(log, "written", "spilled", "store_up") == [10, 20, False]
-        await until(lambda: log.counts.taken_in == 20, log)
+        await until(lambda: log.counts.replayed == 20, log)
         ids += note(log, noted, 5)
         await safe(log)
-        assert told(log, "written", "spilled", "taken_in", "lost", "store_up", "last_error", "spill_bytes") == [
+        assert told(log, "written", "spilled", "replayed", "lost", "store_up", "last_error", "spill_bytes") == [
             15,
             20,
             20,
@@ -140,7 +140,7 @@ async def test_a_server_that_dies_and_comes_back_has_every_record_once(
         ids += note(log, noted, 1000)
         await safe(log)
         server.start()
-        await until(lambda: log.counts.written + log.counts.taken_in == 4000, log)
+        await until(lambda: log.counts.written + log.counts.replayed == 4000, log)
         assert on_server.ids() == sorted(ids)
 
 
@@ -162,7 +162,7 @@ async def test_a_store_that_hangs_is_hung_up_on(on_server: Place, noted: Callabl
             ids += note(log, noted, 5)
             await safe(log)
             assert log.counts.spilled == 10
-        await until(lambda: log.counts.taken_in == 10, log)
+        await until(lambda: log.counts.replayed == 10, log)
         assert on_server.ids() == sorted(ids)
 
 
@@ -177,7 +177,7 @@ async def test_a_store_that_hangs_while_it_is_connected_to_keeps_nobody_waiting(
             await safe(log)
             assert log.counts.spilled == 5
     async with keeping(on_server) as log:
-        await until(lambda: log.counts.taken_in == 5, log)
+        await until(lambda: log.counts.replayed == 5, log)
     assert on_server.ids() == sorted(ids)
 
 
@@ -191,7 +191,7 @@ async def test_a_table_that_another_holds_is_waited_for_and_then_given_up(
             ids += note(log, noted, 5)
             await safe(log)
             assert told(log, "written", "spilled") == [5, 5]
-        await until(lambda: log.counts.taken_in == 5, log)
+        await until(lambda: log.counts.replayed == 5, log)
     assert place.ids() == sorted(ids)
 
 
@@ -205,7 +205,7 @@ async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: 
             ids += note(log, noted, keeping_module.BACKLOG)
             await until(lambda: log.counts.spilled == keeping_module.BACKLOG, log)
         await safe(log)
-        await until(lambda: log.counts.taken_in == keeping_module.BACKLOG, log)
+        await until(lambda: log.counts.replayed == keeping_module.BACKLOG, log)
         assert told(log, "written", "spilled", "lost", "store_up") == [2, keeping_module.BACKLOG, 0, True]
         assert place.ids() == sorted(ids)
 
@@ -226,7 +226,7 @@ async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted
         await safe(log)
         assert told(log, "written", "spilled", "lost", "store_up") == [300, 100, 0, False]
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        await until(lambda: log.counts.taken_in == 100, log)
+        await until(lambda: log.counts.replayed == 100, log)
         assert sqlite.ids() == sorted(ids)
 
 
@@ -342,7 +342,7 @@ async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(
         first = noted()
         log.note(first)
         await safe(log)
-        await until(lambda: log.counts.written + log.counts.taken_in == 1, log)
+        await until(lambda: log.counts.written + log.counts.replayed == 1, log)
         assert log._process is not None
         os.kill(log._process.pid, signal.SIGSTOP)
         try:
@@ -384,7 +384,7 @@ async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> Non
 async def test_the_files_are_nobody_elses_to_read(new: Place, noted: Callable[..., LogEntry]) -> None:
     async with keeping(new, patience=3) as log:
         note(log, noted, 5)
-        await until(lambda: log.counts.written + log.counts.taken_in == 5, log)
+        await until(lambda: log.counts.written + log.counts.replayed == 5, log)
         with closing(new.hold()):
             note(log, noted, 5)
             await safe(log)
@@ -410,7 +410,7 @@ async def test_files_that_are_left_behind_are_adopted_once(place: Place, noted: 
             assert len(spilled) == 2500
         log._closing = True
     async with keeping(place) as one, keeping(place) as other:
-        await until(lambda: one.counts.taken_in + other.counts.taken_in == 2500, one)
+        await until(lambda: one.counts.replayed + other.counts.replayed == 2500, one)
         assert [one.counts.written, other.counts.written] == [0, 0]
     assert len(place.ids()) == 2501
     assert list(place.spill.iterdir()) == []
@@ -437,7 +437,7 @@ def test_what_was_torn_is_left_out_and_what_cannot_be_read_is_counted(
 
     async def again() -> None:
         async with keeping(sqlite) as log:
-            await until(lambda: log.counts.taken_in == 2, log)
+            await until(lambda: log.counts.replayed == 2, log)
             assert log.counts.lost == 1
         assert len(sqlite.ids()) == 3
         assert list(sqlite.spill.iterdir()) == []

@@ -133,7 +133,7 @@ async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_i
         assert said
         assert all("deleted" in each or "replaced" in each for each in said)
         # a store that another process is just opening may be slow, and its records are spilled
-        await until(lambda: all(log.counts.spilled == log.counts.taken_in for log in (one, other)), one)
+        await until(lambda: all(log.counts.spilled == log.counts.replayed for log in (one, other)), one)
         assert sqlite.ids() == sorted(ids)
     assert run_in(sqlite, "PRAGMA integrity_check") == [("ok",)]
 
@@ -255,7 +255,7 @@ async def test_a_table_that_was_dropped_is_made_again(place: Place, noted: Calla
         await safe(log)
         run_in(place, "DROP TABLE decisions")
         ids = note(log, noted, 5)
-        await until(lambda: log.counts.taken_in == 5, log)
+        await until(lambda: log.counts.replayed == 5, log)
         ids += note(log, noted, 5)
         await safe(log)
         assert place.ids() == sorted(ids)
@@ -304,7 +304,7 @@ async def test_a_spill_file_that_is_lost_is_noticed_before_the_next_acknowledgem
         assert new.spilled() == [id_of(after)]
         assert told(log, "spilled", "lost", "lost_files", "lost_file_records") == [6, 0, 1, 5]
         database(new).rmdir()
-        await until(lambda: log.counts.taken_in == 1, log)
+        await until(lambda: log.counts.replayed == 1, log)
         assert new.ids() == [id_of(after)]
 
 

@@ -156,15 +156,15 @@ def test_no_decision_is_answered_that_is_not_safe(
         with on_server.server.away():
             spilled = client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"]
             assert on_server.spilled() == [spilled]
-        becomes(lambda: settled(client)["taken_in"] == 1)
+        becomes(lambda: settled(client)["replayed"] == 1)
         assert on_server.ids() == [made, spilled]
         numbers = counts(client)
         assert {
-            name: numbers[name] for name in ("written", "spilled", "taken_in", "dropped", "store_up", "queue_records")
+            name: numbers[name] for name in ("written", "spilled", "replayed", "dropped", "store_up", "queue_records")
         } == {
             "written": 1,
             "spilled": 1,
-            "taken_in": 1,
+            "replayed": 1,
             "dropped": 5,
             "store_up": 1,
             "queue_records": 0,
@@ -190,5 +190,5 @@ def test_decisions_go_on_while_the_store_hangs(
                 client.post("/v1/decisions", json=ASKED).raise_for_status().json()["decision_id"] for _ in range(20)
             ]
             becomes(lambda: not settled(client)["waiting"])
-        becomes(lambda: settled(client)["taken_in"] == 20)
+        becomes(lambda: settled(client)["replayed"] == 20)
         assert on_server.ids() == sorted(answered)

@@ -130,7 +130,7 @@ async def test_a_store_that_a_newer_version_made_is_left_alone_and_records_wait(
         assert place.ids() == []
     run_in(place, f"UPDATE {VERSIONS} SET version_num = '{HEAD}'")
     async with keeping(place) as log:
-        await until(lambda: log.counts.taken_in == 1, log)
+        await until(lambda: log.counts.replayed == 1, log)
     assert place.ids() == [id_of(waiting)]
 
 

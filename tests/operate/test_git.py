@@ -375,21 +375,28 @@ def test_only_commits_that_an_allowed_signer_signed_are_taken(
         "ecdsa": "invalid signature: Public key algorithm not supported: ecdsa-sha2-nistp256.",
     }.items():
         assert (name, verdict(made(remote, key=keys[name]), signers)) == (name, says)
-    changes: dict[str, Callable[[Commit], None]] = {
-        "invalid signature: ": lambda commit: setattr(commit, "message", b"rules: others\n"),
-        "invalid signature:": lambda commit: setattr(
-            commit, "gpgsig", signature(commit.raw_without_sig(), keys["allowed"], "file")
+    changes: list[tuple[str, Callable[[Commit], None]]] = [
+        ("invalid signature: ", lambda commit: setattr(commit, "message", b"rules: others\n")),
+        (
+            "invalid signature: ",
+            lambda commit: setattr(commit, "gpgsig", signature(commit.raw_without_sig(), keys["allowed"], "file")),
         ),
-        "its signature": lambda commit: setattr(
-            commit, "gpgsig", b"-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----"
+        (
+            "invalid signature: ",
+            lambda commit: setattr(
+                commit, "gpgsig", b"-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----"
+            ),
         ),
-        "its signature ": lambda commit: setattr(
-            commit, "gpgsig", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----"
+        (
+            "invalid signature: ",
+            lambda commit: setattr(
+                commit, "gpgsig", b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----"
+            ),
         ),
-        "the signature cannot be read: ": lambda commit: setattr(commit, "gpgsig", b"signed, me"),
-        "it is not signed": lambda commit: setattr(commit, "gpgsig", None),
-    }
-    for says, change in changes.items():
+        ("the signature cannot be read: ", lambda commit: setattr(commit, "gpgsig", b"signed, me")),
+        ("it is not signed", lambda commit: setattr(commit, "gpgsig", None)),
+    ]
+    for says, change in changes:
         commit = made(remote, key=keys["allowed"])
         change(commit)
         found = verdict(commit, signers)

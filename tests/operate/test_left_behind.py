@@ -60,7 +60,7 @@ OPTIONS: list[dict[str, Any]] = [{}, *([{"user": "nobody", "extra_groups": []}] 
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["own user", "nobody"][: len(OPTIONS)])
-@pytest.mark.parametrize("name", ["KILL", "QUIT"])
+@pytest.mark.parametrize("name", ["KILL", "TERM"])
 def test_a_process_ends_with_the_one_that_started_it(options: dict[str, Any], name: str) -> None:
     (left,) = left_by(STARTS.format(signal=name, options=options))
     until(lambda: not lives(left))

@@ -251,17 +251,17 @@ UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "the layer is a link to nowhere": (
         "house",
         lambda path: path.symlink_to("nowhere"),
-        "house:1:1: a symbolic link to `nowhere`, which is not there",
+        "house:1:1: a symbolic link to `nowhere`, which does not exist",
     ),
     "the layer is a link to itself": (
         "house",
         lambda path: path.symlink_to(path.name),
-        "house:1:1: symbolic links lead in circles",
+        "house:1:1: symbolic links form a loop",
     ),
     "the rule is a link to nowhere": (
         RULE,
         lambda path: path.symlink_to("nowhere"),
-        f"{RULE}:1:1: a symbolic link to `nowhere`, which is not there",
+        f"{RULE}:1:1: a symbolic link to `nowhere`, which does not exist",
     ),
     "the rule is a folder": (RULE, lambda path: path.mkdir(), f"{RULE}:1:1: expected a file, got a folder"),
     "the rule is a pipe": (RULE, os.mkfifo, f"{RULE}:1:1: expected a file, got a named pipe"),
@@ -354,7 +354,7 @@ def test_rules_that_the_engine_refuses_or_never_ends_with_leave_the_ones_before(
     with serve("--rules", str(folder)) as service:
         good = service.revision()
         remove(folder, "v2-by-default")
-        until(lambda: "nothing decides" in (service.state()["rules"]["last_error"] or [""])[0])
+        until(lambda: "no rule decides" in (service.state()["rules"]["last_error"] or [""])[0])
         assert service.revision() == good
 
 
