@@ -7,6 +7,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell sh .ci/python)
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 # durable-rules calls a function that CPython 3.13 removed; the name is all that is missing. Harmless elsewhere.
 export CPPFLAGS += -DPyEval_CallObject=PyObject_CallObject
@@ -17,18 +18,25 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-$(READY): pyproject.toml requirements/build.lock requirements/dev.lock
+# What runs, and nothing else.
+$(RUNS): pyproject.toml requirements/build.lock requirements/run.lock
 	@test -n "$(PYTHON)" || { echo "no Python 3.11, 3.12 or 3.13 that starts was found; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; }
-	@echo "setting up $(VENV) with $(PYTHON)"
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --require-hashes -r requirements/build.lock
-	$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r requirements/dev.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "setting up $(VENV) with $(PYTHON): downloading $$(grep -c == requirements/run.lock) packages and compiling the rule engine, about a minute"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes -r requirements/build.lock
+	@$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r requirements/run.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# With what the tests and checks need.
+$(READY): $(RUNS) requirements/dev.lock
+	@echo "adding what tests and checks need to $(VENV): $$(grep -c == requirements/dev.lock) packages in all, about a minute"
+	@$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r requirements/dev.lock
 	@touch $@
 
 setup: $(READY) ## the virtual environment with everything pinned
 
-serve: $(READY) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
+serve: $(RUNS) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 	$(BIN)/runner-policy serve $(ARGS)
 
 test: $(READY) ## the tests but the slow ones, in a few minutes and without a network

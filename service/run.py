@@ -29,7 +29,7 @@ from service.auth.access import TokensInvalid, read_tokens
 from service.auth.proxies import behind
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
-from service.settings import Settings
+from service.settings import OFF, Settings
 from service.telemetry.logging import configuration
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policy.rules.loader import Sources
+    from service.app import Application
     from service.reload.reload import Published, RulesSource
 
 log = logging.getLogger("runner_policy")
@@ -85,6 +86,7 @@ def run(flags: dict[str, Any]) -> None:
                 "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): "
                 "whoever reaches the port may send them, as often as they like"
             )
+        log.info("the rules are loaded", extra=_summary(settings, application))
         if settings.reload:
             reload.start()
         try:
@@ -96,6 +98,26 @@ def run(flags: dict[str, Any]) -> None:
             )
         finally:
             reload.stop()
+
+
+def _summary(settings: Settings, application: Application) -> dict[str, Any]:
+    """What an operator looks for first: the rules, the documentation's address, and where decisions are logged."""
+    catalogue = application.service.answers.policy.catalogue
+    scheme = "http" if settings.tls_cert is None else "https"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    decision_log = OFF
+    url = settings.log_url()
+    if url is not None:
+        from service.log.store import read_url  # noqa: PLC0415  # it takes a quarter of a second
+
+        store = read_url(url)
+        decision_log = store.set(drivername=store.get_backend_name()).render_as_string(hide_password=True)
+    return {
+        "rules": len(catalogue.rules),
+        "releases": len(catalogue.releases.known),
+        "docs": f"{scheme}://{host}:{settings.port}/docs" if settings.port else "/docs",
+        "decision_log": decision_log,
+    }
 
 
 def _allow_files(connections: int) -> None:
@@ -268,7 +290,7 @@ def _origin(settings: Settings) -> RulesSource:
     return Remote(settings)
 
 
-def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Any]:
+def _load_or_exit(settings: Settings, origin: RulesSource) -> tuple[Published, Sources, Application]:
     """Load the rules and build the application, or print every fault and exit."""
     try:
         published, sources = first(origin)

@@ -10,10 +10,18 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import durable_rules_engine as rete
-
 from policy.engine.compiler import SENTINEL, WIDTH
 from policy.errors import EngineFailed
+
+try:
+    import durable_rules_engine as rete
+except ImportError as error:  # on Python 3.13 it is built, but does not load, unless a removed function is named
+    raise ImportError(
+        "the rule engine (durable-rules) does not load; build it again: "
+        "CPPFLAGS=-DPyEval_CallObject=PyObject_CallObject pip install --force-reinstall --no-deps --no-cache-dir "
+        f"--no-binary durable-rules durable-rules==2.0.28 ({error})",
+        name="durable_rules_engine",
+    ) from error
 
 if TYPE_CHECKING:
     from policy.engine.compiler import RulesetDefinition
