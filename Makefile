@@ -86,11 +86,11 @@ bench: $(READY) ## the benchmark; writes bench/results.md
 verify: $(READY) ## the upstream layer against the code of every vLLM release (downloads 2 GB once)
 	$(BIN)/runner-policy verify all $(ARGS)
 
-planted: $(READY) ## an error in every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
+verify-mutants: $(READY) ## an error in every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
 	RUNNER_POLICY_PLANTED_IN="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
 		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
 
-unseen: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)
+fuzz-deployments: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)
 	$(BIN)/python -m bench.unseen $(ENVIRONMENTS) $(ARGS)
 
 image-install: ## the image's first step: what runs, in $(IMAGE), with the rules beside it
@@ -133,10 +133,10 @@ reliability: $(READY) ## load while rules change, killed processes, stores that 
 	for check in "load" "reloads" "inforce" "kill" "restarts" "database" "disk" "slow" "hostile"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
 
 schemathesis: $(READY) ## schemathesis, with many examples of each operation
-	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/doors/test_schemathesis.py $(ARGS)
+	SCHEMATHESIS_EXAMPLES=500 $(BIN)/pytest -n 0 tests/api/test_schemathesis.py $(ARGS)
 
 bench-smoke: $(READY) ## a short run of the benchmark that looks at no figure
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench --quick
 
-.PHONY: help setup serve test test-slow test-all check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke unseen verify planted cluster reliability schemathesis
+.PHONY: help setup serve test test-slow test-all check coverage sbom audit generate tables lock bench image-install image-check image-sbom image-steps test-pythons bench-smoke fuzz-deployments verify verify-mutants cluster reliability schemathesis

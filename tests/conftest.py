@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOGETHER: Final = {
     "cluster": "cluster",
     "deploy/test_supply.py": "supply",
-    "doors/test_hub.py": "hub",
+    "api/test_hub.py": "hub",
     "proof/test_claims.py": "proof",
     "verify/test_drafting.py": "vllm",
     "verify/test_vllm.py": "vllm",
@@ -32,7 +32,7 @@ TOGETHER: Final = {
 """Files and folders whose tests one process is to run, since they share what is dear; those of a name are one."""
 BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
 """Files of which one process is to run all tests with the same parameter, since they share what is made of it."""
-LONG: Final = ("hostile", "operate", "log", "verify", "proof")
+LONG: Final = ("hostile", "operations", "log", "verify", "proof")
 """Folders whose tests take seconds each.
 
 They come first, so that the last ones are short and no process waits for another at the end.
@@ -41,9 +41,9 @@ REPEATING: Final = (
     "core/test_engine.py::test_decisions_keep_no_memory",
     "core/test_laws.py",
     "core/test_recordings.py",
-    "doors/test_cli_rules.py::test_every_change_of_a_shipped_rule",
-    "doors/test_mutated_requests.py",
-    "doors/test_schemathesis.py",
+    "cli/test_cli_rules.py::test_every_change_of_a_shipped_rule",
+    "api/test_mutated_requests.py",
+    "api/test_schemathesis.py",
     "intake/test_deployment_recordings.py",
     "proof/test_claims.py::test_the_shipped_rules",
     "verify/test_vllm.py",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from certificates import Authority, trusting
-from operate.conftest import Tokens, started
+from operations.conftest import Tokens, started
 
 if TYPE_CHECKING:
     import ssl
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from operate.conftest import Service
+    from operations.conftest import Service
 
 SCOPES: Final = ("decide", "dry-run", "read", "log")
 TOKENS: Final[dict[str, tuple[str, ...]]] = {

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+from api.conftest import PATIENCE, Done
 from certificates import Authority, trusting
-from doors.conftest import PATIENCE, Done
 from ports import port_of_nobody
 from processes import bound
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import yaml
-from doors.conftest import ROOT
-from operate.conftest import Tokens, started
+from api.conftest import ROOT
+from operations.conftest import Tokens, started
 
 from .apiserver import CONDITIONS, running, until, why_not
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from doors.conftest import Done
-    from operate.conftest import Service
+    from api.conftest import Done
+    from operations.conftest import Service
 
     from .apiserver import Cluster, Document
 

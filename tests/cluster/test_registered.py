@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from doors.conftest import ROOT
+from api.conftest import ROOT
 
 from .apiserver import until
 from .conftest import (

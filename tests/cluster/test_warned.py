@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from doors.conftest import ROOT
+from api.conftest import ROOT
 
 from policy.intake.manifests.registry import ADAPTERS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from asking import Asking
+from deployments import Asking
 
 if TYPE_CHECKING:
     from policy.policy import Policy

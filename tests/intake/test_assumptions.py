@@ -12,7 +12,7 @@ from policy.request.manifest import requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 DENSE = ["--model", "dense"]
 RUNNER = "env.VLLM_USE_V2_MODEL_RUNNER"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from asking import HEADS, MODELS
+from deployments import HEADS, MODELS
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 MODE = "cache_config.mamba_cache_mode"
 CACHING = "--enable-prefix-caching"

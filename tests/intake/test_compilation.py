@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from asking import DENSE as CONFIG
-from asking import MODELS
+from deployments import DENSE as CONFIG
+from deployments import MODELS
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 Origin = tuple[Any, str]
 MODE, GRAPH, SP = (

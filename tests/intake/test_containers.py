@@ -12,7 +12,7 @@ from policy.request.manifest import name_of, pointer_of, requests_of
 from policy.request.request import Manifest, Request, read_request_or_manifest
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 TODAY = date(2026, 1, 1)
 ARGS = ["--model", "dense"]

@@ -18,7 +18,7 @@ from policy.intake.deployment import (
 )
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 
 def read(document: Any) -> tuple[Deployment, list[RequestFault]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 DENSE = ["--model", "dense"]
 VISION = ["--model", "vision"]

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from asking import DENSE, HEADS, LLAMA, MODELS, NEWEST, TODAY, Asking
+from deployments import DENSE, HEADS, LLAMA, MODELS, NEWEST, TODAY, Asking
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

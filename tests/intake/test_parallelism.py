@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from asking import Asking
+    from deployments import Asking
 
 BACKEND = "parallel_config.distributed_executor_backend"
 DENSE = ["--model", "dense"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from asking import DENSE as CONFIG
-from asking import Asking, Config
+from deployments import DENSE as CONFIG
+from deployments import Asking, Config
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

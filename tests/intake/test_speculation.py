@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from asking import DENSE, HEADS, LLAMA
+from deployments import DENSE, HEADS, LLAMA
 
 if TYPE_CHECKING:
-    from asking import Asking, Config
+    from deployments import Asking, Config
 
 Origin = tuple[Any, str]
 Found = dict[str, Origin]

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from asking import DENSE, HEADS, LLAMA, MODELS
+from deployments import DENSE, HEADS, LLAMA, MODELS
 
 if TYPE_CHECKING:
-    from asking import Asking, Config
+    from deployments import Asking, Config
 
 MLA = "model_config.use_mla"
 MOE = "model_config.is_moe"

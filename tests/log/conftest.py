@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from doors import conftest as doors
+from api import conftest as api
 from postgres import Postgres
 from postgres import postgres as started
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from policy.policy import Policy
     from service.log.record import LogEntry
 
-run, call, on_terminal = doors.run, doors.call, doors.on_terminal
+run, call, on_terminal = api.run, api.call, api.on_terminal
 TODAY = date(2026, 1, 1)
 FACTS = {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}
 LABELS = '{"id":"tests"}'
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[doors.Server]]:
+def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[api.Server]]:
     """Starts a server that keeps a log, with flags and variables of one's own."""
 
-    def start(*arguments: str, **variables: str) -> AbstractContextManager[doors.Server]:
-        return doors.serving(tmp_path, *arguments, **{"RUNNER_POLICY_LOG": "", **variables})
+    def start(*arguments: str, **variables: str) -> AbstractContextManager[api.Server]:
+        return api.serving(tmp_path, *arguments, **{"RUNNER_POLICY_LOG": "", **variables})
 
     return start
 
@@ -170,12 +170,12 @@ async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterat
     try:
         yield log
     finally:
-        await log.close(doors.PATIENCE)
+        await log.close(api.PATIENCE)
 
 
 async def until(holds: Callable[[], object], log: LogClient | None = None) -> None:
     """Wait until something holds."""
-    ends = time.monotonic() + doors.PATIENCE
+    ends = time.monotonic() + api.PATIENCE
     while not holds():
         assert time.monotonic() < ends, log.state() if log is not None else "it does not come true"
         await asyncio.sleep(0.01)
@@ -183,7 +183,7 @@ async def until(holds: Callable[[], object], log: LogClient | None = None) -> No
 
 def becomes(holds: Callable[[], object]) -> None:
     """The same, in a test without a loop."""
-    ends = time.monotonic() + doors.PATIENCE
+    ends = time.monotonic() + api.PATIENCE
     while not holds():
         assert time.monotonic() < ends, "it does not come true"
         time.sleep(0.01)

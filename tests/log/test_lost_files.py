@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from doors.conftest import PATIENCE
+from api.conftest import PATIENCE
 from log.conftest import FACTS, Place, becomes, counts, id_of, keeping, settled, until
 from log.test_keeping import down, note, safe, told
 from log.test_required import keepers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from doors.conftest import Server
+    from api.conftest import Server
 
     from service.log.record import LogEntry
 

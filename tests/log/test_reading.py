@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import BIN, PATIENCE, ROOT, environment
+from api.conftest import BIN, PATIENCE, ROOT, environment
 from log.conftest import becomes
 from msgspec.structs import replace
 from processes import bound
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from doors.conftest import Done, Server
+    from api.conftest import Done, Server
     from log.conftest import Place
     from postgres import Postgres
 

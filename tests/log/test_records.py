@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from doors.conftest import serving
+from api.conftest import serving
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from log.conftest import FACTS, LABELS, TODAY, becomes, keeping, until
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import httpx
-    from doors.conftest import Done, Server
+    from api.conftest import Done, Server
     from log.conftest import Place
 
     from policy.decision.evaluation import EncodedDecision
@@ -269,7 +269,7 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
     import os  # noqa: PLC0415
     import subprocess  # noqa: PLC0415
 
-    from doors.conftest import BIN, PATIENCE, ROOT, Server, environment, listening  # noqa: PLC0415
+    from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening  # noqa: PLC0415
 
     ours, theirs = os.pipe()
     variables = {

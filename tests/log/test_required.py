@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from doors.conftest import BIN, PATIENCE, ROOT, Server, environment, listening
+from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening
 from log.conftest import FACTS, becomes, counts, settled
 from processes import bound
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from doors.conftest import PATIENCE
+from api.conftest import PATIENCE
 from log.conftest import Place, becomes, id_of, keeping, made, until
 from msgspec.structs import replace
 from postgres import binaries

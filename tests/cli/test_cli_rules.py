@@ -17,9 +17,9 @@ from policy.rules.loader import read_folder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policy.rules.catalogue import Catalogue
+    from api.conftest import Done
 
-    from .conftest import Done
+    from policy.rules.catalogue import Catalogue
 
 FORMATS = ["text", "json", "junit", "github"]
 WAYS = "combine in 4096 ways, more than 16; split the rule, or use lists of values"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .conftest import Done
+    from api.conftest import Done
 
 STOCK = {"compilation_config": {"mode": "STOCK_TORCH_COMPILE"}}
 WRONG = {"stock-compile": {"feature": "torch.compile"}}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import PATIENCE
+from api.conftest import PATIENCE
 from pydantic import SecretStr
 
 from bench.reliability.attacks import ATTACKS

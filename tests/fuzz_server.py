@@ -1,7 +1,7 @@
-"""What is wrong with the answers to bent requests.
+"""Check the answers to fuzzed requests.
 
-`python tests/mutations.py PORT --count 1000000 --seed 7` sends as many to a server of this machine; its last line says
-what came of it.
+`python tests/fuzz_server.py PORT --count 1000000 --seed 7` sends them to a server on this machine. Its last line
+has the result.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from http.client import HTTPException, HTTPResponse
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from bending import NDJSON, YAML, Bending
+from request_fuzzer import NDJSON, YAML, Bending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bending import Sent
+    from request_fuzzer import Sent
 
 SECONDS: Final = 60.0
 IDLE: Final = 60.0

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import PATIENCE, ROOT
+from api.conftest import PATIENCE, ROOT
 
 from .conftest import lives, until
 
@@ -28,7 +28,7 @@ with subprocess.Popen(bound(["sleep", "600"], {signal!r}), **{options}) as proce
 SERVES = """
 import sys
 from pathlib import Path
-from doors.conftest import serving
+from api.conftest import serving
 with serving(Path(sys.argv[1])) as server:
     print(server.process.pid, flush=True)
     sys.stdin.read()

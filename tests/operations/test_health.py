@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import changed
+from api.conftest import changed
 from ports import port_of_nobody
 from typer.testing import CliRunner
 

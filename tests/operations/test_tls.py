@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from api.conftest import PATIENCE
 from certificates import Authority, trusting
 from cryptography import x509
-from doors.conftest import PATIENCE
 
 from .conftest import QWEN, put, until
 from .test_life import refused

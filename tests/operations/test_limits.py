@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import PATIENCE
+from api.conftest import PATIENCE
 
 from .conftest import QWEN, until
 

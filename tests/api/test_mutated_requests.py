@@ -10,8 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bending import Bending, Sent, originals, posted
-from mutations import Connection, Report, resolves
+from fuzz_server import Connection, Report, resolves
+from request_fuzzer import Bending, Sent, originals, posted
 
 from .conftest import PATIENCE
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import PATIENCE
+from api.conftest import PATIENCE
 from ports import port_of_nobody
 
 from service.transport.connection import Connection

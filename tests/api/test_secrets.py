@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from asking import TODAY
+from deployments import TODAY
 
 from policy.decision.decision import encode
 from policy.errors import RequestInvalid

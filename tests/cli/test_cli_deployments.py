@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from .conftest import Done
+    from api.conftest import Done
 
     Call = Callable[..., Done]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import BIN
+from api.conftest import BIN
 from standing import SCOPES
 
 from .conftest import QWEN, put, read, until

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from doors.conftest import BIN, PATIENCE, ROOT, changed, environment
+from api.conftest import BIN, PATIENCE, ROOT, changed, environment
 from ports import port_of_nobody
 from processes import bound
 from typer.testing import CliRunner

@@ -17,7 +17,7 @@ from policy.proof.difference import ProofOutcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Done
+    from api.conftest import Done
 
 RULE = "house/kv-connector-fallback.yaml"
 NARROW = ("kv_transfer_config: present", "kv_transfer_config.kv_connector: {in: [NixlConnector]}")

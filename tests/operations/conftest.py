@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from doors.conftest import BIN, PATIENCE, ROOT, environment
+from api.conftest import BIN, PATIENCE, ROOT, environment
 from processes import bound
 
 from service.auth.access import entry_of, new_token
