@@ -26,9 +26,10 @@ from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
 from service.api.endpoint import send_problem
-from service.auth.access import Access, TokenFile, scope_of
+from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind
+from service.auth.tokens import TokenFile
 from service.housekeeping import Housekeeping
 from service.models import HubModels
 from service.openapi import document

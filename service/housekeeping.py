@@ -19,7 +19,7 @@ from service.transport.idle import IdleReaper
 from service.transport.tls import Certificate, file_states
 
 if TYPE_CHECKING:
-    from service.auth.access import TokenFile
+    from service.auth.tokens import TokenFile
     from service.reload.reload import Published
     from service.state.state import ServiceState
 

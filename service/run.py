@@ -25,8 +25,8 @@ from policy.cli.console import INVALID, USAGE, err
 from policy.errors import EngineFailed, PolicyError, RulesInvalid
 from policy.rules.releases import InvalidVersion, UnknownRelease
 from service.app import create_app
-from service.auth.access import TokensInvalid, read_tokens
 from service.auth.proxies import behind
+from service.auth.tokens import TokensInvalid, read_tokens
 from service.reload.reload import Reload, RulesFolder, RulesSourceFailed, first
 from service.run_folder import run_folder
 from service.settings import OFF, Settings

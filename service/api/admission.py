@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from service.api.endpoint import Endpoint, send_result
-from service.auth.access import DECIDE
+from service.auth.tokens import DECIDE
 from service.documents.body import read_body, read_headers
 from service.jobs.messages import JobKind
 

@@ -22,7 +22,7 @@ from policy.messages import nearest, quoted
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease
-from service.auth.access import READ
+from service.auth.tokens import READ
 from service.documents.query import parameter
 from service.problems import Refused, headers_of, problem_of
 from service.telemetry.metrics import CONTENT_TYPE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from policy.errors import PolicyError
 from service.api.endpoint import FAILED, TURN, Endpoint
-from service.auth.access import DECIDE
+from service.auth.tokens import DECIDE
 from service.documents.body import YAML_TYPES, Disconnected, read_body, read_headers, too_large
 from service.documents.query import refuse_query
 from service.jobs.messages import JobKind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from policy.checks import candidate
 from policy.checks.comparison import answer_of, read_result
 from service.api.endpoint import Endpoint, send_result
-from service.auth.access import DRY_RUN
+from service.auth.tokens import DRY_RUN
 from service.documents.body import read_body, read_headers
 from service.jobs.messages import JobKind, JobResult
 from service.jobs.pool import unless_gone

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError
-from service.auth.access import DECIDE
+from service.auth.tokens import DECIDE
 from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult

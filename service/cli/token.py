@@ -30,7 +30,7 @@ def new(
 
     Example: `runner-policy token new argo --scope decide >> tokens.yaml`, in a file that begins with `tokens:`
     """
-    from service.auth.access import entry_of, new_token  # noqa: PLC0415  # other commands need none
+    from service.auth.tokens import entry_of, new_token  # noqa: PLC0415  # other commands need none
 
     made = new_token()
     try:

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct, field
 
 from policy.decision.decision import encode
-from service.auth.access import OPEN_PATHS, READ, scope_of
+from service.auth.access import OPEN_PATHS, scope_of
+from service.auth.tokens import READ
 from service.openapi import parameters
 from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
 from service.openapi.responses import ASKS_WHO, FULL, LARGE, problems, security

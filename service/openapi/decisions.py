@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from policy import render
-from service.auth.access import DECIDE, DRY_RUN
+from service.auth.tokens import DECIDE, DRY_RUN
 from service.openapi.examples import (
     BATCH_EXAMPLE,
     CANDIDATE_EXAMPLE,

@@ -22,7 +22,7 @@ from celpy.adapter import json_to_cel
 from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
 from service.admission.engines import FIXED, WITH_ENV
-from service.auth.access import read_tokens
+from service.auth.tokens import read_tokens
 from service.jobs.worker import MEMORY
 from service.settings import Settings
 

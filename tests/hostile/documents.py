@@ -20,7 +20,7 @@ from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources
 from policy.rules.releases import series
 from service.admission.review import read_review
-from service.auth.access import _tokens
+from service.auth.tokens import _tokens
 from service.documents.body import decode, read_headers, read_lines
 from service.documents.dry_run_request import read_candidate
 from service.documents.form import read_form

@@ -20,7 +20,7 @@ import pytest
 from api.conftest import BIN, PATIENCE, ROOT, environment
 from processes import bound
 
-from service.auth.access import entry_of, new_token
+from service.auth.tokens import entry_of, new_token
 
 if TYPE_CHECKING:
     import ssl

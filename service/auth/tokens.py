@@ -1,0 +1,202 @@
+"""The token file: who may call, with which scopes, until when.
+
+A token is 256 random bits, and the file has its SHA-256. No token is ever stored, logged or answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from policy.errors import PolicyError, RequestFault, RequestInvalid, RulesInvalid
+from policy.messages import listed, nearest, quoted
+from policy.parser.fields import FieldReader
+from policy.parser.files import read_at_most
+from policy.parser.yamltree import MAX_BYTES, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from policy.parser.yamltree import YamlNode
+
+DECIDE, DRY_RUN, READ, LOG = "decide", "dry-run", "read", "log"
+SCOPES: Final = (DECIDE, DRY_RUN, READ, LOG)
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+PREFIX: Final = "rp_"
+SECRET: Final = re.compile(rf"{PREFIX}[\w-]+")
+
+
+class Token(Struct, frozen=True):
+    """An entry of the token file: its name, the SHA-256 of the token, its scopes, and the last day of its validity."""
+
+    name: str
+    digest: bytes
+    scopes: frozenset[str]
+    until: date | None = None
+
+
+class TokensInvalid(PolicyError):
+    """The token file cannot be used; the message has every fault with its line."""
+
+
+def new_token() -> str:
+    """A new random token."""
+    return f"{PREFIX}{secrets.token_urlsafe(32)}"
+
+
+def digest_of(token: str) -> str:
+    """The digest of a token for the token file."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def entry_of(name: str, token: str, scopes: Collection[str], until: str | None) -> str:
+    """The entry of the token file for a token, as YAML.
+
+    Raises:
+        RequestInvalid: a field is invalid.
+    """
+    faults = (
+        []
+        if NAME.fullmatch(name)
+        else [RequestFault("NAME", f"invalid name {quoted(name)}; write lower-case letters, digits, `.`, `_` or `-`")]
+    )
+    faults += [
+        RequestFault("--scope", f"unknown scope {quoted(scope)}; legal: {listed(SCOPES)}{nearest(scope, SCOPES)}")
+        for scope in scopes
+        if scope not in SCOPES
+    ]
+    if until is not None and _day(until) is None:
+        faults.append(RequestFault("--until", f"invalid date {quoted(until)}; write one such as `2027-01-31`"))
+    if faults:
+        raise RequestInvalid(faults)
+    lines = [
+        f"  - name: {name}",
+        f"    sha256: {digest_of(token)}",
+        f"    scopes: [{', '.join(scopes)}]",
+        *([f'    until: "{until}"'] if until else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """The tokens of a file.
+
+    Raises:
+        TokensInvalid: it cannot be read, or has faults; the message has every fault, and no digest.
+    """
+    return _tokens(_text(path), path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_at_most(path, MAX_BYTES + 1).decode()  # ``read_yaml`` refuses a file over the limit
+    except (OSError, UnicodeDecodeError) as error:
+        reason_text = error.strerror or str(error) if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+        raise TokensInvalid(f"{path}: cannot be read: {reason_text}") from error
+
+
+def _tokens(text: str, path: Path) -> tuple[Token, ...]:
+    reader = FieldReader(str(path))
+    try:
+        tokens = _read(read_yaml(text, str(path)), reader)
+    except RulesInvalid as error:
+        raise _invalid(error) from None
+    if reader.faults:
+        raise _invalid(RulesInvalid(reader.faults))
+    return tokens
+
+
+def _invalid(error: RulesInvalid) -> TokensInvalid:
+    """The faults, with tokens that were written into the file by mistake masked."""
+    return TokensInvalid(SECRET.sub(f"{PREFIX}…", str(error)))
+
+
+class TokenFile:
+    """The token file, read again by each process of a service when it changes.
+
+    The last valid version is copied to ``folder``, for a process that starts while the file is invalid.
+    """
+
+    def __init__(self, path: Path, folder: Path | None) -> None:
+        self.path = path
+        self._backup = folder / "tokens.yaml" if folder is not None else None
+
+    def read(self) -> tuple[Token, ...]:
+        """The tokens.
+
+        Raises:
+            TokensInvalid: the file is invalid.
+        """
+        text = _text(self.path)
+        tokens = _tokens(text, self.path)
+        if self._backup is not None:
+            part = self._backup.with_suffix(f".{os.getpid()}")
+            part.write_text(text, "utf-8")
+            part.replace(self._backup)
+        return tokens
+
+    def first(self) -> tuple[Token, ...]:
+        """The tokens at start: those of the last valid version if the file is invalid.
+
+        Raises:
+            TokensInvalid: there is no valid version.
+        """
+        try:
+            return self.read()
+        except TokensInvalid:
+            if self._backup is None or not self._backup.exists():
+                raise
+            return read_tokens(self._backup)
+
+
+def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
+    found: dict[bytes, Token] = {}
+    entries = reader.fields(document, "file of tokens", ("tokens",)).get("tokens")
+    if entries is not None and entries.value == []:
+        return ()  # the last one was removed: nobody has access
+    for node in reader.items(entries, "tokens"):
+        token = _token(node, reader)
+        if token is not None and token.digest in found:
+            reader.fault(
+                node,
+                f"this token is also that of {quoted(found[token.digest].name)}; give each caller its own",
+            )
+        elif token is not None:
+            found[token.digest] = token
+    return tuple(found.values())
+
+
+def _token(node: YamlNode, reader: FieldReader) -> Token | None:
+    """An entry; ``None`` if it has a fault."""
+    before = len(reader.faults)
+    fields = reader.fields(node, "token", ("name", "sha256", "scopes"), ("until",))
+    name, digest, until = (reader.text(fields.get(key)) for key in ("name", "sha256", "until"))
+    if name is not None and not NAME.fullmatch(name):
+        reader.fault(fields["name"], f"invalid name {quoted(name)}; write lower-case letters, digits, `.`, `_` or `-`")
+    if digest is not None and not DIGEST.fullmatch(digest):
+        reader.fault(
+            fields["sha256"],
+            "expected a SHA-256 in 64 lower-case hexadecimal digits; never write the token itself here",
+        )
+    scopes = reader.texts(fields.get("scopes"), "scopes", SCOPES)
+    day = _day(until)
+    if until is not None and day is None:
+        reader.fault(fields["until"], f"invalid date {quoted(until)}; write one such as `2027-01-31`")
+    if len(reader.faults) > before or name is None or digest is None:
+        return None
+    return Token(name, bytes.fromhex(digest), frozenset(scopes), day)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        return None
