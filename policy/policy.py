@@ -56,7 +56,7 @@ class RequestEvaluation(Struct, frozen=True, gc=False):
 
 
 class Policy:
-    """A catalogue with the rules of each release compiled.
+    """A catalogue with the compiled rules of each release.
 
     Any thread may call it; an engine runs one decision at a time.
     """

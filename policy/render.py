@@ -44,7 +44,7 @@ def decision(answer: Decision) -> RenderableType:
         parts.append(Text.assemble(("refuses to start: ", BAD), escape_control(error)))
     for name, value in answer.set_env.items():
         parts.append(
-            Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM by itself does as decided")
+            Text.assemble(("set ", STRONG), (f"{name}={value}", STRONG), "  so that vLLM follows this decision")
         )
     up = answer.upstream
     parts.append(

@@ -248,7 +248,7 @@ async def _lifespan(app: Application) -> AsyncIterator[None]:
 
 
 def _time_left(settings: Settings) -> float:
-    """Seconds left to end the log or the traces."""
+    """Seconds left to shut down the log or tracing."""
     since = Connection.ending_since
     passed = 0.0 if since is None else monotonic() - since
     return max(SHORTEST, settings.log_stop_time - passed)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 2.0
 """Seconds the service may take."""
 READY: Final = 200
-ANY: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard addresses, to which nobody can connect
+ANY: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard addresses, to which a client cannot connect
 
 
 class NotReady(Exception):

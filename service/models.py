@@ -72,7 +72,7 @@ class HubModels:
         return refused | busy
 
     def _fetch(self, hub: Hub, name: str, caller: str) -> asyncio.Task[Exception | None]:
-        """The task that fetches a model; it goes on when nobody waits, as its thread cannot be stopped."""
+        """The task that fetches a model; it continues when no caller waits, as its thread cannot be stopped."""
         key = caller, name
         task = self._fetches.get(key)
         if task is None:

@@ -61,7 +61,7 @@ class Recorder:
 
     @property
     def stdout_dropped(self) -> int:
-        """Records dropped because nobody read the standard output."""
+        """Records dropped because standard output was not read."""
         return self._printer.dropped if self._printer is not None else 0
 
     def record(
@@ -72,7 +72,7 @@ class Recorder:
         context: RequestContext,
         body: bytes | None = None,
     ) -> DecisionCounter:
-        """Count and log a decision; ``body`` is the request's. Return its counter, for cached answers."""
+        """Count and log a decision; return its counter, for cached answers. ``body`` is the body of the request."""
         if not self.is_silent:
             self.log_decision(answer, request, context, body)
         return self.metrics.count_decision(request, answer.evaluation, policy)

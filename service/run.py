@@ -84,7 +84,7 @@ def run(flags: dict[str, Any]) -> None:
         if settings.admission_allow_anonymous and settings.tokens is not None:
             log.warning(
                 "admission reviews need no token (RUNNER_POLICY_ADMISSION_ALLOW_ANONYMOUS): "
-                "whoever reaches the port may send them, as often as they like"
+                "any client that reaches the port may send them, without a rate limit"
             )
         log.info("the rules are loaded", extra=_summary(settings, application))
         if settings.reload:
@@ -214,9 +214,9 @@ def _setting_faults(settings: Settings, invalid: set[str]) -> Iterator[str]:
         and is_valid("tokens")
     ):
         yield (
-            f"--host: {settings.host} can be reached from other machines, and nobody would need a token; "
-            "name a file with --tokens (`runner-policy token new` makes entries), "
-            "or clients' authorities with --tls-client-ca, or say --allow-anonymous"
+            f"--host: {settings.host} can be reached from other machines, and no token is required; "
+            "pass a file with --tokens (`runner-policy token new` creates entries), "
+            "client CAs with --tls-client-ca, or --allow-anonymous"
         )
     yield from _file_faults(settings)
     url = settings.log_url()

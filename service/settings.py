@@ -65,9 +65,9 @@ class Settings(BaseSettings):
         2, ge=1, le=64, description="how many worker processes one process has for requests that take long"
     )
     job_timeout: float = Field(30.0, gt=0, le=3600, description="how long such a request may take")
-    allow_anonymous: bool = Field(False, description="listen beyond this machine though nobody needs a token")
+    allow_anonymous: bool = Field(False, description="listen on non-loopback addresses without requiring a token")
     tokens: Path | None = Field(
-        None, description="the file of hashed tokens that callers must have; looked at again when it changes"
+        None, description="the file of hashed tokens that callers need; reloaded when it changes"
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="the proxies whose X-Forwarded-For says who asks: addresses and networks, separated by commas"
@@ -82,9 +82,9 @@ class Settings(BaseSettings):
     )
     tls_cert: Path | None = Field(None, description="the certificate, with its chain, to serve TLS with")
     tls_key: Path | None = Field(None, description="the certificate's key")
-    tls_client_ca: Path | None = Field(None, description="the authorities of which a client must show a certificate")
+    tls_client_ca: Path | None = Field(None, description="CAs; a client must present a certificate of one of them")
     max_connections: int = Field(
-        1000, ge=1, le=1_000_000, description="how many connections one process holds; more are turned away with 503"
+        1000, ge=1, le=1_000_000, description="how many connections one process holds; others are refused with 503"
     )
     body_timeout: float = Field(
         20.0,
@@ -99,12 +99,12 @@ class Settings(BaseSettings):
     rules_git: str | None = Field(None, description="a git remote to pull the rules from")
     rules_git_branch: str = Field("main", description="its branch")
     rules_git_path: str = Field("rules", description="the rules' folder in it")
-    rules_git_poll_interval: float = Field(30.0, ge=1, le=86_400, description="how often it is asked")
+    rules_git_poll_interval: float = Field(30.0, ge=1, le=86_400, description="how often it is polled")
     rules_git_allow_rollback: bool = Field(
-        False, description="take commits that do not descend from the one whose rules were accepted last"
+        False, description="accept commits that do not descend from the one whose rules were accepted last"
     )
     rules_git_allowed_signers: Path | None = Field(
-        None, description="a file of allowed signers (ssh-keygen(1)); only commits signed by one of them are taken"
+        None, description="a file of allowed signers (ssh-keygen(1)); only commits signed by one of them are accepted"
     )
     log: SecretStr = Field(
         SecretStr(""),
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
         description="the folder for records that the store does not accept; "
         "by default in the user's state folder, one for each log",
     )
-    log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes may lie there")
+    log_spill_size: int = Field(1 << 30, ge=1 << 20, description="how many bytes of records it may hold")
     log_retention_days: float | None = Field(
         30, gt=0, description="how long records are kept; `none` for as long as there is room"
     )
@@ -135,12 +135,12 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] | None = Field(
         None, description="how the service's own log is written; by default for people on a terminal, else JSON"
     )
-    admission_deny: bool = Field(False, description="deny what vLLM would not start; without, warn of it")
+    admission_deny: bool = Field(False, description="deny objects that vLLM would refuse to start; otherwise only warn")
     admission_set_env: Literal["off", "annotated", "always"] = Field(
-        "annotated", description="which objects the mutating call sets the variable in"
+        "annotated", description="which objects the mutating endpoint sets the variable in"
     )
     admission_failure_policy: Literal["open", "closed"] = Field(
-        "open", description="what becomes of an object that cannot be decided"
+        "open", description="whether an object that cannot be decided is allowed (`open`) or denied (`closed`)"
     )
     admission_timeout: float = Field(5.0, gt=0, le=30, description="how long a review may wait for its models")
     max_review: int = Field(1 << 20, ge=1 << 16, le=1 << 30, description="the largest review")
@@ -149,7 +149,7 @@ class Settings(BaseSettings):
     hub: bool = Field(
         False,
         description="look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN, HF_HOME); "
-        "callers of the service then learn of private models",
+        "callers of the service can then find out about private models",
     )
     hub_timeout: float = Field(5.0, gt=0, le=60, description="how long the hub may take for one model")
 

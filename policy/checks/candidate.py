@@ -214,7 +214,7 @@ def exit_reason(code: int, seconds: float) -> str:
 def main() -> None:
     """Run the job on standard input within the limits; exceeding them ends the process."""
     job = read_job(sys.stdin.buffer.read())
-    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU tells it from other ends
+    resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU means out of time
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.buffer.write(encode(run_job(job)))

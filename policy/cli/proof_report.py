@@ -129,7 +129,7 @@ def reasons(change: Difference) -> list[str]:
 
 
 def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
-    """An edit as a pull request shows it, a line each."""
+    """The lines of a Markdown report of an edit, for a pull request."""
     yield "## What this edit of the rules changes"
     yield ""
     for line in summary(found, counted):

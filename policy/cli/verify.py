@@ -157,11 +157,11 @@ def _tell(verified: VerificationResult) -> None:
 def _lines(mismatch: Mismatch) -> list[str]:
     names = [name for name, value in mismatch.vllm.items() if mismatch.rules_say[name] != value]
 
-    def told(answer: dict[str, Any]) -> str:
+    def as_json(answer: dict[str, Any]) -> str:
         return json.dumps({name: answer[name] for name in names}, ensure_ascii=False)
 
     return [
         f"  {', '.join(mismatch.rules) or 'no rule'}: {json.dumps(mismatch.facts, ensure_ascii=False)}",
-        f"    vLLM   {told(mismatch.vllm)}",
-        f"    rules  {told(mismatch.rules_say)}",
+        f"    vLLM   {as_json(mismatch.vllm)}",
+        f"    rules  {as_json(mismatch.rules_say)}",
     ]

@@ -162,7 +162,7 @@ class FactEncoder:
         )
 
     def encode(self, facts: Facts) -> str:
-        """The fact as JSON text: a constant id, every key on which something holds, whole numbers only."""
+        """The fact as JSON text: a constant id and the keys whose values matter, all as whole numbers."""
         values = (
             map(call, self._from_row, repeat(facts.values))
             if facts.read is None

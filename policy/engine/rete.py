@@ -79,7 +79,7 @@ class Engine:
     def _run(self, fact: str) -> list[str]:
         """A run to its end.
 
-        INVARIANT: a ruleset whose run did not finish, whatever stopped it, is never used again. It is abandoned and not
+        INVARIANT: a ruleset whose run did not finish, for any reason, is never used again. It is abandoned and not
         deleted: deleting one with an unfinished action ends the process.
         """
         if self._handle is None:

@@ -101,7 +101,7 @@ class Fact:
         return f"{words}, `null`" if self.nullable else words
 
     def admits(self, value: object) -> bool:
-        """Whether a stated value (``null`` aside) is legal; types are compared exactly."""
+        """Whether a stated value (other than ``null``) is legal; types are compared exactly."""
         return CHECKS[self.kind](self, value)
 
 

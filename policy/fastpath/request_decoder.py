@@ -51,7 +51,7 @@ def _type(fact: Fact) -> Any:
 
 
 def _shape(member: Member) -> type[Struct]:
-    """The type of an object of the request; its class attribute ``present`` tells whether the object is there."""
+    """The type of an object of the request; its class attribute ``present`` says whether the request has it."""
     fields = []
     for name, child in member.members.items():
         if child.fact is None or child.fact.kind is FactKind.PRESENCE:

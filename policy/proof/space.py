@@ -155,7 +155,7 @@ def _values(fact: Fact, asked: Sequence[Leaf]) -> list[Any]:
 
 
 def _another(named: Collection[str]) -> str:
-    """A text other than these."""
+    """A string that is not in ``named``."""
     text = "Another"
     while text in named:
         text += "One"

@@ -53,7 +53,7 @@ class Symbolic:
         self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
 
     def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
-        """The ruling; with ``variable``, the operator's variable has that value whatever is stated."""
+        """The ruling; with ``variable``, the operator's variable has that value, even if another is stated."""
         rules = self.rules
         included = [not upstream_only or item.rule.layer is Layer.UPSTREAM for item in rules]
         holds = [
@@ -124,7 +124,7 @@ class Symbolic:
         return refuses, advises
 
     def _any(self, names: Iterable[str], which: Sequence[Any]) -> Any:
-        """Whether one of the rules of these names is among ``which``; an upstream rule has its effect's name too."""
+        """Whether any of the named rules is in ``which``; an upstream rule can also be named by its effect."""
         wanted = set(names)
         found = [
             when

@@ -75,7 +75,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
             kind = UNKNOWN_RELEASE if isinstance(error, UnknownRelease) else INVALID
             return RequestInvalid([RequestFault(pointer, f"the image {quoted(container.image)}: {error}")], kind)
     elif not manifest.stated:
-        why = container.unversioned or "no image tells vLLM's version"
+        why = container.unversioned or "no image shows vLLM's version"
         notes.append(f"{why}; decided for {version}, the default release; state `vllm_version`")
     configs, environment = manifest.model_configs, manifest.environment
     models = (container.models, manifest.models_at)

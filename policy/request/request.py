@@ -65,7 +65,7 @@ class Manifest(Struct, frozen=True):
     """A manifest to be decided container by container.
 
     ``models_at`` is the pointer of the request's configurations, ``None`` for a bare manifest, which cannot have any.
-    ``request`` is the request for each container, ``stated`` tells whether it states a version, and ``nearest`` whether
+    ``request`` is the request for each container, ``stated`` is whether it states a version, and ``nearest`` whether
     an unknown version may be decided by the nearest known release.
     """
 

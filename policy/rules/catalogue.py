@@ -98,7 +98,7 @@ class _CatalogueReader:
         self.releases: Releases | None = None
 
     def file(self, path: str, text: str) -> None:
-        """Read one file; its path tells whether it has releases, a named condition or a rule."""
+        """Read one file; its path says whether it has releases, a named condition or a rule."""
         reader = FieldReader(path)
         try:
             self.read(read_yaml(text, path), reader)

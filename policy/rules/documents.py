@@ -89,7 +89,7 @@ def policy_document(
 
     It has the revision, the number of rules by layer and effect, the source and the time of loading (RFC 3339).
 
-    ``last_reload_error`` tells why newer rules are not loaded.
+    ``last_reload_error`` is the reason why newer rules are not loaded.
     """
     layers: dict[str, Any] = {}
     for layer in Layer:

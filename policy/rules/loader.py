@@ -84,7 +84,9 @@ class SourcesReader:
         if max(len(self.sources.rules), len(self.sources.cases)) > MAX_FILES:
             self.fault("", f"more than {MAX_FILES} rule files")
         elif self._is_full:
-            self.fault("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")
+            self.fault(
+                "", f"the rule files are larger than {MAX_TOTAL} bytes together; remove files that are not rules"
+            )
         if self.faults:
             raise RulesInvalid(self.faults)
         return self.sources
@@ -92,7 +94,7 @@ class SourcesReader:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name in the folder and what stands there: the file's state, or why there is none."""
+    """A name in the folder, with the state of its file, or the error if there is none."""
 
     name: str
     path: Path
@@ -201,7 +203,7 @@ def _bytes_of(path: Path) -> bytes:
     """The bytes of a regular file, checked again for its size: it may have grown or been replaced by now."""
     data = read_at_most(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise OSError(f"more than the {MAX_BYTES} bytes of a rule file; split it")
+        raise OSError(f"larger than the {MAX_BYTES} bytes allowed for a rule file; split it")
     return data
 
 

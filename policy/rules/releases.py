@@ -28,7 +28,7 @@ class InvalidVersion(PolicyError):
 class Resolution(Struct, frozen=True, gc=False):
     """The known release that decides.
 
-    ``verified`` tells whether it is exactly the requested one, ``defaulted`` whether no version was requested.
+    ``verified`` is whether it is exactly the requested one, ``defaulted`` whether no version was requested.
     """
 
     decided_as: str

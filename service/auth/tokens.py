@@ -144,7 +144,7 @@ class TokenFile:
         return tokens
 
     def first(self) -> tuple[Token, ...]:
-        """The tokens at start: those of the last valid version if the file is invalid.
+        """The tokens at startup: those of the last valid version if the file is invalid.
 
         Raises:
             TokensInvalid: there is no valid version.
@@ -161,7 +161,7 @@ def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
     found: dict[bytes, Token] = {}
     entries = reader.fields(document, "file of tokens", ("tokens",)).get("tokens")
     if entries is not None and entries.value == []:
-        return ()  # the last one was removed: nobody has access
+        return ()  # the last token was removed: no caller has access
     for node in reader.items(entries, "tokens"):
         token = _token(node, reader)
         if token is not None and token.digest in found:

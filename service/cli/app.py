@@ -38,7 +38,7 @@ AnonymousOption = Annotated[
     bool | None,
     typer.Option(
         "--allow-anonymous/--no-allow-anonymous",
-        help="Listen beyond this machine though nobody needs a token.  [default: no-allow-anonymous]",
+        help="Listen on non-loopback addresses without requiring a token.  [default: no-allow-anonymous]",
     ),
 ]
 TokensOption = Annotated[
@@ -49,7 +49,7 @@ CertOption = Annotated[
 ]
 KeyOption = Annotated[Path | None, typer.Option("--tls-key", help="The certificate's key.")]
 ClientOption = Annotated[
-    Path | None, typer.Option("--tls-client-ca", help="The authorities of which a client must show a certificate.")
+    Path | None, typer.Option("--tls-client-ca", help="CAs; a client must present a certificate of one of them.")
 ]
 LogOption = Annotated[
     str | None,

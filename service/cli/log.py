@@ -57,7 +57,7 @@ OPTIONS: Final[dict[str, Any]] = {
     ],
     "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
     "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
-    "rule": Annotated[str | None, typer.Option("--rule", help="A rule that stands in the reasons.")],
+    "rule": Annotated[str | None, typer.Option("--rule", help="A rule in the reasons.")],
     "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
 }
 """The options of the filters, by name."""
@@ -145,7 +145,7 @@ def query(
             "time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False
         )
         for record in found:
-            table.add_row(*map(Text, _cells(record)))  # what callers wrote is no markup
+            table.add_row(*map(Text, _cells(record)))  # callers' text is not markup
         out.print(table)
     raise typer.Exit(0 if found else FOUND)
 
@@ -190,7 +190,7 @@ def export(
                 with file.open("wb") as target:
                     (as_parquet if form is LogFormat.PARQUET else as_lines)(counted(), target)
     except BrokenPipeError:
-        raise  # whoever reads has had enough
+        raise  # the reader has closed the pipe
     except OSError as error:
         fail(USAGE, f"{file}: {error.strerror or error}")
     err.print(f"{number} decisions", markup=False)

@@ -17,7 +17,7 @@ token = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
 
 @token.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Whose it is: it stands in the log of decisions.")],
+    name: Annotated[str, typer.Argument(help="Name of the caller, as recorded in the decision log.")],
     scope: Annotated[
         list[str],
         typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several."),

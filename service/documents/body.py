@@ -143,7 +143,7 @@ def decode(body: bytes, content_type: bytes = b"") -> Any:
 
 def _decode_yaml(body: bytes) -> Any:
     if len(body) > MAX_BYTES:
-        raise Refused("too-large", f"more than the {MAX_BYTES} bytes that are read of a YAML body; send JSON")
+        raise Refused("too-large", f"a YAML body may have at most {MAX_BYTES} bytes; send JSON")
     try:
         documents = read_documents(body.decode(), "body")
     except UnicodeDecodeError as error:

@@ -46,14 +46,14 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class Worker:
-    """One worker process; it is started when it is first needed."""
+    """One worker process, started when it is first needed."""
 
     def __init__(self) -> None:
         self._executor: ProcessPoolExecutor | None = None
         self._starting: asyncio.Task[int] | None = None
 
     async def ready(self) -> None:
-        """Wait until the process is started. If the caller is cancelled, it goes on starting for the next one.
+        """Wait until the process is started. If the caller is cancelled, it keeps starting for the next one.
 
         Raises:
             BrokenProcessPool: it could not be started.

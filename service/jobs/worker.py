@@ -377,4 +377,4 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)  # nobody waits for the job of the other thread
+        os._exit(1)  # the result of the other thread's job is no longer needed

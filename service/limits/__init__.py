@@ -1,1 +1,1 @@
-"""Limits of one request, and of what callers share."""
+"""Limits per request, and on resources that callers share."""

@@ -1,6 +1,6 @@
-"""The files of a SQLite database, as one connection has them open: whether they are still those at the path.
+"""The files of a SQLite database, as one connection has them open, and whether they are still those at the path.
 
-SQLite goes on writing a file that was deleted or replaced, and reports no error. Owns the comparison of the open
+SQLite keeps writing to a file that was deleted or replaced, and reports no error. Owns the comparison of the open
 files with those at the path, the lock under which processes open and set aside files, and the names of what is set
 aside. Not here: SQL statements (``writer``).
 """

@@ -1,8 +1,8 @@
 """Queries of the decision log: filtered records, the newest first, a page at a time.
 
 Owns the meaning of the filters; ``filters`` has their names and legal values. A query scans a limited number of
-records, so that a rare value cannot keep the store busy; the next page goes on where it stopped. The store keeps no
-state between two pages.
+records, so that a rare value cannot keep the store busy; the next page continues where it stopped. The store keeps
+no state between pages.
 """
 
 from __future__ import annotations

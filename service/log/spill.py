@@ -180,7 +180,7 @@ class Spill:
 
 
 def _sync(folder: Path) -> None:
-    """Sync a folder's entries to the disk."""
+    """Sync a folder's entries to disk."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(place)

@@ -78,7 +78,7 @@ class Printer:
     def _drop(self) -> None:
         self.dropped += 1
         if not self._is_dropping:
-            log.error("decisions are not printed: nobody reads the standard output", extra={"dropped": self.dropped})
+            log.error("decisions are not printed: standard output is not being read", extra={"dropped": self.dropped})
         self._is_dropping = True
 
     def _run(self) -> None:

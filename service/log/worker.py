@@ -1,7 +1,7 @@
 """The log worker: writes rows to the store, or else to the local disk.
 
-If the store fails, is slow or hangs, rows are spilled and replayed later; if that fails too they are lost, and counted.
-One thread decides and counts; another one, which may hang, uses the store. Not here: the process around it
+If the store fails, is slow or hangs, rows are spilled and replayed later; if that fails too, they are lost and counted.
+One thread decides and counts; another, which may hang, uses the store. Not here: the process around it
 (``__main__``).
 """
 
@@ -212,7 +212,7 @@ class LogWorker:
             done = pending.future.result()
         except StoreFailed as error:
             self._fail(pending, str(error))
-        except Exception as error:  # noqa: BLE001  # whatever it is, these rows and the next ones must be recorded
+        except Exception as error:  # noqa: BLE001  # after any error, these rows and the next ones must be recorded
             self._fail(pending, f"{type(error).__name__}: {error_text(error)}")
         else:
             self._succeed(pending, done)

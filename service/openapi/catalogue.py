@@ -84,7 +84,7 @@ def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: Servic
 
 
 def _shortened(document: Any) -> Any:
-    """One item of each list: the effects of rules have to be together."""
+    """The document with each list cut to its first item, except ``effects``, which is only useful as a whole."""
     if not isinstance(document, dict):
         return document
     return {

@@ -53,7 +53,7 @@ def decision_paths(service: ServiceState) -> dict[str, Any]:
         "/v1/decisions": _post(
             "decide",
             "Decide one deployment",
-            "The runner, why, and what to do. A body is read as JSON whatever its type says, unless that is YAML.",
+            "The runner, why, and what to do. A body is read as JSON unless its content type is YAML.",
             {JSON: {"schema": ref("Request"), "examples": EXAMPLES}, YAML: {"schema": ref("Request")}},
             {JSON: {"schema": decision, "example": msgspec.to_builtins(one)}, TEXT: table},
             DECIDES,

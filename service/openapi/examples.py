@@ -96,7 +96,7 @@ PATCH: Final = [
     {"op": "add", "path": "/spec/containers/0/env", "value": [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}]},
 ]
 METRICS_EXAMPLE: Final = (
-    "# HELP runner_policy_workers processes that answer\n"
+    "# HELP runner_policy_workers processes that serve requests\n"
     "# TYPE runner_policy_workers gauge\n"
     "runner_policy_workers 1.0\n"
 )

@@ -1,7 +1,7 @@
 """The parameters of the read endpoints in the OpenAPI document.
 
-Not here: reading them. ``service.documents.query`` reads their names, the routes their values, and
-``service.log.query`` those of the log, whose legal values are in ``service.log.filters``.
+Not here: parsing. ``service.documents.query`` parses the names, the routes parse the values, and ``service.log.query``
+parses the filters of the log, whose legal values are in ``service.log.filters``.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         {**TEXT, "examples": ["controller", "127.0.0.1"]},
     ),
     "path": (
-        "the call, with its first slash or without",
+        "the endpoint, with or without its leading slash",
         {**TEXT, "examples": ["v1/decisions", "v1/decisions/batch", "v1/admission"]},
     ),
     "revision": ("the revision of the rules that decided", TEXT),
     "starts": ("whether vLLM would start", {"type": "boolean"}),
-    "rule": ("a rule that stands in the reasons, by its id", RULE),
-    "since": ("the first moment, or the first record", TIMESTAMP),
-    "until": ("the moment, or the record, before which", TIMESTAMP),
-    "limit": ("how many records are shown at most", LIMIT),
+    "rule": ("the id of a rule in the reasons", RULE),
+    "since": ("the first timestamp, or the first record, to include", TIMESTAMP),
+    "until": ("the timestamp, or the record, to stop before", TIMESTAMP),
+    "limit": ("the most records to return", LIMIT),
 }
 
 

@@ -1,7 +1,7 @@
 """Rules from a branch of a git remote, fetched at an interval, with signatures checked if configured.
 
-A commit is used only if it descends from the one whose rules were accepted last, so that nobody can bring old rules
-back.
+A commit is used only if it descends from the one whose rules were accepted last, so that old rules cannot be
+brought back.
 
 Owns the local copy of the branch and the requests to the remote. Nothing is checked out, and no program is run except
 ``ssh`` if the remote's URL asks for it.
@@ -277,4 +277,4 @@ def without_secrets(text: str, url: str) -> str:
 
 
 SHORT: Final = 3
-"""The length up to which a user name is no secret, such as `git`."""
+"""The length up to which a user name is not taken for a secret, such as `git`."""

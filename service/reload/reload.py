@@ -149,7 +149,7 @@ class RulesFolder:
                         if is_due or self._has_failed or (found == last and found != read):
                             read = found
                             yield
-                    if self._identity() != identity:  # what is watched is no longer what the path leads to
+                    if self._identity() != identity:  # the path now leads to something else than is watched
                         break
             except (OSError, RuntimeError):  # the folder was removed, or its file system cannot be watched
                 stop.wait(POLL / 1000)
@@ -208,7 +208,7 @@ class Reload:
                 return
             try:
                 self.check()
-            except Exception as error:  # whatever it is, the next check may succeed
+            except Exception as error:  # the next check may succeed after any error
                 log.exception("the rules could not be checked")
                 self._last = Sources()
                 with suppress(OSError):

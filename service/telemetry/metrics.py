@@ -57,11 +57,11 @@ class Family(Struct, frozen=True):
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "runner_policy_decisions": Family("counter", "decisions that were answered", ("runner", "outcome", "vllm_version")),
-    "runner_policy_requests": Family("counter", "requests that were answered, by call and status", ("path", "status")),
-    "runner_policy_rule_matches": Family("counter", "decisions in whose reasons a rule stands", ("rule",)),
+    "runner_policy_decisions": Family("counter", "decisions returned", ("runner", "outcome", "vllm_version")),
+    "runner_policy_requests": Family("counter", "requests answered, by endpoint and status", ("path", "status")),
+    "runner_policy_rule_matches": Family("counter", "decisions with the rule in their reasons", ("rule",)),
     "runner_policy_reloads": Family(
-        "counter", "changed rules that were looked at", ("result",), "max", (("accepted", "rejected"),)
+        "counter", "attempts to load changed rules", ("result",), "max", (("accepted", "rejected"),)
     ),
     "runner_policy_last_reload_successful": Family(
         "gauge", "whether the newest rules are the loaded ones", merge="min"
@@ -73,39 +73,35 @@ FAMILIES: Final[dict[str, Family]] = {
         ("version", "revision"),
         "max",
     ),
-    "runner_policy_workers": Family("gauge", "processes that answer"),
-    "runner_policy_overdue_rules": Family("gauge", "house rules past their date of review", merge="max"),
-    "runner_policy_log_queue_records": Family("gauge", "decisions that wait to be recorded"),
-    "runner_policy_log_written": Family("counter", "decisions that the log's store took"),
-    "runner_policy_log_spilled": Family("counter", "decisions that were put on the local disk"),
-    "runner_policy_log_replayed": Family("counter", "decisions that the store took from the local disk"),
+    "runner_policy_workers": Family("gauge", "processes that serve requests"),
+    "runner_policy_overdue_rules": Family("gauge", "house rules past their review date", merge="max"),
+    "runner_policy_log_queue_records": Family("gauge", "decisions waiting to be recorded"),
+    "runner_policy_log_written": Family("counter", "decisions written to the log's store"),
+    "runner_policy_log_spilled": Family("counter", "decisions spilled to the local disk"),
+    "runner_policy_log_replayed": Family("counter", "decisions replayed from the local disk to the store"),
     "runner_policy_log_spill_bytes": Family("gauge", "bytes of decisions on the local disk", merge="max"),
-    "runner_policy_log_dropped": Family("counter", "decisions that are in no log"),
+    "runner_policy_log_dropped": Family("counter", "decisions missing from the log"),
     "runner_policy_log_lost_files": Family(
         "counter", "files of the log that were deleted, replaced or damaged after they were opened"
     ),
-    "runner_policy_log_lost_file_records": Family(
-        "counter", "decisions that were recorded in files that were lost later"
-    ),
-    "runner_policy_log_stdout_dropped": Family(
-        "counter", "decisions whose records nobody took from the standard output"
-    ),
-    "runner_policy_log_store_up": Family("gauge", "whether the log's store took the last decisions", merge="min"),
+    "runner_policy_log_lost_file_records": Family("counter", "decisions recorded in files that were lost later"),
+    "runner_policy_log_stdout_dropped": Family("counter", "decisions not printed because standard output was not read"),
+    "runner_policy_log_store_up": Family("gauge", "whether the log's store accepted the last decisions", merge="min"),
     "runner_policy_admission_reviews": Family(
         "counter",
-        "admission reviews that were answered",
+        "admission reviews answered",
         ("call", "result"),
         values=(("validate", "mutate"), ("allowed", "warned", "denied", "patched", "undecided", "ignored")),
     ),
     "runner_policy_access_denied": Family(
         "counter",
-        "requests that were turned away",
+        "requests and connections refused",
         ("reason",),
         values=(("no-token", "unknown-token", "scope", "rate", "connections", "host", "origin"),),
     ),
 }
 DURATION: Final = "runner_policy_decision_duration_seconds"
-DURATION_MEANING: Final = "how long an answer of /v1/decisions took, from its first byte read"
+DURATION_MEANING: Final = "time to answer a request to /v1/decisions, from the first byte read"
 
 Labels = tuple[str, ...]
 Sample = tuple[str, Labels, float]

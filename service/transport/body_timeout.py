@@ -16,7 +16,7 @@ class BodyTimeouts:
     """The requests of one process whose bodies are being received.
 
     ``reading`` maps a task to the time (ns) since which it has been waiting for its body, or for the next part of a
-    stream. Endpoints write to it directly, because a method call would cost more than the rest.
+    stream. Endpoints write to it directly, because a method call would cost more than the bookkeeping itself.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -164,7 +164,7 @@ class Connection(HttpToolsProtocol):
         return self.since if idle is None else idle.when() - self.timeout_keep_alive
 
     def _close_idle_connection(self) -> bool:
-        """Close the connection idle the longest, so that idle clients keep nobody out; whether there was one."""
+        """Close the connection idle the longest, so that idle clients do not block others; whether there was one."""
         before = self.since - GRACE
         idle = Connection.idle
         if not idle and self.since - Connection.last_scan > SCAN_INTERVAL:

@@ -66,7 +66,7 @@ class Certificate:
         return context
 
     def _use_newest(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-        """Give a new connection the newest context, whatever server name it asks for."""
+        """Give a new connection the newest context, for any server name."""
         connection.context = self._newest
 
     def renew(self) -> None:

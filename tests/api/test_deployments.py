@@ -381,7 +381,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
             "# " + "x" * (300 << 10),
             413,
             "too-large",
-            "more than the 262144 bytes that are read of a YAML body; send JSON",
+            "a YAML body may have at most 262144 bytes; send JSON",
         ),
     ],
     ids=["cyclic", "no anchor", "bomb", "object", "name", "10 MB", "300 KB"],

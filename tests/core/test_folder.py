@@ -91,7 +91,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "file without a size": (
         "house/a.yaml",
         lambda path: path.symlink_to("/proc/kallsyms"),
-        f"cannot be read: more than the {MAX_BYTES} bytes of a rule file; split it",
+        f"cannot be read: larger than the {MAX_BYTES} bytes allowed for a rule file; split it",
     ),
     "no UTF-8": (
         "house/a.yaml",
@@ -158,7 +158,7 @@ def test_the_files_of_a_folder_have_a_greatest_size_together(folder: Path) -> No
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         write(folder / f"{number}.yaml", MAX_BYTES)
     assert faults_of(folder) == [
-        ("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule")
+        ("", f"the rule files are larger than {MAX_TOTAL} bytes together; remove files that are not rules")
     ]
 
 

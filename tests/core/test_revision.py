@@ -200,7 +200,7 @@ def test_the_files_of_a_revision_have_a_greatest_size_together(repository: Repos
     for number in range(MAX_TOTAL // MAX_BYTES + 1):
         repository.rules.add(f"{number}.yaml".encode(), FILE, repository.blob(b"#" * MAX_BYTES))
     assert faults_of(repository, repository.commit()) == [
-        f":1:1: the rule files are larger than {MAX_TOTAL} bytes together; remove what is no rule"
+        f":1:1: the rule files are larger than {MAX_TOTAL} bytes together; remove files that are not rules"
     ]
 
 

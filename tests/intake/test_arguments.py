@@ -480,8 +480,8 @@ def test_a_model_that_cannot_be_known_is_a_fault() -> None:
         (
             ["-cc", "{}", "-cc.mode=1"],
             (
-                "`-cc.…` replaces the whole `--compilation-config` at args[0]; vLLM does not merge them, so write all "
-                "keys in one way"
+                "`-cc.…` replaces the whole `--compilation-config` at args[0]; vLLM does not merge them, so use one "
+                "form for all keys"
             ),
         ),
     ],

@@ -46,7 +46,7 @@ def read(ask: Asking, document: Any, pointer: str = "", **members: Any) -> list[
 
 
 BY_DEFAULT = "decided for 0.23.0, the default release; state `vllm_version`"
-NO_VERSION = f"no image tells vLLM's version; {BY_DEFAULT}"
+NO_VERSION = f"no image shows vLLM's version; {BY_DEFAULT}"
 RELEASES: list[tuple[str | None, dict[str, Any], tuple[str, str, bool], list[str]]] = [
     ("vllm/vllm-openai:v0.33.0", {}, ("0.33.0", "0.33.0", True), []),
     ("registry.example/mirror/vllm/vllm-openai:v0.24.1", {}, ("0.24.1", "0.24.0", False), []),

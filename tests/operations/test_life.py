@@ -99,8 +99,8 @@ def test_every_fault_in_the_settings_is_named_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--host", "0.0.0.0"], "--host: 0.0.0.0 can be reached from other machines, and nobody would need a token; "),
-        (["--host", "::"], "--host: :: can be reached from other machines, and nobody would need a token; "),
+        (["--host", "0.0.0.0"], "--host: 0.0.0.0 can be reached from other machines, and no token is required; "),
+        (["--host", "::"], "--host: :: can be reached from other machines, and no token is required; "),
         (["--tls-key", "Makefile"], "--tls-cert and --tls-key belong together; give both"),
         (["--tls-client-ca", "Makefile"], "--tls-client-ca needs --tls-cert and --tls-key"),
         (["--tokens", "nowhere"], "--tokens: nowhere: cannot be read: No such file or directory"),

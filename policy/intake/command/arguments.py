@@ -380,7 +380,7 @@ class _CommandLineParser:
         return at + self.may_be_secret(words, at) if flag.secret else at
 
     def shown(self, words: Sequence[str], at: int) -> str:
-        """A stray word as a message shows it; it may be what a shell left of a secret with blanks in it."""
+        """A stray word as a message shows it: masked if it may be part of a secret that a shell split at a space."""
         if len(self.loose) > MAX_FAULTS:
             return ""
         is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
@@ -476,7 +476,7 @@ class _CommandLineParser:
         if before is not None and not before.startswith(FILES):
             self.warn(
                 f"`{option}.…` replaces the whole `{flag.name}` at {before}; vLLM does not merge them, "
-                "so write all keys in one way"
+                "so use one form for all keys"
             )
         self.values[dest] = value
         self.found_at[dest] = first

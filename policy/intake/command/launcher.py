@@ -124,8 +124,8 @@ class _Found(Struct, frozen=True, gc=False):
 class Unread(Struct, frozen=True, gc=False):
     """Why it is not known whether a command starts vLLM.
 
-    `names_vllm` says that the part that is not read contains vLLM's server, so that the command may start it whatever
-    the image is.
+    `names_vllm` says that the part that is not read contains vLLM's server, so that the command may start it with
+    any image.
     """
 
     why: str

@@ -90,7 +90,7 @@ def _by_decode_context(decode: int, tensor: int, heads: int, kv_heads: int) -> s
 
 
 def _count(text: Configuration, names: tuple[str, ...], method: str, tables: Tables) -> int:
-    """A number of heads; 0 if it is not stated, or the release counts this model's in a special way."""
+    """A number of heads; 0 if it is not stated, or if the release computes it differently for this model."""
     convertor = tables.convertors.get(text.model_type or "")
     if convertor is not None and method in convertor["changes"]:
         return 0

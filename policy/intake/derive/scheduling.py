@@ -42,7 +42,7 @@ NAMES: Final = (
     "speculative_config.disable_padded_drafter_batch",
     "parallel_config.pipeline_parallel_size",
 )
-"""The inputs of the formula besides the runner, by vLLM's names."""
+"""The inputs of the formula other than the runner, by vLLM's names."""
 ORIGINS: Final = {NAMES[1]: BACKEND, NAMES[4]: "parallel_config.enable_dbo", NAMES[7]: "speculative_config"}
 
 

@@ -103,7 +103,7 @@ def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
 
 
 def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
-    """A variable without a value has that of the shell that starts Compose, so it is not known."""
+    """Add a service's variables. One without a value is unknown: Compose takes it from the shell that starts it."""
     if isinstance(node.value, list):
         for item in node.items():
             name, equals, value = (item.text() or "").partition("=")

@@ -121,11 +121,11 @@ class EngineDraft:
         for place, word in zip(self.places, self.words, strict=True):
             if TEMPLATE in word:
                 shown = "the value" if is_secret(before) else quoted(word)
-                self.note(f"{place}: {shown} is a template; only the rendered output tells its value")
+                self.note(f"{place}: {shown} is a template; only the rendered output shows its value")
             before = word
         for name, value in self.env.items():
             if value is not None and TEMPLATE in value:
-                self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output tells it")
+                self.note(f"env.{name[:QUOTED]}: the value is a template; only the rendered output shows it")
         container = Container(
             path=self.node.path,
             words=self.words,

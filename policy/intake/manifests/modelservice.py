@@ -86,7 +86,7 @@ def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> No
         case "pvc+hf":
             model = "/".join(rest.split("/")[-2:])
         case _:
-            draft.note(f"the chart makes no model's argument of {quoted(uri)}; legal: `hf://`, `pvc://`, `pvc+hf://`")
+            draft.note(f"the chart derives no model argument from {quoted(uri)}; legal: `hf://`, `pvc://`, `pvc+hf://`")
             return
     draft.add(
         artifacts.get("uri").path if artifacts.get("uri").value is not None else artifacts.get("name").path,

@@ -59,7 +59,7 @@ class ManifestReader:
             node.fault(message)
 
     def affords(self, size: int, node: ManifestNode) -> bool:
-        """Whether so much more text may be copied within the manifest: a short manifest must not grow without bound."""
+        """Whether ``size`` more characters may be copied; a limit keeps a short manifest from growing without bound."""
         self.copied += size
         if self.copied > MAX_COPIED:
             self.fault_once(

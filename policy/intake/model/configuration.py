@@ -64,7 +64,7 @@ class Configuration:
         return found
 
     def has(self, name: str) -> bool:
-        """Whether the attribute is there with a value of its own, null included."""
+        """Whether the attribute is present with a value of its own, which may be null."""
         kind = self.kind
         if name not in kind.special:
             return name in self.stated or name in kind.defaults

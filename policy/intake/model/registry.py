@@ -69,13 +69,13 @@ def resolved(
     known = tables.resolutions.get(key)
     if known is None:
         known = _ClassResolution(tables, configuration, tuple(architectures[:MOST]), query).resolved()
-        if _alone(tables, architectures[0], query):
+        if _first_decides(tables, architectures[0], query):
             tables.resolutions[key] = known
     result: ResolvedModel = known
     return result
 
 
-def _alone(tables: Tables, architecture: str, query: ModelQuery) -> bool:
+def _first_decides(tables: Tables, architecture: str, query: ModelQuery) -> bool:
     """Whether the first architecture alone decides; there are few enough such queries to cache all results."""
     model = tables.models.get(architecture)
     options = (query.runner, query.convert, query.model_impl)

@@ -82,14 +82,14 @@ def convertors(world: World) -> Table:
         changed = {
             attribute for part in parts if part.name != "ModelArchConfigConvertorBase" for attribute in part.namespace()
         }
-        rewritten = _rewritten(world, klass) if isinstance(klass, Klass) else None
+        rewritten = _rewritten_architectures(world, klass) if isinstance(klass, Klass) else None
         table[str(model_type)] = {"class": str(name), "changes": sorted(changed)} | (
             {"architectures": rewritten} if rewritten is not None else {}
         )
     return table
 
 
-def _rewritten(world: World, klass: Klass) -> object:
+def _rewritten_architectures(world: World, klass: Klass) -> object:
     """The constructor's value of `architectures`, as a formula over the keys of the configuration."""
     run = Branches(world, klass.module, {"hf_config": ""})
     run.method(klass, "__init__")
@@ -140,7 +140,7 @@ def _mla(world: World) -> Table:
 
 
 def _hybrid_attention_layers(world: World) -> Table:
-    """The layer types that do not make a model hybrid, if all its layers are of them."""
+    """The layer types that do not make a model hybrid if all of its layers have one of them."""
     method = _method(world, MODEL, "ModelConfig", "is_hybrid")
     names = [name for node in ast.walk(method) for name in _compared(node, "layer")] if method is not None else []
     return {"attention_only_layer_types": sorted(names)} if names else {}

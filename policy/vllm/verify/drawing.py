@@ -27,11 +27,11 @@ LARGEST: Final = 64
 FEW: Final = (2, 3, 3, 4, 4, 5, 6, 8)
 
 Facts = dict[str, Any]
-"""Facts by flat names; what is not there has its default, and what stands below an object makes it present."""
+"""Facts by flat names; a missing fact has its default, and a fact of an object makes the object present."""
 
 
 def values_of(leaves: Iterable[Leaf], texts: Iterable[str], numbers: Iterable[int], code: str) -> dict[str, list[Any]]:
-    """For each fact read by the leaves or the release's code, the values besides the default that they distinguish."""
+    """For each fact read by the leaves or the release's code, the non-default values that they distinguish."""
     asked: dict[str, list[Leaf]] = {}
     for leaf in leaves:
         asked.setdefault(leaf.fact, []).append(leaf)

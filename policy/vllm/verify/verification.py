@@ -41,7 +41,7 @@ COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsup
 
 
 class NotExtracted(PolicyError):
-    """The decision could not be taken out of a source."""
+    """The decision could not be extracted from a source, or its code failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ReleaseProcess:
             raise NotExtracted(f"the decision was not found in {source}: {self.found['fault']}")
 
     def answer(self, facts: Facts) -> dict[str, Any]:
-        """What the release says of facts, by flat names.
+        """The release's answer for facts, by flat names.
 
         Raises:
             NotExtracted: the release's code failed on them.
@@ -94,10 +94,10 @@ class ReleaseProcess:
         try:
             self._process.stdin.write(json.dumps(whole(facts)) + "\n")
             self._process.stdin.flush()
-            told = self._process.stdout.readline()
+            line = self._process.stdout.readline()
         except BrokenPipeError:
-            told = ""
-        answer: dict[str, Any] = json.loads(told) if told else {"fault": "its process ended"}
+            line = ""
+        answer: dict[str, Any] = json.loads(line) if line else {"fault": "its process ended"}
         if "fault" in answer:
             raise NotExtracted(
                 f"the code of {self._source} failed on {json.dumps(nested(whole(facts)))}: {answer['fault']}"
@@ -122,7 +122,7 @@ def asking(source: Path) -> Iterator[ReleaseProcess]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Close the input of the process, which ends it, and kill it if it does not end."""
+    """End the process by closing its input; kill it if it does not exit in time."""
     with suppress(BrokenPipeError, subprocess.TimeoutExpired):
         process.communicate(timeout=PATIENCE)
         return

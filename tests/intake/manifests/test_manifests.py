@@ -716,7 +716,7 @@ OFFLOADING = {"cpu": "1Gi"}
         (stack(envFromSecret={"name": "s"}), "`configs` and `envFromSecret` set variables that the values do not show"),
         (
             stack(env=[{"name": "A", "value": "{{ .Values.a }}"}]),
-            "env.A: the value is a template; only the rendered output tells it",
+            "env.A: the value is a template; only the rendered output shows it",
         ),
         (
             {"services": {"a": {"entrypoint": "vllm serve", "extends": {"service": "b"}}}},
