@@ -93,9 +93,9 @@ class Fact:
             case FactKind.CHOICE:
                 words = listed(self.choices)
             case FactKind.TEXT:
-                words = f"a text of at most {MAX_TEXT} characters"
+                words = f"a string of at most {MAX_TEXT} characters"
             case FactKind.TEXTS:
-                words = f"a list of at most {MAX_ITEMS} texts"
+                words = f"a list of at most {MAX_ITEMS} strings"
             case FactKind.LIST:
                 words = f"a list of at most {MAX_ITEMS} items"
         return f"{words}, `null`" if self.nullable else words

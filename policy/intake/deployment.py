@@ -111,7 +111,7 @@ def _read_args(args: object, pointer: str, faults: list[RequestFault]) -> list[s
         faults.append(
             RequestFault(
                 pointer,
-                f'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got {quoted(args)}',
+                f'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one string, got {quoted(args)}',
             )
         )
         return []
@@ -119,7 +119,7 @@ def _read_args(args: object, pointer: str, faults: list[RequestFault]) -> list[s
         wrong = (n for n, word in enumerate(args) if type(word) is not str)
         faults.extend(
             RequestFault(
-                f"{pointer}/{n}", f"expected a text in quotes, got {_shown(args[n], args[n - 1] if n else '')}"
+                f"{pointer}/{n}", f"expected a string in quotes, got {_shown(args[n], args[n - 1] if n else '')}"
             )
             for n in islice(wrong, MAX_FAULTS)
         )
@@ -143,7 +143,7 @@ def _read_texts(
         if type(text) is str:
             found[name] = text
         elif text is not None and len(faults) < MAX_FAULTS:
-            faults.append(RequestFault(at(pointer, name), f"expected a text in quotes, got {_shown(text, name)}"))
+            faults.append(RequestFault(at(pointer, name), f"expected a string in quotes, got {_shown(text, name)}"))
     return found
 
 
@@ -224,7 +224,7 @@ def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) ->
     if type(names) is not list or len(names) > MAX_PLUGINS or not all(type(name) is str for name in names):
         faults.append(
             RequestFault(
-                f"{pointer}/logits_processors", f"expected a list of at most {MAX_PLUGINS} texts, got {quoted(names)}"
+                f"{pointer}/logits_processors", f"expected a list of at most {MAX_PLUGINS} strings, got {quoted(names)}"
             )
         )
         return None

@@ -116,7 +116,7 @@ class FieldReader:
         if node is None:
             return None
         if not isinstance(node.value, str) or not node.value.strip():
-            self.fault(node, f"expected a text, got {quoted(node.plain())}; put it in quotes")
+            self.fault(node, f"expected a string, got {quoted(node.plain())}; put it in quotes")
             return None
         return node.value
 

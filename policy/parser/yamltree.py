@@ -184,7 +184,7 @@ class _Composer:
         key = keys[-1]
         if key is None:
             if not isinstance(node.value, str):
-                raise self.refusal(event, f"expected a text as key, got {quoted(node.plain())}; put it in quotes")
+                raise self.refusal(event, f"expected a string as key, got {quoted(node.plain())}; put it in quotes")
             if node.value in parent.value:
                 raise self.refusal(event, f"duplicate key {quoted(node.value)}; keep one")
             keys[-1] = node

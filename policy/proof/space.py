@@ -69,7 +69,7 @@ class Choice:
 
 
 class Texts:
-    """A list of texts: which are in it, and which is the first; the default is empty."""
+    """A list of strings: which are in it, and which is the first; the default is empty."""
 
     def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
         self.fact = fact

@@ -121,7 +121,7 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
         faults.append(
             RequestFault(
                 at(pointer, "request_id"),
-                f"expected a text of at most {MAX_REQUEST_ID} characters, got {quoted(request_id)}",
+                f"expected a string of at most {MAX_REQUEST_ID} characters, got {quoted(request_id)}",
             )
         )
     explain = document.get("explain", False)
@@ -214,7 +214,7 @@ def _read_release(
     if version is not None and type(version) is not str:
         faults.append(
             RequestFault(
-                place, f'expected a text, got {quoted(version)}; write the version in quotes, such as `"0.23.0"`'
+                place, f'expected a string, got {quoted(version)}; write the version in quotes, such as `"0.23.0"`'
             )
         )
         version = None

@@ -74,7 +74,7 @@ def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None
     if node is None:
         return None
     if not isinstance(node.value, str) or not node.value.strip():
-        reader.fault(node, f"expected a text, got {quoted(node.plain())}; put it in quotes")
+        reader.fault(node, f"expected a string, got {quoted(node.plain())}; put it in quotes")
         return None
     try:
         parsed = list(Formatter().parse(node.value))

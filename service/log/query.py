@@ -59,7 +59,7 @@ _TIMESTAMP: Final = (
     "a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
 )
 LEGAL: Final = {
-    **dict.fromkeys(TEXTS, f"a text of at most {MAX_TEXT} characters"),
+    **dict.fromkeys(TEXTS, f"a string of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
     "starts": listed(STARTS),
     "rule": "a rule's id",

@@ -334,10 +334,10 @@ def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: http
     ("name", "value", "says"),
     [
         ("kv_transfer_config.kv_connector", "x" * 8192, None),
-        ("kv_transfer_config.kv_connector", "x" * 8193, "a text of at most 8192 characters, `null`"),
+        ("kv_transfer_config.kv_connector", "x" * 8193, "a string of at most 8192 characters, `null`"),
         ("model_config.architectures", ["x"] * 4096, None),
-        ("model_config.architectures", ["x"] * 4097, "a list of at most 4096 texts"),
-        ("model_config.architectures", ["x" * 8193], "a list of at most 4096 texts"),
+        ("model_config.architectures", ["x"] * 4097, "a list of at most 4096 strings"),
+        ("model_config.architectures", ["x" * 8193], "a list of at most 4096 strings"),
         ("model_config.logits_processors", [None] * 4096, None),
         ("model_config.logits_processors", [None] * 4097, "a list of at most 4096 items, `null`"),
         ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8192, None),
@@ -443,19 +443,19 @@ MEMBERS = (
         (
             {"facts": {}, "request_id": 7},
             "/request_id",
-            "expected a text of at most 256 characters, got `7`",
+            "expected a string of at most 256 characters, got `7`",
             "`7`",
         ),
         (
             {"facts": {}, "request_id": ["x"]},
             "/request_id",
-            'expected a text of at most 256 characters, got `["x"]`',
+            'expected a string of at most 256 characters, got `["x"]`',
             "`",
         ),
         (
             {"facts": {}, "request_id": "x" * 257},
             "/request_id",
-            f"expected a text of at most 256 characters, got `{'x' * 80}…`",
+            f"expected a string of at most 256 characters, got `{'x' * 80}…`",
             "…`",
         ),
         (
@@ -494,10 +494,10 @@ MEMBERS = (
         (
             {"facts": {}, "vllm_version": 0.23},
             "/vllm_version",
-            "expected a text, got `0.23`; write the version in quotes",
+            "expected a string, got `0.23`; write the version in quotes",
             '`"0.23.0"`',
         ),
-        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "expected a text, got `[0, 23]`", '`"0.23.0"`'),
+        ({"facts": {}, "vllm_version": [0, 23]}, "/vllm_version", "expected a string, got `[0, 23]`", '`"0.23.0"`'),
         ({"facts": {}, "vllm_version": ""}, "/vllm_version", "invalid version ``; write it as", "`v0.23.0`"),
         (
             {"facts": {}, "vllm_version": "latest"},
@@ -772,9 +772,9 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
             "line 2, column 13: the tag `tag:yaml.org,2002:str` is not read; leave it out",
         ),
         ("facts: !!set {a}\n", "line 1, column 8: the tag `tag:yaml.org,2002:set` is not read; leave it out"),
-        ("1: x\n", "line 1, column 1: expected a text as key, got `1`; put it in quotes"),
-        ("null: x\n", "line 1, column 1: expected a text as key, got `null`; put it in quotes"),
-        ("? [a]\n: x\n", "line 1, column 3: expected a text as key, got `[]`; put it in quotes"),
+        ("1: x\n", "line 1, column 1: expected a string as key, got `1`; put it in quotes"),
+        ("null: x\n", "line 1, column 1: expected a string as key, got `null`; put it in quotes"),
+        ("? [a]\n: x\n", "line 1, column 3: expected a string as key, got `[]`; put it in quotes"),
         (
             "facts: {parallel_config: {tensor_parallel_size: .nan}}",
             "line 1, column 49: expected a finite number, got `.nan`; put it in quotes",
@@ -799,7 +799,7 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
         ("[" * 100_000 + "]" * 100_000, "line 1, column 65: nested more than 64 deep"),
         ("{a: " * 60_000, "line 1, column 257: nested more than 64 deep"),
         ("- " * 100_000, "line 1, column 129: nested more than 64 deep"),
-        ("? " * 100_000, "line 1, column 3: expected a text as key"),
+        ("? " * 100_000, "line 1, column 3: expected a string as key"),
         (BLOCK, "line 65, column 129: nested more than 64 deep"),
         ("[" + "1," * 30_000 + "]", "line 1, column 40000: more than 20000 values"),
         ("x" * 2000 + ": 1\n", "line 1, column 2001: not YAML"),
@@ -843,7 +843,7 @@ def test_megabytes_of_yaml_are_a_413(client: httpx.Client, filling: str, size: i
     [
         (
             "facts: {}\nvllm_version: 0.23\n",
-            [("/vllm_version", 'expected a text, got `0.23`; write the version in quotes, such as `"0.23.0"`')],
+            [("/vllm_version", 'expected a string, got `0.23`; write the version in quotes, such as `"0.23.0"`')],
         ),
         ("facts:\n", [("/facts", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
         (

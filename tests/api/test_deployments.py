@@ -319,9 +319,9 @@ KIND_INVALID, KIND_NEEDED, KIND_UNSUPPORTED = "invalid-request", "model-config-n
             KIND_INVALID,
             [
                 ("/deployment/x", "unknown field `x`; legal: `args`, `env`, `model_configs`, `files`, `environment`"),
-                ("/deployment/args/1", "expected a text in quotes, got `1`"),
-                ("/deployment/args/3", "expected a text in quotes, got `null`"),
-                ("/deployment/env/A", "expected a text in quotes, got `1`"),
+                ("/deployment/args/1", "expected a string in quotes, got `1`"),
+                ("/deployment/args/3", "expected a string in quotes, got `null`"),
+                ("/deployment/env/A", "expected a string in quotes, got `1`"),
                 ("/deployment/files", "expected an object of files with their texts, got `[]`"),
                 (
                     "/deployment/environment/platform",

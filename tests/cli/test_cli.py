@@ -373,12 +373,12 @@ TOO_DEEP = "[" * 100_000
         ),
         (
             "facts: {}\nvllm_version: 0.23\n",
-            '/vllm_version: expected a text, got `0.23`; write the version in quotes, such as `"0.23.0"`',
+            '/vllm_version: expected a string, got `0.23`; write the version in quotes, such as `"0.23.0"`',
         ),
         (
             '{"facts": {}, "explain": 1, "request_id": 2}',
             (
-                "/request_id: expected a text of at most 256 characters, got `2`\n"
+                "/request_id: expected a string of at most 256 characters, got `2`\n"
                 "/explain: expected `true` or `false`, got `1`"
             ),
         ),

@@ -695,7 +695,7 @@ def test_texts_are_told_apart_up_to_their_greatest_length() -> None:
         {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1" * (MAX_TEXT + 1)}},
         {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1\0"}},
     ],
-    ids=["text", "text in a list", "list of texts", "list", "variable", "zero byte"],
+    ids=["text", "text in a list", "list of strings", "list", "variable", "zero byte"],
 )
 def test_what_is_too_long_is_refused_before_the_engine(policy: Policy, facts: dict[str, Any]) -> None:
     with pytest.raises(RequestInvalid, match="is not legal for"):

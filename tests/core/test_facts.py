@@ -455,7 +455,7 @@ LEGAL = {
                 (
                     "/kv_transfer_config/kv_connector",
                     (
-                        "`7` is not legal for `kv_transfer_config.kv_connector`; legal: a text of at most 8192 "
+                        "`7` is not legal for `kv_transfer_config.kv_connector`; legal: a string of at most 8192 "
                         "characters, `null`"
                     ),
                 ),
@@ -487,7 +487,7 @@ LEGAL = {
                     "/model_config/architectures",
                     (
                         '`["LlamaForCausalLM", null, 1, {…}]` is not legal for `model_config.architectures`; legal: a '
-                        "list of at most 4096 texts"
+                        "list of at most 4096 strings"
                     ),
                 )
             ],
@@ -585,7 +585,7 @@ def test_one_fact_of_each_kind_says_what_is_legal() -> None:
         "boolean": "`true`, `false`",
         "integer": "a whole number from 1 to 2147483647",
         "choice": "`generate`, `pooling`, `draft`",
-        "text": "a text of at most 8192 characters, `null`",
-        "list of text": "a list of at most 4096 texts",
+        "text": "a string of at most 8192 characters, `null`",
+        "list of text": "a list of at most 4096 strings",
         "list": "a list of at most 4096 items, `null`",
     }

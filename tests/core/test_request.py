@@ -88,10 +88,10 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
         ({"facts": None}, [("/facts", 'expected an object, got `null`; write the facts as `{"model_config": {…}}`')]),
         ({"facts": {}, "fact": {}}, [("/fact", f"unknown field `fact`; legal: {MEMBERS}; did you mean `facts`?")]),
         ({"facts": {}, "a/b": 1}, [("/a~1b", f"unknown field `a/b`; legal: {MEMBERS}")]),
-        ({"facts": {}, "request_id": 7}, [("/request_id", "expected a text of at most 256 characters, got `7`")]),
+        ({"facts": {}, "request_id": 7}, [("/request_id", "expected a string of at most 256 characters, got `7`")]),
         (
             {"facts": {}, "request_id": "x" * 257},
-            [("/request_id", f"expected a text of at most 256 characters, got `{'x' * 80}…`")],
+            [("/request_id", f"expected a string of at most 256 characters, got `{'x' * 80}…`")],
         ),
         ({"facts": {}, "explain": "yes"}, [("/explain", "expected `true` or `false`, got `yes`")]),
         ({"facts": {}, "explain": 1}, [("/explain", "expected `true` or `false`, got `1`")]),
@@ -110,7 +110,7 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
         ),
         (
             {"facts": {}, "vllm_version": 0.23},
-            [("/vllm_version", 'expected a text, got `0.23`; write the version in quotes, such as `"0.23.0"`')],
+            [("/vllm_version", 'expected a string, got `0.23`; write the version in quotes, such as `"0.23.0"`')],
         ),
         (
             {"facts": {}, "vllm_version": ""},
@@ -133,8 +133,8 @@ def test_a_request_id_may_have_256_characters(policy: Policy) -> None:
             [
                 ("/extra", f"unknown field `extra`; legal: {MEMBERS}"),
                 ("/beyond_verified", "`` is not legal; legal: `nearest`, or leave it out"),
-                ("/vllm_version", 'expected a text, got `[]`; write the version in quotes, such as `"0.23.0"`'),
-                ("/request_id", "expected a text of at most 256 characters, got `{}`"),
+                ("/vllm_version", 'expected a string, got `[]`; write the version in quotes, such as `"0.23.0"`'),
+                ("/request_id", "expected a string of at most 256 characters, got `{}`"),
                 ("/explain", "expected `true` or `false`, got `0`"),
                 ("/facts/model_config/is_moe", "`1` is not legal for `model_config.is_moe`; legal: `true`, `false`"),
                 ("/layers", f"`[]` is not legal; legal: {LAYERS}"),

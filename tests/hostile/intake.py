@@ -183,7 +183,7 @@ VALUES: Final[dict[str, Callable[[int], str]]] = {
     "an object of unknown fields": lambda size: "{" + ",".join(numbered('"a{}": 1', size)) + "}",
     "an object of a long number": lambda size: '{"a": ' + repeated("9", size) + "}",
     "a list": lambda size: "[" + ",".join(["1"] * (size // 2)) + "]",
-    "a list of texts": lambda size: json.dumps(["a"] * (size // 5)),
+    "a list of strings": lambda size: json.dumps(["a"] * (size // 5)),
     "a list of devices": lambda size: ",".join(["1"] * (size // 2)),
 }
 

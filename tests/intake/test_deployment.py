@@ -89,23 +89,23 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ({"a/b~c": 1}, [("/a~1b~0c", f"unknown field `a/b~c`; legal: {MEMBERS}")]),
     (
         {"args": None},
-        [("/args", 'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `null`')],
+        [("/args", 'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `null`')],
     ),
     (
         {"args": {}},
-        [("/args", 'expected a list of texts such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `{}`')],
+        [("/args", 'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `{}`')],
     ),
     (
         {"args": ["-tp", 2, None]},
-        [("/args/1", "expected a text in quotes, got `2`"), ("/args/2", "expected a text in quotes, got `null`")],
+        [("/args/1", "expected a string in quotes, got `2`"), ("/args/2", "expected a string in quotes, got `null`")],
     ),
     ({"env": []}, [("/env", "expected an object of variables with their texts, got `[]`")]),
     (
         {"env": {"A": 1, "B": True}},
-        [("/env/A", "expected a text in quotes, got `1`"), ("/env/B", "expected a text in quotes, got `true`")],
+        [("/env/A", "expected a string in quotes, got `1`"), ("/env/B", "expected a string in quotes, got `true`")],
     ),
     ({"files": "x"}, [("/files", "expected an object of files with their texts, got `x`")]),
-    ({"files": {"a/b": {}}}, [("/files/a~1b", "expected a text in quotes, got `{}`")]),
+    ({"files": {"a/b": {}}}, [("/files/a~1b", "expected a string in quotes, got `{}`")]),
     (
         {"model_configs": []},
         [

@@ -183,7 +183,7 @@ ILLEGAL: list[tuple[list[str], str, str]] = [
     (
         ["--kv-transfer-config", '{"kv_connector": 3}'],
         "/deployment/args/2",
-        "`3` is not legal for `kv_transfer_config.kv_connector`; legal: a text of at most 8192 characters, `null`",
+        "`3` is not legal for `kv_transfer_config.kv_connector`; legal: a string of at most 8192 characters, `null`",
     ),
 ]
 

@@ -182,8 +182,8 @@ def test_a_value_of_no_legal_type_is_a_fault_where_vllm_asks_for_the_runner_too(
     ("keys", "said"),
     [
         ({}, 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'),
-        ({"model": 3}, "`model`: expected a text, got `3`"),
-        ({"model": ["draft"], "method": "eagle"}, '`model`: expected a text, got `["draft"]`'),
+        ({"model": 3}, "`model`: expected a string, got `3`"),
+        ({"model": ["draft"], "method": "eagle"}, '`model`: expected a string, got `["draft"]`'),
     ],
 )
 def test_what_vllm_refuses_before_it_looks_at_a_draft_is_told(ask: Asking, keys: dict[str, Any], said: str) -> None:

@@ -164,7 +164,7 @@ def test_every_fault_is_named() -> None:
         ),
         "runner: `v3` is not legal; legal: `v1`, `v2`, `null`",
         "outcome: `x` is not legal; legal: `override`, `required`, `default`, `not-default`, `fallback`, `null`",
-        "path: `` is not legal; legal: a text of at most 256 characters",
+        "path: `` is not legal; legal: a string of at most 256 characters",
         "starts: `yes` is not legal; legal: `true`, `false`",
         "rule: `NO` is not legal; legal: a rule's id",
         f"since: `999999d` is not legal; legal: {LEGAL_BOUND}",

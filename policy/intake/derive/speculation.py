@@ -74,7 +74,7 @@ def unfit(speculation: Speculation) -> str | None:
     """The part of a speculative configuration that vLLM refuses before it reads a draft."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if model is not None and not isinstance(model, str):
-        return f"`model`: expected a text, got {quoted(model)}"
+        return f"`model`: expected a string, got {quoted(model)}"
     return (
         None if method or model else 'it names neither a `method` nor a `model`; write one such as `"method": "ngram"`'
     )

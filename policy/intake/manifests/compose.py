@@ -112,7 +112,7 @@ def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
         return
     for name, item in node.members():
         if isinstance(item.value, bool):
-            item.fault(f"expected a text in quotes, got {quoted(item.value)}; Compose refuses a boolean")
+            item.fault(f"expected a string in quotes, got {quoted(item.value)}; Compose refuses a boolean")
         else:
             draft.env[name] = _interpolated(item.scalar(), draft)
 

@@ -197,7 +197,7 @@ class ManifestNode:
         """
         if isinstance(self.value, str) or self.value is None:
             return self.value
-        self.fault(f"expected a text in quotes, got {self.shown()}")
+        self.fault(f"expected a string in quotes, got {self.shown()}")
         return None
 
     def scalar(self) -> str | None:
@@ -208,7 +208,7 @@ class ManifestNode:
         if isinstance(self.value, bool):
             return str(self.value).lower()
         if isinstance(self.value, dict | list):
-            self.fault(f"expected a text, a number, `true` or `false`, got {self.shown()}")
+            self.fault(f"expected a string, a number, `true` or `false`, got {self.shown()}")
             return None
         return None if self.value is None else str(self.value)
 

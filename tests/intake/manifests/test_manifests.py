@@ -181,13 +181,13 @@ SHAPES = (
         ("text", "", "expected a Kubernetes object, a list of them, or a chart's values, got `text`"),
         (None, "", "expected a Kubernetes object, a list of them, or a chart's values, got `null`"),
         ([None, 3], "/1", "expected a Kubernetes object, a list of them, or a chart's values, got `3`"),
-        (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "expected a text in quotes, got `8000`"),
+        (pod(args=["--port", 8000]), "/spec/containers/0/args/1", "expected a string in quotes, got `8000`"),
         (pod(args="--port"), "/spec/containers/0/args", "expected a list, got `--port`"),
         ({"kind": "Pod", "apiVersion": "v1", "spec": 5}, "/spec", "expected an object, got `5`"),
         (
             pod(env=[{"name": "A", "value": True}]),
             "/spec/containers/0/env/0/value",
-            "expected a text in quotes, got `true`",
+            "expected a string in quotes, got `true`",
         ),
         (llm(parallelism={"tensor": "2"}), "/spec/parallelism/tensor", "expected a whole number, got `2`"),
         (
@@ -207,7 +207,7 @@ SHAPES = (
         (
             stack(modelURL=["m"]),
             "/servingEngineSpec/modelSpec/0/modelURL",
-            'expected a text, a number, `true` or `false`, got `["m"]`',
+            'expected a string, a number, `true` or `false`, got `["m"]`',
         ),
         (
             {"modelArtifacts": {}, "decode": {"containers": [{"modelCommand": "vllmserve"}]}},
@@ -238,7 +238,7 @@ SHAPES = (
         (
             {"services": {"a": {"environment": {"A": True}}}},
             "/services/a/environment/A",
-            "expected a text in quotes, got `true`; Compose refuses a boolean",
+            "expected a string in quotes, got `true`; Compose refuses a boolean",
         ),
         (
             {
