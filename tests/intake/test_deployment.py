@@ -89,11 +89,11 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ({"a/b~c": 1}, [("/a~1b~0c", f"unknown field `a/b~c`; legal: {MEMBERS}")]),
     (
         {"args": None},
-        [("/args", 'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `null`')],
+        [("/args", 'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one string, got `null`')],
     ),
     (
         {"args": {}},
-        [("/args", 'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one text, got `{}`')],
+        [("/args", 'expected a list of strings such as `["--model", "Qwen/Qwen3-8B"]`, or one string, got `{}`')],
     ),
     (
         {"args": ["-tp", 2, None]},
@@ -153,11 +153,11 @@ WRONG: list[tuple[Any, list[tuple[str, str]]]] = [
     ),
     (
         {"environment": {"plugins": {"logits_processors": "a"}}},
-        [("/environment/plugins/logits_processors", f"expected a list of at most {MAX_PLUGINS} texts, got `a`")],
+        [("/environment/plugins/logits_processors", f"expected a list of at most {MAX_PLUGINS} strings, got `a`")],
     ),
     (
         {"environment": {"plugins": {"logits_processors": [1]}}},
-        [("/environment/plugins/logits_processors", f"expected a list of at most {MAX_PLUGINS} texts, got `[1]`")],
+        [("/environment/plugins/logits_processors", f"expected a list of at most {MAX_PLUGINS} strings, got `[1]`")],
     ),
 ]
 
