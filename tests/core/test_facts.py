@@ -468,7 +468,7 @@ LEGAL = {
                     "/model_config/architectures",
                     (
                         "`LlamaForCausalLM` is not legal for `model_config.architectures`; legal: a list of at most "
-                        "4096 texts"
+                        "4096 strings"
                     ),
                 ),
                 (
