@@ -224,7 +224,7 @@ def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
             f"    {text}: 1\n"
         )
         put(tokens.path, mistaken)
-        until(lambda: service.log.read_text().count("the ones before hold") >= 2)
+        until(lambda: service.log.read_text().count("the previous tokens stay valid") >= 2)
         commands = b"".join(map(read, Path("/proc").glob("[0-9]*/cmdline")))
         tokens.path.unlink()
         seen = [read(path) for path in tmp_path.rglob("*") if path.is_file()]
