@@ -41,14 +41,7 @@ class AdmissionEndpoint(Endpoint):
             return scope["client"][0] if scope["client"] else "local"
         return self.service.access.caller(scope["client"], headers, DECIDE)
 
-    async def answer(
-        self,
-        scope: Scope,  # noqa: ARG002
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        send: Send,
-        context: RequestContext,
-    ) -> int:
+    async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Answer one review."""
         limit = self.settings.max_review
         wanted = read_headers(headers, limit)
@@ -59,8 +52,4 @@ class AdmissionEndpoint(Endpoint):
             result, output = await self.run_job(self.kind, answers, body, wanted, context, receive)
             if result.review:
                 self.service.metrics.count(REVIEWS, self.kind, result.review)
-            try:
-                return await send_result(send, result, output)
-            finally:
-                if output is not None:
-                    output.unlink(missing_ok=True)
+            return await send_result(send, result, output)

@@ -16,7 +16,7 @@ from service.jobs.worker import OK
 from service.problems import Refused, problem_of
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Receive, Send
 
     from service.request_context import RequestContext
     from service.state.answers import Answers
@@ -35,14 +35,7 @@ class BatchEndpoint(Endpoint):
         self.turn = asyncio.Lock()
         """Held by the stream that is deciding: one works at a time, so that other requests wait for one turn only."""
 
-    async def answer(
-        self,
-        scope: Scope,  # noqa: ARG002
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        send: Send,
-        context: RequestContext,
-    ) -> int:
+    async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Decide many deployments, as one document or as a stream of lines."""
         limit = self.settings.max_batch_body
         wanted = read_headers(headers, 1 << 62)

@@ -17,7 +17,7 @@ from service.limits.slots import Slots
 from service.problems import Refused
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Receive, Send
 
     from service.request_context import RequestContext
     from service.state.state import ServiceState
@@ -35,14 +35,7 @@ class DryRunEndpoint(Endpoint):
         super().__init__(service, path)
         self.slots = Slots(self.settings.candidate_concurrency, WAITING, "dry-run-busy")
 
-    async def answer(
-        self,
-        scope: Scope,  # noqa: ARG002
-        headers: dict[bytes, bytes],
-        receive: Receive,
-        send: Send,
-        context: RequestContext,
-    ) -> int:
+    async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Decide and explain; with candidate rules, compare."""
         limit = self.settings.max_body
         wanted = read_headers(headers, limit)
@@ -54,11 +47,7 @@ class DryRunEndpoint(Endpoint):
             if result.candidate is not None:
                 comparison = await unless_gone(receive, self.run_candidate(result.candidate, context.caller))
                 result = JobResult(OK, result.content_type, answer_of(read_result(comparison)))
-            try:
-                return await send_result(send, result, output)
-            finally:
-                if output is not None:
-                    output.unlink(missing_ok=True)
+            return await send_result(send, result, output)
 
     async def run_candidate(self, job: bytes, caller: str) -> bytes:
         """Run candidate rules in a process of their own with a timeout; return its output.

@@ -54,21 +54,28 @@ async def send_problem(send: Send, error: PolicyError) -> int:
 
 
 async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
-    """Send the answer of a worker process; return its status. An answer in a file is sent in pieces."""
+    """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces.
+
+    The file is removed, also if the client disconnects.
+    """
     size = len(result.body) if result.spooled is None else result.spooled
     headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
     if result.status in AGAIN:
         headers.append((b"retry-after", b"1"))
-    await send({"type": "http.response.start", "status": result.status, "headers": headers})
-    if result.spooled is None or output is None:
-        await send({"type": "http.response.body", "body": result.body})
+    try:
+        await send({"type": "http.response.start", "status": result.status, "headers": headers})
+        if result.spooled is None or output is None:
+            await send({"type": "http.response.body", "body": result.body})
+            return result.status
+        with output.open("rb") as file:
+            while size:
+                piece = file.read(min(size, PIECE))
+                size -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
         return result.status
-    with output.open("rb") as file:
-        while size:
-            piece = file.read(min(size, PIECE))
-            size -= len(piece)
-            await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
-    return result.status
+    finally:
+        if output is not None:
+            output.unlink(missing_ok=True)  # noqa: ASYNC240  # a temporary file on this machine; a thread would cost more
 
 
 class Endpoint:
@@ -99,7 +106,7 @@ class Endpoint:
             context = RequestContext(self.path, self.caller(scope, headers), began)
             if scope["query_string"] and not self.any_query:
                 refuse_query(scope["query_string"])
-            status = await self.answer(scope, headers, receive, send, context)
+            status = await self.answer(headers, receive, send, context)
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             status = await self.answer_error(error, task, send)
         finally:
@@ -133,9 +140,7 @@ class Endpoint:
         """The body of this task's request is complete: end its timeout."""
         self.service.body_timeouts.reading.pop(current_task(), None)
 
-    async def answer(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext
-    ) -> int:
+    async def answer(self, headers: dict[bytes, bytes], receive: Receive, send: Send, context: RequestContext) -> int:
         """Answer one request; return the status.
 
         Raises:
@@ -199,9 +204,4 @@ class Endpoint:
         send: Send,
     ) -> int:
         """Answer a request in a worker process; return the status."""
-        result, output = await self.run_job(kind, answers, body, wanted, context, receive)
-        try:
-            return await send_result(send, result, output)
-        finally:
-            if output is not None:
-                output.unlink(missing_ok=True)
+        return await send_result(send, *await self.run_job(kind, answers, body, wanted, context, receive))
