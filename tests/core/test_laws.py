@@ -888,7 +888,7 @@ def read(request: Request) -> tuple[Any, ...]:
     )
 
 
-@law
+@settings(law, max_examples=law.max_examples * 3 // 2)
 @given(body=bodies())
 def test_the_short_way_reads_what_the_long_way_reads_or_nothing(policy: Policy, body: bytes) -> None:
     short = decode_fast(body, policy.releases)

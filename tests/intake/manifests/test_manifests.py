@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.errors import MAX_FAULTS, RequestFault
@@ -896,6 +896,7 @@ def resolves(document: Any, pointer: str) -> bool:
     return True
 
 
+@settings(max_examples=2 * settings().max_examples)
 @given(mutated())
 def test_no_manifest_gives_an_exception(document: Any) -> None:
     containers, faults = taken(document)
