@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.errors import RequestFault
-from policy.intake.command.launcher import REMEDY, Unread, read_command, read_text, starts_vllm
-from policy.intake.command.shell import MAX_WORDS
+from policy.intake.command.launcher import REMEDY, UnreadableCommand, read_command, read_text, starts_vllm
+from policy.intake.command.shell import MAX_TEXT, MAX_WORDS
 from policy.intake.command_line import CommandLine
 
 PLACES = [f"args[{index}]" for index in range(40)]
@@ -71,6 +71,8 @@ def test_a_server_s_module_reads_all_words_after_it(words: list[str]) -> None:
         ("ray start --head && python -m " + SERVER + " --model m", ["--model", "m"], {}, False),
         ("sh -c 'vllm serve m'", ["m"], {}, True),
         ("export A=b; bash -c 'C=d vllm serve $A'", ["b"], {"A": "b", "C": "d"}, True),
+        ("export A=b; eval 'vllm serve m'", ["m"], {"A": "b"}, True),
+        ("A=b eval 'C=d vllm serve m'", ["m"], {"A": "b", "C": "d"}, True),
     ],
 )
 def test_the_command_of_a_script_that_starts_vllm_is_read(
@@ -113,6 +115,9 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
         ["python", "-m", "http.server"],
         ["python", "-m", "vllm.entrypoints.cli.main", "bench"],
         ["python", "-u"],
+        ["python", "-m"],
+        ["sh", "-c", "python3 -m"],
+        ["/vllm-workspace/multi-node-serving.sh", "worker", "--ray_address=$LWS_LEADER_ADDRESS"],
         ["bash", "-c", "sleep 1"],
         ["bash", "-c"],
         ["bash"],
@@ -153,7 +158,6 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
         )
         for fault in faults
     ] == [("/a", True)]
-    assert starts_vllm(words, {}) is False
 
 
 PROGRAM_UNKNOWN = "which names the program, is not known"
@@ -170,7 +174,8 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         2,
         False,
     ),
-    (["python3", "-"], "`python3` reads its program from elsewhere", 1, False),
+    (["python3", "-"], "`python3` reads its program from standard input", 1, False),
+    (["python3", "-cimport vllm.entrypoints.openai.api_server", "x"], "`python3` runs code that is not read", 1, False),
     (["$(HIDDEN)/$(HIDDEN)", "serve"], f"the value of `$(HIDDEN)/$(HIDDEN)`, {PROGRAM_UNKNOWN}", 0, False),
     (["python3", "/app/server.py"], "the file `/app/server.py` is a Python program that is not read", 1, False),
     (["bash", "run.sh"], "the file `run.sh` is a script that is not read", 1, False),
@@ -200,8 +205,8 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         2,
         True,
     ),
-    (["sh", "-c", "echo 'vllm serve m' | sh"], "`sh` reads its commands from elsewhere", 2, False),
-    (["sh", "-c", "cat x | python3"], "`python3` reads its program from elsewhere", 2, False),
+    (["sh", "-c", "echo 'vllm serve m' | sh"], "`sh` reads its commands from standard input", 2, False),
+    (["sh", "-c", "cat x | python3"], "`python3` reads its program from standard input", 2, False),
     (
         ["sh", "-c", "trap 'vllm serve m' EXIT; sleep 1"],
         "`trap` has vLLM's server among its arguments and may start it",
@@ -236,7 +241,7 @@ def test_what_cannot_be_read_is_a_fault_that_says_so(
 ) -> None:
     _, faults = read(words)
     found = starts_vllm(words, ENV)
-    assert isinstance(found, Unread)
+    assert isinstance(found, UnreadableCommand)
     assert (found.why, found.names_vllm) == (why, names_vllm)
     assert faults == [RequestFault(f"/deployment/args/{place}", f"{why}, {REMEDY}")]
 
@@ -246,7 +251,7 @@ def test_what_cannot_be_read_is_a_fault_that_says_so(
 )
 def test_a_script_that_cannot_be_read_may_start_vllm(script: str) -> None:
     found = starts_vllm(["sh", "-c", script], {})
-    assert isinstance(found, Unread)
+    assert isinstance(found, UnreadableCommand)
     assert found.names_vllm
     assert read(["sh", "-c", script])[1][0].message.startswith("the script cannot be read: ")
 
@@ -254,7 +259,7 @@ def test_a_script_that_cannot_be_read_may_start_vllm(script: str) -> None:
 def test_a_script_that_cannot_be_read_and_has_no_vllm_names_none() -> None:
     for script in ("cat <<EOF\nserver vllm:8000\nupstream vllm {}\nEOF\nnginx", "cat <<EOF\nmyvllm serve\nEOF"):
         found = starts_vllm(["sh", "-c", script], {})
-        assert isinstance(found, Unread)
+        assert isinstance(found, UnreadableCommand)
         assert not found.names_vllm
 
 
@@ -321,8 +326,22 @@ def test_more_words_than_are_read_are_a_fault() -> None:
     words = ["a"] * (MAX_WORDS + 1)
     faults: list[RequestFault] = []
     assert read_command(words, words, {}, faults, "/a") == CommandLine()
-    assert faults[0].message.startswith("the command has 4097 words")
+    read_command(["a" * (MAX_TEXT + 1)], ["0"], {}, faults, "/b")
+    assert faults == [
+        RequestFault(
+            "/a", "expected a command of at most 4096 words and 1000000 characters, got 4097 words and 4097 characters"
+        ),
+        RequestFault(
+            "/b", "expected a command of at most 4096 words and 1000000 characters, got 1 words and 1000001 characters"
+        ),
+    ]
     assert starts_vllm(words, {}) is False
+
+
+def test_an_expanded_command_that_is_too_large_may_start_vllm() -> None:
+    found = starts_vllm(["vllm", "serve", "m", *["$(A)"] * 40], {"A": "x" * MAX_TEXT})
+    assert isinstance(found, UnreadableCommand)
+    assert found.names_vllm
 
 
 WORD = st.sampled_from(

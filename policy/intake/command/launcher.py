@@ -13,6 +13,17 @@ from msgspec import Struct
 
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
+from policy.intake.command.programs import (
+    CLIS,
+    OTHER_SCRIPTS,
+    PYTHON,
+    SEARCHING,
+    SERVERS,
+    SHELLS,
+    STARTERS,
+    is_program,
+    is_unknown,
+)
 from policy.intake.command.shell import (
     ASSIGNMENT,
     MAX_TEXT,
@@ -32,79 +43,6 @@ if TYPE_CHECKING:
 
     from policy.intake.command.shell import Command
 
-SERVERS: Final = frozenset(
-    {
-        "vllm.entrypoints.openai.api_server",
-        "vllm.entrypoints.api_server",
-        "vllm.entrypoints.launchers.api_server.entry",
-        "vllm.entrypoints.grpc_server",
-        "dynamo.vllm",
-        "dynamo.vllm.main",
-    }
-)
-"""Modules whose arguments are vLLM's own."""
-
-CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main"})
-"""Modules that are the command `vllm`."""
-
-PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
-SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-STARTERS: Final = frozenset(
-    {
-        "exec",
-        "nohup",
-        "nice",
-        "ionice",
-        "tini",
-        "dumb-init",
-        "catatonit",
-        "numactl",
-        "taskset",
-        "timeout",
-        "stdbuf",
-        "setsid",
-        "sudo",
-        "gosu",
-        "su-exec",
-        "command",
-        "uv",
-        "uvx",
-        "poetry",
-        "conda",
-        "mamba",
-        "pixi",
-        "micromamba",
-        "nsys",
-        "ncu",
-        "rocprofv3",
-        "opentelemetry-instrument",
-        "ddtrace-run",
-        "chrt",
-        "time",
-        "catchsegv",
-        "prlimit",
-        "accelerate",
-        "mpirun",
-        "torchrun",
-        "busybox",
-        "toybox",
-        "builtin",
-    }
-)
-"""Programs that start the one named in their arguments."""
-
-SEARCHING: Final = frozenset(
-    {"echo", "printf", "logger", "grep", "egrep", "fgrep", "pgrep", "pkill", "test", "[", "[["}
-)
-"""Programs that print or search a text and never run it."""
-
-OTHER_SCRIPTS: Final = frozenset({"multi-node-serving.sh"})
-"""Scripts in vLLM's images that start something else: this one starts Ray."""
-
-FILE_NAME: Final = re.compile(r"[\w.+-]+")
-STRANGE: Final = re.compile(r"\$[({]|\{\{")
-"""Matches a word with something still to be replaced: a variable that is not set here, or a template."""
-
 PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 DEPTH: Final = 4
 MODEL: Final = re.compile(r"[A-Z0-9]")
@@ -121,11 +59,11 @@ class _Found(Struct, frozen=True, gc=False):
     warnings: list[str]
 
 
-class Unread(Struct, frozen=True, gc=False):
+class UnreadableCommand(Struct, frozen=True, gc=False):
     """Why it is not known whether a command starts vLLM.
 
     `names_vllm` says that the part that is not read contains vLLM's server, so that the command may start it with
-    any image.
+    any image. Python code does not count: it may import vLLM's server for other purposes.
     """
 
     why: str
@@ -145,37 +83,27 @@ def read_command(
     model, with `serve`, or with any program that starts vLLM. If nothing in it starts vLLM, that is a fault, and the
     result has no words.
     """
-    if len(words) > MAX_WORDS or sum(map(len, words)) > MAX_TEXT:
+    size = sum(map(len, words))
+    if len(words) > MAX_WORDS or size > MAX_TEXT:
+        found_size = f"got {len(words)} words and {size} characters"
         faults.append(
             RequestFault(
-                pointer,
-                f"the command has {len(words)} words; at most {MAX_WORDS} words with {MAX_TEXT} characters are read",
+                pointer, f"expected a command of at most {MAX_WORDS} words and {MAX_TEXT} characters, {found_size}"
             )
         )
         return CommandLine()
     budget = ExpansionBudget()
     try:
-        read = [known(word, env, budget) for word in words] if any("$" in word for word in words) else list(words)
+        read = [known(word, env, budget) for word in words]
         if not read or read[0].startswith("-"):
             return CommandLine(read, list(places))
         found = _vllm(read, list(places), env, {}, 0, budget)
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
-    if (found is None or (isinstance(found, Unread) and _is_strange(read[0]))) and _is_model(read):
+    if (found is None or (isinstance(found, UnreadableCommand) and is_unknown(read[0]))) and _is_model(read):
         return CommandLine(read, list(places))
-    if isinstance(found, Unread):
-        faults.append(RequestFault(below(pointer, found.place), f"{found.why}, {REMEDY}"))
-        return CommandLine()
-    if found is None:
-        faults.append(
-            RequestFault(
-                pointer,
-                f"{quoted(' '.join(read[:8]))} does not start vLLM's server; write its flags, or `vllm serve MODEL …`",
-            )
-        )
-        return CommandLine()
-    return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
+    return _command_line(found, " ".join(read[:8]), faults, pointer)
 
 
 def read_text(
@@ -196,21 +124,31 @@ def read_text(
     except ShellSyntaxError as error:
         faults.append(RequestFault(pointer, f"the script cannot be read: {error}"))
         return CommandLine()
-    if isinstance(found, Unread):
-        faults.append(RequestFault(pointer, f"{found.why}, {REMEDY}"))
+    if found is None and not commands:
         return CommandLine()
+    return _command_line(found, text, faults, pointer, is_text=True)
+
+
+def _command_line(
+    found: _Found | UnreadableCommand | None,
+    shown: str,
+    faults: list[RequestFault],
+    pointer: str,
+    *,
+    is_text: bool = False,
+) -> CommandLine:
+    """The command line that was found, or a fault and no words; with ``is_text`` all words are at ``pointer``."""
+    if isinstance(found, _Found):
+        return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
     if found is None:
-        if commands:
-            faults.append(
-                RequestFault(
-                    pointer, f"{quoted(text)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
-                )
-            )
-        return CommandLine()
-    return CommandLine(found.words, found.places, found.env, found.serve, found.warnings)
+        message = f"{quoted(shown)} does not start vLLM's server; write its flags, or `vllm serve MODEL …`"
+        faults.append(RequestFault(pointer, message))
+    else:
+        faults.append(RequestFault(pointer if is_text else below(pointer, found.place), f"{found.why}, {REMEDY}"))
+    return CommandLine()
 
 
-def starts_vllm(words: Sequence[str], env: Variables) -> bool | Unread:
+def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableCommand:
     """Whether a whole command starts vLLM's server, or why that is not known. `env` has the variables around it.
 
     Flags alone, or a model before them, do not count: they could be another program's.
@@ -221,8 +159,8 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | Unread:
         budget = ExpansionBudget()
         found = _vllm([known(word, env, budget) for word in words], [""] * len(words), env, {}, 0, budget)
     except ShellSyntaxError as error:
-        return Unread(str(error), "", any(STARTS_VLLM.search(word) for word in words))
-    return found if isinstance(found, Unread) else found is not None
+        return UnreadableCommand(str(error), "", STARTS_VLLM.search(" ".join(words)) is not None)
+    return found if isinstance(found, UnreadableCommand) else found is not None
 
 
 def _vllm(
@@ -232,12 +170,12 @@ def _vllm(
     given: dict[str, str | None],
     depth: int,
     budget: ExpansionBudget,
-) -> _Found | Unread | None:
+) -> _Found | UnreadableCommand | None:
     """The words of a command that are vLLM's; None if it starts another program.
 
     `given` is what the command before it has set; it is not changed.
     """
-    doubts: list[Unread] = []
+    doubts: list[UnreadableCommand] = []
     found = _program(words, places, env, given, depth, budget, doubts)
     return doubts[0] if found is None and doubts else found
 
@@ -249,25 +187,22 @@ def _program(
     given: dict[str, str | None],
     depth: int,
     budget: ExpansionBudget,
-    doubts: list[Unread],
-) -> _Found | Unread | None:
-    """The same, but unknown words count as arguments of the program before them.
-
-    `doubts` gets the words that may be a program themselves.
-    """
+    doubts: list[UnreadableCommand],
+) -> _Found | UnreadableCommand | None:
+    """The same. After a program that starts another, unknown words count as its arguments and are added to `doubts`."""
     own = given
     at, end = 0, len(words)
     while at < end:
         program = words[at].rpartition("/")[2]
-        if _is_strange(words[at]):
+        if is_unknown(words[at]):
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
-            return Unread(why, places[at], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+            return UnreadableCommand(why, places[at], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if program == "vllm" or (at == 0 and program == "serve"):
             at += program == "vllm"
             if at < end and words[at] == "serve":
                 return _rest(words, places, own, at + 1)
-            if at < end and _is_strange(words[at]):
-                return Unread(
+            if at < end and is_unknown(words[at]):
+                return UnreadableCommand(
                     f"the value of {quoted(words[at])}, which names a command of `vllm`, is not known",
                     places[at],
                     names_vllm=True,
@@ -279,7 +214,8 @@ def _program(
             budget.copy(len(env) + len(own))
             return _shell(words, places, {**env, **own}, own, at, depth, budget)
         if program == "eval":
-            return _eval(words, places, {**env, **own}, at, depth, budget)
+            budget.copy(len(env) + len(own))
+            return _eval(words, places, {**env, **own}, own, at, depth, budget)
         if program == "xargs":
             return _xargs(words, places, env, own, at, depth, budget)
         is_script = program.endswith(".sh") or program in {".", "source"}
@@ -288,19 +224,21 @@ def _program(
                 budget.copy(len(given))
                 own = given.copy()
             at = _past_env(words, at + (program == "env"), own)
+        elif program in OTHER_SCRIPTS:
+            return None
         elif is_script or program in STARTERS:
-            later = next((later for later in range(at + 1, end) if _is_program(words[later])), end)
-            strange = next((index for index in range(at + 1, later) if _is_strange(words[index])), None)
-            if strange is not None:
+            later = next((later for later in range(at + 1, end) if is_program(words[later])), end)
+            unknown = next((index for index in range(at + 1, later) if is_unknown(words[index])), None)
+            if unknown is not None:
                 doubts.append(
-                    Unread(
-                        f"the value of {quoted(words[strange])}, which may name a program, is not known",
-                        places[strange],
+                    UnreadableCommand(
+                        f"the value of {quoted(words[unknown])}, which may name a program, is not known",
+                        places[unknown],
                     )
                 )
             elif later == end and is_script:
-                return _file(words, places, at if program.endswith(".sh") else at + 1)
-            if later == end and program in STARTERS and strange is None and at + 1 < end:
+                return _sourced(words, places, at if program.endswith(".sh") else at + 1)
+            if later == end and program in STARTERS and unknown is None and at + 1 < end:
                 return _other(words, places, at + 1)
             at = later
         else:
@@ -308,48 +246,54 @@ def _program(
     return None
 
 
-def _is_program(word: str) -> bool:
-    program = word.rpartition("/")[2]
-    is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
-    return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+def _sourced(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
+    """A file that is run or sourced; without `.sh`, such as `. activate`, it is taken to set variables only."""
+    return _file(words, places, at) if at < len(words) and words[at].endswith(".sh") else None
 
 
-def _is_strange(word: str) -> bool:
-    """Whether the program or command that a word names is unknown; a folder before its name does not matter."""
-    is_open = type(word) is Unknown or STRANGE.search(word) is not None
-    return is_open and FILE_NAME.fullmatch(word.rpartition("/")[2]) is None
-
-
-def _file(words: list[str], places: list[str], at: int) -> Unread | None:
+def _file(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
     """A shell script in a file, which may start anything."""
-    if at >= len(words):
+    if words[at].rpartition("/")[2] in OTHER_SCRIPTS:
         return None
-    name = words[at].rpartition("/")[2]
-    if not name.endswith(".sh") or name in OTHER_SCRIPTS:
-        return None
-    return Unread(f"the file {quoted(words[at])} is a script that is not read", places[at])
+    return UnreadableCommand(f"the file {quoted(words[at])} is a script that is not read", places[at])
 
 
-def _other(words: list[str], places: list[str], at: int) -> Unread | None:
+def _other(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
     """Another program, which may start vLLM if that is among its arguments."""
     program = words[at].rpartition("/")[2]
     if program in SEARCHING or STARTS_VLLM.search(" ".join(words[at + 1 :])) is None:
         return None
-    return Unread(
+    return UnreadableCommand(
         f"{quoted(program)} has vLLM's server among its arguments and may start it", places[at], names_vllm=True
     )
 
 
 def _eval(
-    words: list[str], places: list[str], env: Variables, at: int, depth: int, budget: ExpansionBudget
-) -> _Found | Unread | None:
+    words: list[str],
+    places: list[str],
+    env: Variables,
+    own: dict[str, str | None],
+    at: int,
+    depth: int,
+    budget: ExpansionBudget,
+) -> _Found | UnreadableCommand | None:
     """`eval`: its arguments are another script. Unexported variables of the outer script have no value here."""
     text = " ".join(words[at + 1 :])
     names_vllm = STARTS_VLLM.search(text) is not None
     if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
-        return Unread(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
-    budget.copy(len(env))
-    return _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
+        return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    found = _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
+    return _with_outer(found, own, budget)
+
+
+def _with_outer(
+    found: _Found | UnreadableCommand | None, own: dict[str, str | None], budget: ExpansionBudget
+) -> _Found | UnreadableCommand | None:
+    """The result of a script, with the variables that were set around it."""
+    if not isinstance(found, _Found):
+        return found
+    budget.copy(len(own) + len(found.env))
+    return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings)
 
 
 def _xargs(
@@ -360,10 +304,10 @@ def _xargs(
     at: int,
     depth: int,
     budget: ExpansionBudget,
-) -> Unread | None:
+) -> UnreadableCommand | None:
     """`xargs`: a program gets more arguments that only a running shell knows."""
     later = next(
-        (index for index in range(at + 1, len(words)) if _is_program(words[index]) or _is_strange(words[index])), None
+        (index for index in range(at + 1, len(words)) if is_program(words[index]) or is_unknown(words[index])), None
     )
     if later is None:
         return _other(words, places, at)
@@ -373,7 +317,9 @@ def _xargs(
         if found is None and not names_vllm:
             return None
         names_vllm = names_vllm or isinstance(found, _Found)
-    return Unread(f"`xargs` starts {quoted(words[later])} with arguments that are not known", places[later], names_vllm)
+    return UnreadableCommand(
+        f"`xargs` starts {quoted(words[later])} with arguments that are not known", places[later], names_vllm
+    )
 
 
 def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: int, *, serve: bool = True) -> _Found:
@@ -397,7 +343,7 @@ def _past_env(words: list[str], at: int, own: dict[str, str | None]) -> int:
 
 def _python(
     words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
-) -> _Found | Unread | None:
+) -> _Found | UnreadableCommand | None:
     start = at
     at += 1
     while at < len(words):
@@ -406,47 +352,52 @@ def _python(
             at += 2
             continue
         if word.startswith("-m"):
-            place = places[min(at + (word == "-m"), len(words) - 1)]
-            module, at = (word[2:], at + 1) if word != "-m" else ("".join(words[at + 1 : at + 2]), at + 2)
+            named = at + (word == "-m")
+            if named == len(words):
+                return None
+            module = words[named] if word == "-m" else word[2:]
+            at = named + 1
             if module in SERVERS:
                 return _rest(words, places, own, at, serve=False)
             if module in CLIS and words[at : at + 1] == ["serve"]:
                 return _rest(words, places, own, at + 1)
-            if _is_strange(words[at - 1]) or (module in CLIS and at < len(words) and _is_strange(words[at])):
-                return Unread(f"the module or command that {quoted(words[start])} runs is not known", place)
-            return _other(words, places, at - 1) if module not in CLIS else None
+            if is_unknown(words[named]) or (module in CLIS and at < len(words) and is_unknown(words[at])):
+                why = f"the module or command that {quoted(words[start])} runs is not known"
+                return UnreadableCommand(why, places[named])
+            return None if module in CLIS else _other(words, places, named)
         if word.startswith("-c"):
-            text = word[2:] or "".join(words[at + 1 : at + 2])
-            if (
-                "vllm" not in text
-                and not _is_strange(word)
-                and (at + 1 >= len(words) or type(words[at + 1]) is not Unknown)
-            ):
+            code = at + (word == "-c")
+            text = "".join(words[code : code + 1]) if word == "-c" else word[2:]
+            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
+            if "vllm" not in text and not is_open:
                 return None
-            return Unread(f"{quoted(words[start])} runs code that is not read", places[min(at + 1, len(words) - 1)])
+            why = f"{quoted(words[start])} runs code that is not read"
+            return UnreadableCommand(why, places[min(code, len(words) - 1)])
         if word == "-":
-            return Unread(f"{quoted(words[start])} reads its program from elsewhere", places[at])
+            return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
         if not word.startswith("-"):
             return _python_file(words, places, own, at)
         at += 1
     return (
-        Unread(f"{quoted(words[start])} reads its program from elsewhere", places[start])
+        UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[start])
         if depth and start + 1 == len(words)
         else None
     )
 
 
-def _python_file(words: list[str], places: list[str], own: dict[str, str | None], at: int) -> _Found | Unread | None:
+def _python_file(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int
+) -> _Found | UnreadableCommand | None:
     word = words[at]
     if word.rpartition("/")[2] == "vllm":
         if words[at + 1 : at + 2] == ["serve"]:
             return _rest(words, places, own, at + 2)
-        if at + 1 >= len(words) or not _is_strange(words[at + 1]):
+        if at + 1 >= len(words) or not is_unknown(words[at + 1]):
             return None
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):
         return _rest(words, places, own, at + 1, serve=False)
-    return Unread(f"the file {quoted(word)} is a Python program that is not read", places[at])
+    return UnreadableCommand(f"the file {quoted(word)} is a Python program that is not read", places[at])
 
 
 def _shell(
@@ -457,7 +408,7 @@ def _shell(
     at: int,
     depth: int,
     budget: ExpansionBudget,
-) -> _Found | Unread | None:
+) -> _Found | UnreadableCommand | None:
     """The script of `sh -c`, with the words after it as its arguments.
 
     A script in a file may start the program that it is given.
@@ -474,31 +425,31 @@ def _shell(
                 return None
             if depth == DEPTH:
                 why = f"{quoted(words[start])} is nested in more than the {DEPTH} shells that are read"
-                return Unread(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+                return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
             found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
-            if not isinstance(found, _Found):
-                return found
-            budget.copy(len(own) + len(found.env))
-            return _Found(found.words, found.places, {**own, **found.env}, found.serve, found.warnings)
+            return _with_outer(found, own, budget)
         if word in {"-o", "+o", "-O", "--rcfile", "--init-file"} or (word.endswith("o") and not word.startswith("--")):
             at += 1
     if at >= len(words):
-        return Unread(f"{quoted(words[start])} reads its commands from elsewhere", places[start]) if depth else None
-    if _is_strange(words[at]):
-        return Unread(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
-    later = next((index for index in range(at + 1, len(words)) if _is_program(words[index])), None)
+        return (
+            UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
+            if depth
+            else None
+        )
+    if is_unknown(words[at]):
+        return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
+    later = next((index for index in range(at + 1, len(words)) if is_program(words[index])), None)
     if later is None or depth == DEPTH:
-        is_known = words[at].rpartition("/")[2] in OTHER_SCRIPTS
-        return None if is_known else Unread(f"the file {quoted(words[at])} is a script that is not read", places[at])
+        return _file(words, places, at)
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
 
 
 def _in_script(
     commands: list[Command], place: str, env: Variables, depth: int, budget: ExpansionBudget
-) -> _Found | Unread | None:
+) -> _Found | UnreadableCommand | None:
     """The first command of a script that starts vLLM; if there is none, the first that cannot be read."""
     started: list[_Found] = []
-    unread: Unread | None = None
+    unread: UnreadableCommand | None = None
     for command in commands:
         found = _vllm(command.words, [place] * len(command.words), env, command.env, depth + 1, budget)
         if isinstance(found, _Found):

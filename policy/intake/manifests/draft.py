@@ -25,7 +25,7 @@ COMMAND: Final = "vllm"
 
 
 class EngineDraft:
-    """An engine at a place of the manifest; ``pending`` until it is added or dropped."""
+    """An engine at a place of the manifest; until it is added to the manifest's engines or dropped."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
