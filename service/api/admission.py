@@ -49,7 +49,7 @@ class AdmissionEndpoint(Endpoint):
             body = await read_body(receive, limit, held)
             self.body_arrived()
             answers = self.service.answers_for(headers)
-            result, output = await self.run_job(self.kind, answers, body, wanted, context, receive)
-            if result.review:
-                self.service.metrics.count(REVIEWS, self.kind, result.review)
-            return await send_result(send, result, output)
+            async with self.run_job(self.kind, answers, body, wanted, context, receive) as (result, output):
+                if result.review:
+                    self.service.metrics.count(REVIEWS, self.kind, result.review)
+                return await send_result(send, result, output)

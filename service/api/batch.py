@@ -91,15 +91,12 @@ class BatchEndpoint(Endpoint):
     ) -> bytes:
         """The answer to one line, decided in a worker process."""
         try:
-            result, output = await self.run_job(JobKind.DECISION, answers, line, wanted, context, None)
+            async with self.run_job(JobKind.DECISION, answers, line, wanted, context, None) as (result, output):
+                if output is None or result.spooled is None:
+                    return result.body + b"\n"
+                return await asyncio.to_thread(output.read_bytes) + b"\n"
         except PolicyError as error:
             return encode(problem_of(error)) + b"\n"
-        if output is None or result.spooled is None:
-            return result.body + b"\n"
-        try:
-            return await asyncio.to_thread(output.read_bytes) + b"\n"
-        finally:
-            output.unlink(missing_ok=True)
 
 
 def _decide_small_lines(

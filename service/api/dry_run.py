@@ -43,11 +43,12 @@ class DryRunEndpoint(Endpoint):
             body = await read_body(receive, limit, held)
             self.body_arrived()
             answers = self.service.answers_for(headers)
-            result, output = await self.run_job(JobKind.DRY_RUN, answers, body, wanted, context, receive)
-            if result.candidate is not None:
+            async with self.run_job(JobKind.DRY_RUN, answers, body, wanted, context, receive) as (result, output):
+                if result.candidate is None:
+                    return await send_result(send, result, output)
                 comparison = await unless_gone(receive, self.run_candidate(result.candidate, context.caller))
-                result = JobResult(OK, result.content_type, answer_of(read_result(comparison)))
-            return await send_result(send, result, output)
+                compared = JobResult(OK, result.content_type, answer_of(read_result(comparison)))
+                return await send_result(send, compared, None)
 
     async def run_candidate(self, job: bytes, caller: str) -> bytes:
         """Run candidate rules in a process of their own with a timeout; return its output.

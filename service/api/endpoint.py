@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
+from contextlib import asynccontextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -23,6 +24,7 @@ from service.request_context import RequestContext
 from service.state.answers import today
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from starlette.types import Receive, Scope, Send
@@ -54,28 +56,21 @@ async def send_problem(send: Send, error: PolicyError) -> int:
 
 
 async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
-    """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces.
-
-    The file is removed, also if the client disconnects.
-    """
+    """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
     headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
     if result.status in AGAIN:
         headers.append((b"retry-after", b"1"))
-    try:
-        await send({"type": "http.response.start", "status": result.status, "headers": headers})
-        if result.spooled is None or output is None:
-            await send({"type": "http.response.body", "body": result.body})
-            return result.status
-        with output.open("rb") as file:
-            while size:
-                piece = file.read(min(size, PIECE))
-                size -= len(piece)
-                await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
+    await send({"type": "http.response.start", "status": result.status, "headers": headers})
+    if result.spooled is None or output is None:
+        await send({"type": "http.response.body", "body": result.body})
         return result.status
-    finally:
-        if output is not None:
-            output.unlink(missing_ok=True)  # noqa: ASYNC240  # a temporary file on this machine; a thread would cost more
+    with output.open("rb") as file:
+        while size:
+            piece = file.read(min(size, PIECE))
+            size -= len(piece)
+            await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
+    return result.status
 
 
 class Endpoint:
@@ -148,6 +143,7 @@ class Endpoint:
         """
         raise NotImplementedError
 
+    @asynccontextmanager
     async def run_job(
         self,
         kind: JobKind,
@@ -156,8 +152,10 @@ class Endpoint:
         wanted: Headers,
         context: RequestContext,
         receive: Receive | None,
-    ) -> tuple[JobResult, Path | None]:
+    ) -> AsyncIterator[tuple[JobResult, Path | None]]:
         """The result of a worker process, its decisions counted, logged and charged; and the file with a large answer.
+
+        The file is removed at the end of the block.
 
         With ``receive``, the job is cancelled when the client disconnects.
 
@@ -187,11 +185,10 @@ class Endpoint:
                 service.access.charge(context.caller, result.decisions - 1)
             await service.recorder.log_job_decisions(result, output, context)
             await context.wait_recorded()
-        except BaseException:
+            yield result, output
+        finally:
             if output is not None:
                 output.unlink(missing_ok=True)
-            raise
-        return result, output
 
     async def send_job_result(
         self,
@@ -204,4 +201,5 @@ class Endpoint:
         send: Send,
     ) -> int:
         """Answer a request in a worker process; return the status."""
-        return await send_result(send, *await self.run_job(kind, answers, body, wanted, context, receive))
+        async with self.run_job(kind, answers, body, wanted, context, receive) as (result, output):
+            return await send_result(send, result, output)
