@@ -101,7 +101,10 @@ def run(flags: dict[str, Any]) -> None:
 
 
 def _summary(settings: Settings, application: Application) -> dict[str, Any]:
-    """What an operator looks for first: the rules, the documentation's address, and where decisions are logged."""
+    """The fields of the startup message: the rules, the documentation's address, and where decisions are logged.
+
+    A URL is shown without its password and parameters, which may contain one.
+    """
     catalogue = application.service.answers.policy.catalogue
     scheme = "http" if settings.tls_cert is None else "https"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -111,7 +114,7 @@ def _summary(settings: Settings, application: Application) -> dict[str, Any]:
         from service.log.store import read_url  # noqa: PLC0415  # it takes a quarter of a second
 
         store = read_url(url)
-        decision_log = store.set(drivername=store.get_backend_name()).render_as_string(hide_password=True)
+        decision_log = store.set(drivername=store.get_backend_name(), query={}).render_as_string(hide_password=True)
     return {
         "rules": len(catalogue.rules),
         "releases": len(catalogue.releases.known),

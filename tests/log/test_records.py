@@ -311,12 +311,22 @@ def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> N
 def test_a_url_that_is_none_is_said_without_its_password(
     call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    monkeypatch.setattr("uvicorn.run", None)  # it is not to come to serving
+    monkeypatch.setattr("uvicorn.Server.run", None)  # it must not serve
     done = call("serve", "--port", "0", RUNNER_POLICY_LOG=url)
     assert done.code == 2
     assert done.err.startswith("--log: ")
     assert "heim" not in done.out + done.err
     assert "12" not in done.err
+
+
+def test_the_start_message_has_the_log_without_a_password(
+    serve: Callable[..., AbstractContextManager[Server]], tmp_path: Path
+) -> None:
+    url = "postgresql://u:geheim@127.0.0.1:1/d?sslpassword=geheim&password=geheim"
+    with serve(RUNNER_POLICY_LOG=url, RUNNER_POLICY_LOG_SPILL=str(tmp_path / "spill")) as server:
+        text = server.log.read_text()
+    assert '"decision_log": "postgresql://u:***@127.0.0.1:1/d"' in text
+    assert "geheim" not in text
 
 
 def test_the_log_is_asked_where_there_is_none(call: Callable[..., Done], sqlite: Place) -> None:
