@@ -234,7 +234,7 @@ class LogWorker:
         counts.lost += done.refused
         if done.refused:
             counts.last_error = (
-                f"the store did not take {done.refused} records: it refused a value in them, "
+                f"records not stored: {done.refused}; the store refused a value in them, "
                 "or a trigger or rule of the database left them out"
             )
         self._acknowledge(pending.batch.numbers, UNSAFE if done.refused else None)

@@ -57,7 +57,7 @@ def refused(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Calla
     def listens(*_: object, **__: object) -> None:
         raise AssertionError("it serves")
 
-    monkeypatch.setattr("uvicorn.run", listens)
+    monkeypatch.setattr("uvicorn.Server.run", listens)
 
     def serve(*arguments: str, **variables: str) -> Done:
         done = call("serve", *arguments, **variables)

@@ -326,7 +326,7 @@ def test_an_export_that_fails_on_the_way_is_said(
     server = on_server.server
     assert server is not None
     filled(on_server, ROWS).close()
-    monkeypatch.setattr(reading, "MAX_SCANNED", 10)
+    monkeypatch.setattr(reading, "BATCH", 10)
     with server.connection(on_server.url) as connection:
         connection.execute(f"UPDATE decisions SET result = '' WHERE decision_id = '{ROWS[50].decision_id}'")
         connection.execute("ALTER TABLE decisions RENAME TO others")

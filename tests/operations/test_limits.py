@@ -45,12 +45,12 @@ def post(path: str, body: bytes, length: int, *lines: bytes) -> bytes:
     )
 
 
-def test_requests_that_wait_for_earlier_ones_take_little_memory(shared: Callable[..., Any]) -> None:
+def test_requests_that_wait_for_earlier_ones_take_little_memory(serve: Callable[..., Any]) -> None:
     def resident(service: Service) -> int:
         return int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
     request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with shared("open") as service, service.client() as client, connected(service) as connection:
+    with serve() as service, service.client() as client, connected(service) as connection:
         assert client.get("/livez").text == "ok\n"
         before = resident(service)
         connection.settimeout(2)
