@@ -47,13 +47,19 @@ def _as_json(value: object, depth: int = 0, room: int = QUOTED + 1) -> str:
             return repr(value)
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``; did you mean `x`?`` for the closest known word, or an empty text if none is close."""
+def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The closest known word, or ``None`` if none is close."""
     from rapidfuzz import fuzz, process  # noqa: PLC0415  # imported only for a suggestion: most requests need none
 
     newest_first = sorted(known, reverse=True)  # of equally close words the first wins: for releases, the newest
     close = process.extractOne(word[:QUOTED], newest_first, scorer=fuzz.ratio, score_cutoff=100 * cutoff)
-    return f"; did you mean {quoted(close[0])}?" if close else ""
+    return close[0] if close else None
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``; did you mean `x`?`` for the closest known word, or an empty text if none is close."""
+    close = closest(word, known, cutoff)
+    return f"; did you mean {quoted(close)}?" if close is not None else ""
 
 
 def listed(words: Iterable[str]) -> str:

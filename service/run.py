@@ -34,6 +34,7 @@ from service.telemetry.logging import configuration
 from service.transport.connection import Connection
 from service.transport.sockets import Supervisor
 from service.transport.tls import load, tls_context
+from service.variables import unknown_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,7 @@ A worker that dies during a healthcheck is replaced as late, and a signal to sto
 def run(flags: dict[str, Any]) -> None:
     """Serve with these settings until stopped; if it cannot start, print every fault and exit."""
     settings, faults = _settings(flags)
+    faults += unknown_variables(os.environ)
     faults += _setting_faults(settings, {fault.partition(":")[0] for fault in faults})
     if faults:
         for fault in faults:

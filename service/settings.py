@@ -1,6 +1,6 @@
 """The settings, by flag or environment variable ``RUNNER_POLICY_…``; all have defaults.
 
-Owns their names, types, bounds and defaults.
+Owns their names, types, bounds and defaults. Not here: variables that are not settings (``service.variables``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from policy.rules.loader import default_folder
 
+PREFIX: Final = "RUNNER_POLICY_"
+"""The prefix of every setting's environment variable."""
 OFF: Final = "off"
 NONE: Final = "none"
 HOST: Final = re.compile(r"\*|(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
@@ -30,7 +32,7 @@ STOP_RESERVE: Final = 3.0
 class Settings(BaseSettings):
     """Settings of one service process; sizes are in bytes, times in seconds."""
 
-    model_config = SettingsConfigDict(env_prefix="RUNNER_POLICY_", env_ignore_empty=True, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     rules: Path = Field(default_factory=default_folder, description="the rules folder")
     host: str = Field("127.0.0.1", description="the address to listen on")

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from typer.core import TyperCommand
 
 from policy.cli.app import app
 from policy.cli.console import (
@@ -64,7 +65,19 @@ ReloadOption = Annotated[
 GitOption = Annotated[str | None, typer.Option("--rules-git", help="A git remote to pull the rules from.")]
 
 
-@app.command()
+class ServeCommand(TyperCommand):
+    """``serve``, whose help lists every variable."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; it ends with the variables, so that an installed package needs no README for them."""
+        from service.settings import PREFIX, Settings  # noqa: PLC0415  # the other commands need no settings
+
+        lines = (f"- {PREFIX}{name.upper()}: {field.description}" for name, field in Settings.model_fields.items())
+        self.epilog = "\n\n".join(["Variables:", *lines])
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=ServeCommand)
 def serve(
     host: HostOption = None,
     port: PortOption = None,
@@ -84,7 +97,7 @@ def serve(
     """Serve the policy over HTTP.
 
     Every flag can be an environment variable `RUNNER_POLICY_…` as well; a flag wins.
-    README.md lists the settings that have no flag.
+    The variables below that have no flag are the other settings. Unknown ones are refused.
     """
     flags = {name: value for name, value in locals().items() if value is not None}
     try:

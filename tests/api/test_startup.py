@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ports import port_of_nobody
+from typer.main import get_command
 
+from policy.cli.app import app
 from policy.messages import listed
 from policy.rules.effects import Layer, effects_of
+from service.settings import Settings
+from service.variables import RENAMED, unknown_variables
 
 from .conftest import PATIENCE
 
@@ -226,6 +230,144 @@ def test_a_hub_whose_address_is_none_is_said_as_the_hub_s_fault(refused: Callabl
         "out"
     )
     assert (done.code, done.err.splitlines()) == (2, [says])
+
+
+SEE_HELP = "; `runner-policy serve --help` lists the variables"
+
+
+@pytest.mark.parametrize(
+    ("variables", "messages"),
+    [
+        ({"PROT": "9000"}, ["unknown variable `RUNNER_POLICY_PROT`; did you mean `RUNNER_POLICY_PORT`?"]),
+        ({"TOKEN": "rp_x"}, ["unknown variable `RUNNER_POLICY_TOKEN`; did you mean `RUNNER_POLICY_TOKENS`?"]),
+        (
+            {"LOGREQUIRED": "true", "ACCESSLOG": "1"},
+            [
+                "unknown variable `RUNNER_POLICY_ACCESSLOG`; did you mean `RUNNER_POLICY_ACCESS_LOG`?",
+                "unknown variable `RUNNER_POLICY_LOGREQUIRED`; did you mean `RUNNER_POLICY_LOG_REQUIRED`?",
+            ],
+        ),
+        ({"FOO": "1"}, [f"unknown variable `RUNNER_POLICY_FOO`{SEE_HELP}"]),
+        ({"": "1"}, [f"unknown variable `RUNNER_POLICY_`{SEE_HELP}"]),
+        (
+            {"ALLOWED_HOSTS_": "a"},
+            ["unknown variable `RUNNER_POLICY_ALLOWED_HOSTS_`; did you mean `RUNNER_POLICY_ALLOWED_HOSTS`?"],
+        ),
+        (
+            {"log__required": "true"},
+            ["unknown variable `RUNNER_POLICY_log__required`; did you mean `RUNNER_POLICY_LOG_REQUIRED`?"],
+        ),
+        ({"\x1b[31m": "1"}, [f"unknown variable `RUNNER_POLICY_\\x1b[31m`{SEE_HELP}"]),
+        (
+            {"PORTS": "9000", "WORKERS": "0", "LOG": "off", "LOG_REQUIRED": "true"},
+            [
+                "RUNNER_POLICY_WORKERS: Input should be greater than or equal to 1, not `0`",
+                "unknown variable `RUNNER_POLICY_PORTS`; did you mean `RUNNER_POLICY_PORT`?",
+                "RUNNER_POLICY_LOG_REQUIRED: the decision log is off; name one with --log",
+            ],
+        ),
+        # not the variables of a Service of Kubernetes
+        ({"SERVICE_HOSTS": "10.0.0.1"}, [f"unknown variable `RUNNER_POLICY_SERVICE_HOSTS`{SEE_HELP}"]),
+        ({"ADMIN_PORT": "8081"}, [f"unknown variable `RUNNER_POLICY_ADMIN_PORT`{SEE_HELP}"]),
+        ({"PORT_8080_HTTP": "8081"}, [f"unknown variable `RUNNER_POLICY_PORT_8080_HTTP`{SEE_HELP}"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_unknown_variables_are_all_reported_with_the_nearest_known_one(
+    refused: Callable[..., Done], variables: dict[str, str], messages: list[str]
+) -> None:
+    done = refused(**{f"RUNNER_POLICY_{name}": value for name, value in variables.items()})
+    assert (done.code, done.err.splitlines()) == (2, messages)
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_a_renamed_variable_is_reported_with_its_new_name(refused: Callable[..., Done], old: str, new: str) -> None:
+    done = refused(**{f"RUNNER_POLICY_{old}": "1"})
+    message = f"unknown variable `RUNNER_POLICY_{old}`; did you mean `RUNNER_POLICY_{new}`?"
+    assert (done.code, done.err.splitlines()) == (2, [message])
+
+
+def test_the_changelog_pairs_every_renamed_variable_with_a_known_one(root: Path) -> None:
+    rows = re.findall(
+        r"^\| `RUNNER_POLICY_(\w+)` \| `RUNNER_POLICY_(\w+)` \|$", (root / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert (dict(rows), {new.lower() for new in RENAMED.values()} - set(Settings.model_fields)) == (RENAMED, set())
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"FOO": "", "ADMISSION_FAIL": ""},
+        {"CACHE": "/var/cache/wheels"},
+        {"default_release": "0.24.0"},
+        {"SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "8080", "SERVICE_PORT_HTTPS": "8080", "SERVICE_PORT_A_1": "1"},
+        {
+            "PORT_8080_TCP": "tcp://10.0.0.1:8080",
+            "PORT_8080_TCP_PROTO": "tcp",
+            "PORT_8080_TCP_PORT": "8080",
+            "PORT_8080_TCP_ADDR": "10.0.0.1",
+        },
+        {
+            "PORT_53_UDP": "udp://10.0.0.1:53",
+            "PORT_53_UDP_PROTO": "udp",
+            "PORT_53_UDP_PORT": "53",
+            "PORT_53_UDP_ADDR": "10.0.0.1",
+            "PORT_1_SCTP": "sctp://10.0.0.1:1",
+        },
+        {  # a Service `runner-policy-log-2`
+            "LOG_2_SERVICE_HOST": "10.0.0.1",
+            "LOG_2_SERVICE_PORT": "5432",
+            "LOG_2_SERVICE_PORT_SQL": "5432",
+            "LOG_2_PORT": "tcp://10.0.0.1:5432",
+            "LOG_2_PORT_5432_TCP": "tcp://10.0.0.1:5432",
+            "LOG_2_PORT_5432_TCP_ADDR": "10.0.0.1",
+        },
+    ],
+    ids=" ".join,
+)
+def test_empty_variables_those_of_other_commands_and_those_of_kubernetes_are_ignored(
+    refused: Callable[..., Done], variables: dict[str, str]
+) -> None:
+    """The only fault is one of another variable."""
+    done = refused(**{f"RUNNER_POLICY_{name}": value for name, value in variables.items()}, RUNNER_POLICY_WORKERS="0")
+    message = "RUNNER_POLICY_WORKERS: Input should be greater than or equal to 1, not `0`"
+    assert (done.code, done.err.splitlines()) == (2, [message])
+
+
+def test_the_port_of_a_service_of_kubernetes_is_refused_unless_the_port_is_a_flag(refused: Callable[..., Done]) -> None:
+    url = "tcp://10.0.0.1:8080"
+    port = f"RUNNER_POLICY_PORT: Input should be a valid integer, unable to parse string as an integer, not `{url}`"
+    workers = "RUNNER_POLICY_WORKERS: Input should be greater than or equal to 1, not `0`"
+    assert [
+        refused(*flags, RUNNER_POLICY_PORT=url, RUNNER_POLICY_WORKERS="0").err.splitlines()
+        for flags in ([], ["--port", "0"])
+    ] == [[port, workers], [workers]]
+
+
+def variables_of_commands(command: Any) -> set[str]:
+    """The variables that the flags of a command and of its subcommands name."""
+    own = {str(parameter.envvar) for parameter in command.params if parameter.envvar is not None}
+    return own.union(*map(variables_of_commands, getattr(command, "commands", {}).values()))
+
+
+def test_the_variables_of_every_command_are_known() -> None:
+    named = variables_of_commands(get_command(app))
+    assert ("RUNNER_POLICY_CACHE" in named, list(unknown_variables(dict.fromkeys(named, "1")))) == (True, [])
+
+
+def test_the_help_of_serve_lists_every_variable(call: Callable[..., Done]) -> None:
+    listed_names = re.findall(r"RUNNER_POLICY_\w+(?=: )", call("serve", "--help").out)
+    assert listed_names == [f"RUNNER_POLICY_{name.upper()}" for name in Settings.model_fields]
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "SECURITY.md", "CONTRIBUTING.md", "Dockerfile", "docs", "deploy", ".ci", ".github", "bench"]
+)
+def test_documents_and_manifests_name_only_known_variables(root: Path, page: str) -> None:
+    files = [root / page] if (root / page).is_file() else [path for path in (root / page).rglob("*") if path.is_file()]
+    texts = [path.read_text() for path in files if path.suffix not in {".pyc", ".gz"}]
+    named = {name for text in texts for name in re.findall(r"RUNNER_POLICY_[A-Z0-9_]*[A-Z0-9]", text)}
+    assert list(unknown_variables(dict.fromkeys(named, "1"))) == []
 
 
 @pytest.mark.parametrize("arguments", [["--port", "http"], ["--prot", "1"], ["--workers"], ["rules"]])
