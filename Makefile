@@ -79,7 +79,7 @@ lock: $(READY) ## the lock files, from pyproject.toml and requirements/*.in; nee
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/build.in -o requirements/build.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --constraint requirements/dev.lock requirements/sbom.in -o requirements/sbom.lock
 
-bench: $(READY) ## the benchmark; writes bench/results.md
+bench: $(READY) ## the benchmark; writes bench/results.md, and fails if a requirement there is missed
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
