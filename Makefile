@@ -39,11 +39,11 @@ setup: $(READY) ## the virtual environment with everything pinned
 serve: $(RUNS) ## serve on 127.0.0.1:8080; ARGS="--port 9000" for another port
 	$(BIN)/runner-policy serve $(ARGS)
 
-test: $(READY) ## the tests but the slow ones, in a few minutes and without a network
+test: $(READY) ## the tests except the slow ones; needs no network once set up
 	$(BIN)/pytest -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## the slow ones: proofs, mutants, fuzzed requests, wheels of vLLM, counted instructions (needs valgrind)
-	$(BIN)/pytest -m slow $(ARGS)
+	$(BIN)/pytest -m slow --hypothesis-profile full $(ARGS)
 
 test-all: $(READY) ## all of them; ARGS="tests/FILE::TEST" for one, slow or not
 	$(BIN)/pytest --hypothesis-profile full $(ARGS)
@@ -79,7 +79,7 @@ lock: $(READY) ## the lock files, from pyproject.toml and requirements/*.in; nee
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/build.in -o requirements/build.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --constraint requirements/dev.lock requirements/sbom.in -o requirements/sbom.lock
 
-bench: $(READY) ## the benchmark; writes bench/results.md
+bench: $(READY) ## the benchmark; writes bench/results.md, and fails if a requirement there is missed
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.lock
 	$(BIN)/python -m bench $(ARGS)
 
@@ -129,7 +129,7 @@ cluster: $(READY) ## admission at a real API server: KUBEBUILDER_ASSETS names a 
 	@test -n "$(KUBEBUILDER_ASSETS)" || { echo "say where: make $@ KUBEBUILDER_ASSETS=/usr/local/kubebuilder/bin" >&2; exit 1; }
 	KUBEBUILDER_ASSETS="$(KUBEBUILDER_ASSETS)" $(BIN)/pytest -n 0 tests/cluster $(ARGS)
 
-reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (half an hour)
+reliability: $(READY) ## load while rules change, killed processes, stores that go, slow clients (forty minutes; needs root)
 	for check in "load" "reloads" "inforce" "kill" "restarts" "database" "disk" "slow" "hostile"; do $(BIN)/python -m bench.reliability $$check || exit 1; done
 
 schemathesis: $(READY) ## schemathesis, with many examples of each operation

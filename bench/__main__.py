@@ -62,7 +62,11 @@ def _ready_after() -> float:
 
 
 def main() -> None:
-    """Print the report, and keep that of a full run; a bar that is missed is no failure, what cannot be measured is."""
+    """Print the report, and write that of a full run to ``bench/results.md``.
+
+    The exit code is 1 if something could not be measured, without a report, and if a full run missed a requirement,
+    after its report is written.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Measure the service beside what it could be replaced by."
     )
@@ -79,8 +83,10 @@ def main() -> None:
     if not quick:
         RESULTS.write_text(report, "utf-8")
         missed = [bar.what for bar in bars(results) if not bar.met]
-        verdict = f"missed: {'; '.join(missed)}" if missed else "every bar is met"
-        print(f"{RESULTS.relative_to(servers.ROOT)} is written; {verdict}")
+        verdict = f"missed: {'; '.join(missed)}" if missed else "every requirement is met"
+        print(f"{RESULTS.name} is written; {verdict}")
+        if missed:
+            sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What was measured, as a table for a terminal and as ``bench/results.md``.
 
-Owns the bars: what each figure has to be. It judges and prints, and never fails a run.
+Owns the bars: what each figure has to be. A missed one is marked here; the exit code is the caller's.
 """
 
 from __future__ import annotations

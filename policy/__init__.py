@@ -1,5 +1,6 @@
 """Decide which vLLM model runner (V1 or V2) a deployment gets, from rules kept as YAML.
 
-The way of the data: document → ``request`` → ``facts`` → ``ruleset`` (``compile``, ``engine``) →
-``ruling`` → ``decision`` → answer. Nothing here knows HTTP; ``service`` is the adapter for that.
+Data flows in one direction: document → ``request`` → ``facts``, stated or derived by ``intake`` → rules that match, by
+``engine`` → ``decision`` → answer. ``policy.policy`` has the order of these steps. Nothing here knows HTTP; ``service``
+is the adapter for that.
 """

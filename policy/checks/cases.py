@@ -58,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """A mutant that no case can kill, and why: ``change``, in the range ``vllm``, as ``mutation`` describes it."""
+    """A mutant that no case can detect, and why: ``change``, in the range ``vllm``, as ``mutation`` describes it."""
 
     item: str
     vllm: str

@@ -197,7 +197,10 @@ def cases_schema() -> dict[str, Any]:
             },
             "given": facts_schema(),
             "fires": {"type": "boolean", "description": "whether the rule applies in the decision"},
-            "message": {"type": "string", "description": "the rule's text, values filled in"},
+            "message": {
+                "type": "string",
+                "description": "the text of the rule's `message`, `feature` or `text`, values filled in",
+            },
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
         },
     }
@@ -209,7 +212,7 @@ def cases_schema() -> dict[str, Any]:
             "item": {**NAME, "description": "the named condition that is changed; defaults to the rule"},
             "vllm": {"type": "string", "description": "the range that is changed, as in the rule"},
             "change": {"type": "string", "description": "the change, as `rules test --mutate` reports it"},
-            "why": {"type": "string", "minLength": 1, "description": "why no case can kill it"},
+            "why": {"type": "string", "minLength": 1, "description": "why no case can detect it"},
         },
     }
     return {

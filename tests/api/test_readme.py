@@ -135,6 +135,11 @@ def test_every_make_target_in_a_page_s_sentences_is_there(page: str) -> None:
     assert set(re.findall(r"`make ([a-z][\w-]*)", (ROOT / page).read_text())) <= targets
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_has_an_unresolved_merge(page: str) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}) .*|^={7}$", (ROOT / page).read_text(), re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("page", ["README.md", "rules/README.md"])
 def test_the_guides_show_commands_with_their_output(page: str) -> None:
     assert sum(len(block.commands) for shown, block in SHOWN if shown == page and block.shows_output) >= 5

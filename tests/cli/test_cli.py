@@ -548,6 +548,26 @@ def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("serve",), ("health",), ("decide", "-"), ("rules", "check"), ("log", "query"), ("--help",)],
+    ids=" ".join,
+)
+def test_an_engine_that_cannot_be_imported_is_a_3_and_one_line(
+    run: Callable[..., Done], tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    reason = "undefined symbol: PyEval_CallObject"
+    (tmp_path / "durable_rules_engine.py").write_text(f"raise ImportError({reason!r})\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    done = run(*arguments, stdin=REQUEST, PYTHONPATH=path)
+    assert (done.code, done.out) == (3, "")
+    assert done.err == (
+        "the rule engine (durable-rules) does not load; build it again: "
+        "CPPFLAGS=-DPyEval_CallObject=PyObject_CallObject pip install --force-reinstall --no-deps --no-cache-dir "
+        f"--no-binary durable-rules durable-rules==2.0.28 ({reason})\n"
+    )
+
+
 # help
 
 COMMANDS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from .conftest import QWEN, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 DECISIONS = 'runner_policy_requests_total{path="/v1/decisions",status="200"}'
 BATCHES = 'runner_policy_requests_total{path="/v1/decisions/batch",status="200"}'
@@ -144,8 +146,11 @@ def test_a_number_that_one_worker_said_is_never_smaller_when_another_is_asked(sh
         until(lambda: service.metrics()[DECISIONS] == first + 60)
 
 
-def test_what_is_loaded_is_told(shared: Callable[..., Any]) -> None:
+def test_the_loaded_revision_and_the_version_of_pyproject_toml_are_reported(
+    shared: Callable[..., Any], root: Path
+) -> None:
     with shared("open") as service:
         revision = service.revision()
         (info,) = (series for series in service.metrics() if series.startswith("runner_policy_info"))
-    assert info == f'runner_policy_info{{revision="{revision}",version="0.1.0"}}'
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert info == f'runner_policy_info{{revision="{revision}",version="{version}"}}'

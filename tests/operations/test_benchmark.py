@@ -1,0 +1,82 @@
+"""`python -m bench`: its exit code tells whether every requirement is met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench import __main__ as benchmark
+from bench.deployments import Derived
+from bench.inprocess import Compared
+from bench.job import Measured
+from bench.memory import Growth
+from bench.report import Results
+from bench.traffic import BATCH, CONSTANT, DIFFERENT, LOGGED, REPEATED, Corpus, Load, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOAD = Load(seed=1, rounds=1, single=1_000, stream=1_000, cerbos=0)
+CORPUS = Corpus(Path(), Path(), count=1_000, size=1_000.0, answer_size=1_000, fired=2.0, kinds=500)
+FAST = Measured(count=25_000, seconds=1.0, p50=1.0, p99=2.0, busy=0.5, cpu=1.0)
+HALF = replace(FAST, count=12_500)
+MEASURED = {CONSTANT: FAST, DIFFERENT: HALF, REPEATED: FAST, LOGGED: HALF, BATCH: FAST}
+TRAFFIC = Traffic(CORPUS, {name: [one] for name, one in MEASURED.items()}, MEASURED, (90_000_000, 90_000_000), [])
+DERIVED = Derived(count=5_000, size=900.0, new=100.0, seen=5.0, whole_new=200.0, whole_seen=100.0)
+COMPARED = Compared("0.23.0", 28, 10_000, 2.5, 10.0, 20.0, ratio=2.0, form="one list", bare=9.0)
+GROWTH = Growth(decisions=1_000, before=90_000_000, after=91_000_000)
+ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, ready=1.0, skipped=[])
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[object, Path]]:
+    """Run the command with given results in place of measurements; its exit code and the file of results."""
+
+    def command(results: Results, *arguments: str) -> tuple[object, Path]:
+        written = tmp_path / "results.md"
+        monkeypatch.setattr(benchmark, "run", lambda **_: results)
+        monkeypatch.setattr(benchmark, "RESULTS", written)
+        monkeypatch.setattr("sys.argv", ["bench", *arguments])
+        try:
+            benchmark.main()
+        except SystemExit as ended:
+            return ended.code, written
+        return 0, written
+
+    return command
+
+
+def test_every_requirement_met_is_a_0(
+    bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, written = bench(ALL_MET)
+    assert (code, "MISS" in written.read_text()) == (0, False)
+    assert capsys.readouterr().out.splitlines()[-1] == "results.md is written; every requirement is met"
+
+
+@pytest.mark.parametrize(
+    ("results", "missed"),
+    [
+        (replace(ALL_MET, ready=2.5), "ready after, s"),
+        (replace(ALL_MET, compared=[replace(COMPARED, ratio=1.2)]), "fired rules of 0.23.0, times zen-engine"),
+        (
+            replace(ALL_MET, derived=replace(DERIVED, new=151, seen=41)),
+            "facts of a new deployment, µs; facts of a deployment that was seen, µs",
+        ),
+    ],
+    ids=["at most", "at least", "two"],
+)
+def test_a_missed_requirement_is_a_1_after_the_results_are_written(
+    bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str], results: Results, missed: str
+) -> None:
+    code, written = bench(results)
+    assert (code, "MISS" in written.read_text()) == (1, True)
+    assert capsys.readouterr().out.splitlines()[-1] == f"results.md is written; missed: {missed}"
+
+
+def test_the_short_run_looks_at_no_requirement_and_writes_nothing(bench: Callable[..., tuple[object, Path]]) -> None:
+    code, written = bench(replace(ALL_MET, ready=2.5), "--quick")
+    assert (code, written.exists()) == (0, False)
