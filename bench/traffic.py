@@ -122,7 +122,7 @@ def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
     assert len(set(bodies)) == count  # INVARIANT: each has an id of its own
     requests = [decode_fast(body, releases) for body in bodies]
     kinds = {
-        (each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts))
+        (each.release.decided_as, policy.ruleset(each.release.decided_as).definition.encoder.encode(each.facts.row))
         for each in requests
         if each
     }

@@ -6,14 +6,14 @@ a request comes (its fixed text, the names of its evidence) is prepared by ``Rul
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from policy.facts.facts import attribute_of, to_json
-from policy.facts.vocabulary import FACTS, INDEX, ancestors
+from policy.facts.facts import to_json
+from policy.facts.vocabulary import INDEX, ancestors
 from policy.rules.conditions import leaves
 from policy.rules.effects import Says
 from policy.rules.releases import Resolution  # noqa: TC001  # msgspec reads the annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policy.decision.ruling import Ruling
+    from policy.facts.facts import Row
     from policy.rules.catalogue import ReleaseRule
 
 
@@ -146,7 +147,7 @@ def id_of(json: bytes) -> str:
 class RuleView:
     """How a release's rule appears in an answer, as far as that does not depend on the facts.
 
-    ``values`` returns all facts that it shows, from the facts decoded by the fast path.
+    ``values`` returns all facts that it shows, from a row.
     """
 
     __slots__ = (
@@ -193,8 +194,8 @@ class RuleView:
         )
 
 
-def _values(names: Sequence[str]) -> Callable[[Any], Any]:
-    return attrgetter(*(attribute_of(FACTS[name]) for name in names)) if names else lambda _: ()
+def _values(names: Sequence[str]) -> Callable[[Row], Any]:
+    return itemgetter(*(INDEX[name] for name in names)) if names else lambda _: ()
 
 
 def _evidence(item: ReleaseRule) -> list[str]:

@@ -68,7 +68,7 @@ class Ruleset:
         Rules without a condition are not among them. ``~index`` means that the rule's ``cleared_at_startup`` holds.
         The engine's recent results are cached by the encoded fact, one for each slot of its hash.
         """
-        fact = self._encode(facts)
+        fact = self._encode(facts.row)
         slot = hash(fact) % CACHED_FACTS
         cached, fired = self._recent[slot]
         if cached != fact:
@@ -77,8 +77,8 @@ class Ruleset:
         return fired
 
     def reason_fragment(self, index: int, decisive: bool, facts: Facts) -> ReasonFragment:  # noqa: FBT001  # called for each reason of each answer
-        """The reason of the rule at ``index``, for facts of the fast path; cached, as a rule shows few facts."""
-        values = self._values[index](facts.read)
+        """The reason of the rule at ``index``, cached, as a rule shows few facts."""
+        values = self._values[index](facts.row)
         key = (index, decisive, values)
         return self._fragments.get(key) or memoize(
             self._fragments, key, _encode_reason(self.views[index].reason(facts.row, NO_LISTS, decisive)), values

@@ -28,10 +28,9 @@ from policy.engine.fact_encoder import (
     Question,
     Section,
     Table,
-    Variable,
 )
 from policy.errors import EngineFailed
-from policy.facts.facts import Facts, defaults
+from policy.facts.facts import defaults
 from policy.facts.vocabulary import FACTS, INDEX, VOCABULARY, FactKind, ancestors
 from policy.rules.conditions import And, Condition, Leaf, Or, Ref, holds, leaves, ways
 from policy.rules.operators import Comparison
@@ -111,7 +110,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
         encoder=encoder,
         numbers=numbers,
         always=tuple(index for index, item in enumerate(rules) if item.when is None),
-        canary=encoder.encode(Facts(list(defaults(series)))),
+        canary=encoder.encode(list(defaults(series))),
     )
 
 
@@ -207,7 +206,7 @@ class _Keys:
                     codes.setdefault(leaf.operand, FIRST_CODE + len(codes))
                 table = Known(key, codes, OTHER)
             case FactKind.VARIABLE:
-                table = Variable(key, {None: UNSET, False: FALSE, True: TRUE, "0": FALSE, "1": TRUE}, MALFORMED)
+                table = Known(key, {None: UNSET, False: FALSE, True: TRUE}, MALFORMED)
             case FactKind.INTEGER:
                 table = Numbers(key)
             case _:

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from operator import attrgetter, call, getitem, itemgetter
+from operator import call, getitem, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from policy.engine.cache import memoize
-from policy.facts.facts import attribute_of
-from policy.facts.vocabulary import VOCABULARY, parse_variable
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policy.facts.facts import Facts
+    from policy.facts.facts import Row
     from policy.rules.conditions import Leaf
 
 COMMON: Final = 65  # numbers whose texts are precomputed
@@ -46,13 +44,6 @@ class Known(dict[Any, str]):
         self.update({value: "" for value, code in self._codes.items() if not matters(code)})
         if not matters(self._other):
             self._rest = ""
-
-
-class Variable(Known):
-    """The texts of the variable, whose value may be raw text or parsed."""
-
-    def __missing__(self, value: Any) -> str:
-        return self[parse_variable(value)] if type(value) is str else self._rest
 
 
 class Numbers(dict[int, str]):
@@ -127,7 +118,7 @@ class Column:
 class Section(dict[Any, str]):
     """The texts of the facts that the rules read in one field of ``facts``, by their values; recent ones are cached.
 
-    ``from_row`` gets the values from a row, ``from_read`` from the field as decoded by the fast path.
+    ``values_of`` gets the values from a row.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -135,10 +126,7 @@ class Section(dict[Any, str]):
         indexes = list(dict.fromkeys(column.index for column in columns))
         self._tables = tuple((indexes.index(column.index), column.table) for column in columns)
         self._is_single = len(indexes) == 1
-        self.from_row: Callable[[Sequence[Any]], Any] = itemgetter(*indexes)
-        self.from_read: Callable[[Any], Any] = attrgetter(
-            *(attribute_of(VOCABULARY[index]).partition(".")[2] for index in indexes)
-        )
+        self.values_of: Callable[[Row], Any] = itemgetter(*indexes)
 
     def text(self, values: Any) -> str:
         """The keys and codes of the values."""
@@ -155,17 +143,9 @@ class FactEncoder:
     def __init__(self, head: str, sections: Mapping[str, Section]) -> None:
         self._head = head
         self._sections = tuple(sections.values())
-        self._from_row = tuple(section.from_row for section in self._sections)
-        self._from_read = tuple(section.from_read for section in self._sections)
-        self._members = (
-            attrgetter(*sections) if len(sections) > 1 else lambda read: [getattr(read, name) for name in sections]
-        )
+        self._values_of = tuple(section.values_of for section in self._sections)
 
-    def encode(self, facts: Facts) -> str:
+    def encode(self, row: Row) -> str:
         """The fact as JSON text: a constant id and the keys whose values matter, all as whole numbers."""
-        values = (
-            map(call, self._from_row, repeat(facts.values))
-            if facts.read is None
-            else map(call, self._from_read, self._members(facts.read))
-        )
+        values = map(call, self._values_of, repeat(row))
         return f"{self._head}{''.join(map(getitem, self._sections, values))}}}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -19,7 +18,6 @@ from msgspec import Struct
 from policy.errors import MAX_FAULTS, RequestFault
 from policy.facts.vocabulary import (
     MAX_INTEGER,
-    VARIABLE_INDEX,
     VOCABULARY,
     Fact,
     FactKind,
@@ -167,35 +165,15 @@ def defaults(series: tuple[int, int]) -> tuple[Any, ...]:
     return tuple(fact.default_in(series) for fact in VOCABULARY)
 
 
-def attribute_of(fact: Fact) -> str:
-    """The attribute with a fact's value in facts decoded by the fast path; for the variable it is the text."""
-    return f"{fact.name}.present" if fact.kind is FactKind.PRESENCE else fact.name
-
-
-_row: Final = attrgetter(*map(attribute_of, VOCABULARY))
-
-
 class Facts(Struct, frozen=True):
-    """A deployment's facts, the indexes of those that were ``stated``, and the fields that were ``ignored``.
+    """A deployment's facts as a row, the indexes of those that were ``stated``, and the fields that were ``ignored``.
 
-    The facts are a row of ``values``, or ``read`` as the fast path decoded them, from which a row is made on demand.
     ``ignored`` has the first fields of open objects that are not facts, as (path of the object, key).
     """
 
-    values: Row = []
+    row: Row
     stated: list[int] = []
     ignored: list[tuple[str, str]] = []
-    read: Any = None
-
-    @property
-    def row(self) -> Row:
-        """The values, one a fact."""
-        if self.read is None:
-            return self.values
-        row = list(_row(self.read))
-        if type(row[VARIABLE_INDEX]) is str:
-            row[VARIABLE_INDEX] = parse_variable(row[VARIABLE_INDEX])
-        return row
 
     def changed(self, index: int, value: Any) -> Facts:
         """The same facts with one changed."""
@@ -204,15 +182,10 @@ class Facts(Struct, frozen=True):
         return Facts(row)
 
     def document(self, series: tuple[int, int]) -> Any:
-        """The same as a request's ``facts``, to be encoded as JSON.
-
-        It has all that is not the default, and maybe some that is.
-        """
-        if self.read is not None:
-            return self.read
+        """The same as a request's ``facts``, to be encoded as JSON; it has all that is not the default."""
         stated = {
             fact.name: value
-            for fact, value, default in zip(VOCABULARY, self.values, defaults(series), strict=True)
+            for fact, value, default in zip(VOCABULARY, self.row, defaults(series), strict=True)
             if value != default
         }
         absent = {name for name in _PRESENCES if name not in stated}

@@ -16,7 +16,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from policy.facts.facts import TREE, Facts, Member, defaults
-from policy.facts.vocabulary import MAX_INTEGER, MAX_ITEMS, MAX_TEXT, VARIABLE, VARIABLE_INDEX, Fact, FactKind
+from policy.facts.vocabulary import (
+    MAX_INTEGER,
+    MAX_ITEMS,
+    MAX_TEXT,
+    VARIABLE_INDEX,
+    VOCABULARY,
+    Fact,
+    FactKind,
+    parse_variable,
+)
 from policy.request.request import MAX_REQUEST_ID, NEAREST, Request
 from policy.rules.effects import Layer
 from policy.rules.releases import InvalidVersion, UnknownRelease, series
@@ -34,6 +43,14 @@ LAYERS: Final[dict[tuple[str, ...] | None, bool]] = {
     (Layer.UPSTREAM, Layer.HOUSE): False,
     (Layer.HOUSE, Layer.UPSTREAM): False,
 }
+
+
+def _attribute(fact: Fact) -> str:
+    return f"{fact.name}.present" if fact.kind is FactKind.PRESENCE else fact.name
+
+
+_row: Final = attrgetter(*map(_attribute, VOCABULARY))
+"""The values of decoded facts in the order of a row; the variable's is text."""
 
 
 def _type(fact: Fact) -> Any:
@@ -81,7 +98,6 @@ _CommonRequest: Final = msgspec.defstruct(
     gc=False,
     forbid_unknown_fields=True,
 )
-_variable: Final = attrgetter(f"facts.{VARIABLE}")
 read: Final[Callable[[Any], Any]] = msgspec.json.Decoder(_CommonRequest).decode
 """The fields of a common request's body."""
 
@@ -106,9 +122,11 @@ def decode_fast(body: bytes, releases: Releases) -> Request | None:
     upstream_only = LAYERS.get(fields.layers)
     if fields.explain or upstream_only is None:
         return None
-    facts = Facts(read=fields.facts)
-    if _variable(fields) is None and (unset := _unset(release.decided_as)) is not None:
-        facts = facts.changed(VARIABLE_INDEX, unset)
-    return Request(
-        facts, fields.vllm_version or release.decided_as, release, upstream_only, fields.request_id, explain=False
-    )
+    row = list(_row(fields.facts))
+    variable = row[VARIABLE_INDEX]
+    if variable is None:
+        row[VARIABLE_INDEX] = _unset(release.decided_as)
+    elif type(variable) is str:
+        row[VARIABLE_INDEX] = parse_variable(variable)
+    version = fields.vllm_version or release.decided_as
+    return Request(Facts(row), version, release, upstream_only, fields.request_id, explain=False, common=True)

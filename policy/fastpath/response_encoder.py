@@ -62,7 +62,7 @@ class ResponseEncoder:
             evaluation.set_to,
         )
         if (
-            facts.read is None
+            not request.common
             or not request.release.verified
             or ruling.effect.runner is None
             or upstream.effect.runner is None

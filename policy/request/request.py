@@ -48,6 +48,7 @@ class Request(Struct, frozen=True, gc=False):
 
     The facts of a ``deployment`` are still to be derived; ``pointer`` is its JSON pointer in the body. For a container
     of a manifest, ``manifest`` is the manifest's pointer and document.
+    ``common`` requests are those that ``fastpath`` decoded.
     """
 
     facts: Facts
@@ -59,6 +60,7 @@ class Request(Struct, frozen=True, gc=False):
     deployment: Deployment | None = None
     pointer: str = ""
     manifest: tuple[str, Any] | None = None
+    common: bool = False
 
 
 class Manifest(Struct, frozen=True):

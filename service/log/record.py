@@ -115,7 +115,7 @@ def line(entry: LogEntry | bytes) -> tuple[bytes, ...]:
     if isinstance(entry, bytes):
         return (entry,)
     answer, request, path, requested_by, nanoseconds, body = entry
-    if body is not None and request.facts.read is not None and b"\n" not in body:  # a line has none
+    if body is not None and request.common and b"\n" not in body:  # a line has none
         return (
             b"[",
             _name(requested_by),

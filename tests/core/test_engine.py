@@ -142,7 +142,7 @@ print(json.dumps([first, fired(handle, {"x": 1})]))
 def test_after_an_unfinished_action_the_next_decision_is_right_all_the_same() -> None:
     ruleset = Ruleset(rules_of({"platform.is_rocm": True}), (0, 33))
     facts = read_facts({"platform": {"is_rocm": True}}, (0, 33), "", [])
-    text = ruleset.definition.encoder.encode(facts)
+    text = ruleset.definition.encoder.encode(facts.row)
     handle = ruleset.engine._handle
     rete.start_action_for_state(handle, rete.assert_fact(handle, text)[1])
     assert [ruleset.fired(facts) for _ in range(3)] == [(1,), (1,), (1,)]
@@ -259,7 +259,7 @@ def test_the_module_is_told_whole_numbers_only(policy: Policy) -> None:
     for release in policy.releases.known:
         request = read_request({"vllm_version": release, "facts": nasty}, policy.releases)
         definition = policy.ruleset(release).definition
-        fact = json.loads(definition.encoder.encode(request.facts))
+        fact = json.loads(definition.encoder.encode(request.facts.row))
         assert (
             {type(value) for value in fact.values()},
             fact["id"],
