@@ -11,8 +11,7 @@ from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.api.endpoint import TURN, Endpoint
 from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
-from service.jobs.messages import JobKind
-from service.jobs.worker import OK
+from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
 
 if TYPE_CHECKING:
