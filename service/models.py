@@ -30,7 +30,7 @@ class HubModels:
 
     def __init__(self, hub: Hub | None) -> None:
         self._hub = hub
-        self._places = Slots(AT_ONCE, WAITING, "busy")
+        self._slots = Slots(AT_ONCE, WAITING, "busy")
         self._fetches: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
         """The fetches in progress, by caller and name."""
 
@@ -82,11 +82,11 @@ class HubModels:
 
     async def _run_fetch(self, hub: Hub, name: str, caller: str) -> Exception | None:
         """Fetch a model once there is a slot; return why it failed, or that no slot was free in time."""
-        from policy.intake.model.files import COMPANIONS  # noqa: PLC0415
-        from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # only where the hub is switched on
+        from policy.intake.model.files import COMPANIONS  # noqa: PLC0415  # only if the hub is switched on
+        from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # as above
 
         try:
-            async with asyncio.timeout(hub.timeout) as waiting, self._places.place(caller):
+            async with asyncio.timeout(hub.timeout) as waiting, self._slots.slot(caller):
                 waiting.reschedule(None)
                 await asyncio.to_thread(hub.config, name, None, COMPANIONS)
         except (HubFailed, Refused) as error:

@@ -40,7 +40,7 @@ class BatchEndpoint(Endpoint):
         wanted = read_headers(headers, 1 << 62)
         if wanted.content_type in NDJSON_TYPES:
             answers = self.service.answers_for(headers)
-            with self.service.streams.place(context.caller):
+            with self.service.streams.slot(context.caller):
                 return await self.stream(answers, wanted, receive, send, context)
         wanted = read_headers(headers, limit)
         with self.service.memory.hold() as held:

@@ -55,7 +55,7 @@ class DryRunEndpoint(Endpoint):
         Raises:
             Refused: too many runs are waiting, or this one took too long.
         """
-        async with self.slots.place(caller):
+        async with self.slots.slot(caller):
             return await _run(job, self.settings.candidate_timeout)
 
 
