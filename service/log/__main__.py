@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from service.log.messages import Ack, LogConfig
 from service.log.record import Line, encode, row
-from service.log.worker import Ack, LogConfig, LogWorker
+from service.log.worker import LogWorker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def _read(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
     try:
         for data in lines:
             number, entries = decode(data)
-            worker.take(number, [row(entry, labels) for entry in entries])
+            worker.enqueue(number, [row(entry, labels) for entry in entries])
     finally:
         worker.end()
 

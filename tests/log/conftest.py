@@ -1,4 +1,4 @@
-"""Both kinds of store, real keepers, and the service as it is started; each test has a log of its own."""
+"""Both kinds of store, real log processes, and the service as it is started; each test has a log of its own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from postgres import postgres as started
 
 from policy.request.request import read_request
 from service.log.client import LogClient
+from service.log.messages import LogConfig
 from service.log.query import LogFilter, stream
 from service.log.record import record
 from service.log.store import Store, StoreFailed, read_url
-from service.log.worker import LogConfig
 from service.log.writer import Writer
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from log.conftest import going, id_of, keeping, until
 
-from service.log import worker as keeping_module
+from service.log.worker import BACKLOG
 from service.problems import LogUnavailable
 
 if TYPE_CHECKING:
@@ -202,11 +202,11 @@ async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: 
         with closing(place.hold()):
             ids += note(log, noted, 1)
             await until(lambda: log._sent, log)
-            ids += note(log, noted, keeping_module.BACKLOG)
-            await until(lambda: log.counts.spilled == keeping_module.BACKLOG, log)
+            ids += note(log, noted, BACKLOG)
+            await until(lambda: log.counts.spilled == BACKLOG, log)
         await safe(log)
-        await until(lambda: log.counts.replayed == keeping_module.BACKLOG, log)
-        assert told(log, "written", "spilled", "lost", "store_up") == [2, keeping_module.BACKLOG, 0, True]
+        await until(lambda: log.counts.replayed == BACKLOG, log)
+        assert told(log, "written", "spilled", "lost", "store_up") == [2, BACKLOG, 0, True]
         assert place.ids() == sorted(ids)
 
 
