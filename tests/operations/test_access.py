@@ -136,7 +136,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Cal
     assert said == [
         (401, "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`"),
         (401, "unauthorized", "unknown or expired token"),
-        (403, "forbidden", "the token of `read` may not do this; it needs the scope `decide`"),
+        (403, "forbidden", "the token of `read` lacks the scope `decide`, which this endpoint needs"),
     ]
     counted = {
         "no-token": 1.0,
