@@ -32,9 +32,8 @@ READ: Final = 1 << 18
 def main() -> None:
     """Write the batches from the socket, one a line, until it is closed."""
     for ends in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            ends, signal.SIG_IGN
-        )  # signals go to the whole group: what the parent still sends must be written first
+        # Signals go to the whole group: what the parent still sends must be written first.
+        signal.signal(ends, signal.SIG_IGN)
     logging.disable()  # errors are sent through the socket, and logged by the parent
     os.nice(NICE)
     os.umask(0o077)  # other users must not read the log

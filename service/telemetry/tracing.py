@@ -56,7 +56,7 @@ def set_up(revision: Callable[[], str]) -> Tracing | None:
     try:
         return Tracing(_provider(names), revision)
     except (InvalidTracingSetting, ValueError, TypeError, ImportError) as error:  # the SDK raises the last three
-        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
+        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
         return None
 
 

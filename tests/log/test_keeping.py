@@ -7,14 +7,16 @@ unless it is counted.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from log.conftest import going, id_of, keeping, until
+from log.conftest import TODAY, going, id_of, keeping, until
 
+from policy.request.request import read_request
 from service.log.worker import BACKLOG
 from service.problems import LogUnavailable
 
@@ -212,8 +214,6 @@ async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: 
 
 async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     """Files of this process, and of those that it starts, may not become larger than they are."""
-    import resource  # noqa: PLC0415  # of Unix
-
     async with keeping(sqlite) as log:
         ids = note(log, noted, 300)
         await safe(log)
@@ -252,8 +252,6 @@ def test_what_neither_store_nor_disk_takes_is_counted(on_server: Place, noted: C
 
 
 def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callable[..., LogEntry]) -> None:
-    import resource  # noqa: PLC0415  # of Unix
-
     assert on_server.server is not None
 
     async def test() -> None:
@@ -359,10 +357,6 @@ async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(
 
 
 async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> None:
-    from log.conftest import TODAY  # noqa: PLC0415
-
-    from policy.request.request import read_request  # noqa: PLC0415
-
     architectures = [f"{n:04}" * 2000 for n in range(100)]
     request = read_request(
         {"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases
