@@ -31,6 +31,7 @@ from service.auth.browsers import guard_of
 from service.auth.proxies import behind
 from service.auth.tokens import TokenFile
 from service.housekeeping import Housekeeping
+from service.log.messages import LogConfig
 from service.models import HubModels
 from service.openapi import document
 from service.problems import Refused
@@ -260,9 +261,8 @@ def _log(app: Application) -> LogClient | None:
     url = settings.log_url()
     if url is None:
         return None
-    from service.log.client import LogClient  # noqa: PLC0415  # as above
-    from service.log.store import Store, read_url  # noqa: PLC0415  # as above
-    from service.log.worker import LogConfig  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
+    from service.log.client import LogClient  # noqa: PLC0415  # not needed without a log
+    from service.log.store import Store, read_url  # noqa: PLC0415  # it takes a quarter of a second, and is not needed without a log
 
     app.state.store = Store(read_url(url), settings.log_timeout, many=True)
     keep_seconds = (

@@ -78,7 +78,7 @@ class Housekeeping:
             try:
                 service.swap(published, await asyncio.to_thread(service.build_answers, published, service.answers))
             except PolicyError as error:
-                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
+                log.error("published rules could not be loaded", extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
                 return
         self._wanted = None
 

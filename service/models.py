@@ -1,7 +1,7 @@
 """The models of the hub, for requests without their ``config.json``, if the hub is switched on.
 
-A decision never waits for the hub: it is made with the models that are there, and again when missing ones have been
-fetched. A request waits for the hub within limits, and one caller's models leave room for those of others.
+A decision never waits for the hub: it is made with the models that are cached, and again once missing ones have been
+fetched. A request waits for the hub within limits, and one caller cannot use all of the slots for fetching.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 4
 """Models fetched at once, as many as the hub's own limit; each occupies one of the event loop's few threads."""
 WAITING: Final = 256
-"""Waiting models per caller."""
+"""Models of one caller that may wait for a slot."""
 BUSY: Final = "too many models are being fetched; send the request again, or give the model's `config.json`"
 
 
@@ -30,7 +30,7 @@ class HubModels:
 
     def __init__(self, hub: Hub | None) -> None:
         self._hub = hub
-        self._places = Slots(AT_ONCE, WAITING, "busy")
+        self._slots = Slots(AT_ONCE, WAITING, "busy")
         self._fetches: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
         """The fetches in progress, by caller and name."""
 
@@ -52,11 +52,11 @@ class HubModels:
         """
         if self._hub is None or not names:
             return {}
-        timeout_text = "the hub did not give it in time; give its `config.json`"
+        timeout_text = "it could not be fetched from the hub in time; give its `config.json`"
         refused: dict[str, str] = {}
         busy: dict[str, str] = {}
 
-        async def ask(hub: Hub, name: str) -> None:
+        async def fetch_one(hub: Hub, name: str) -> None:
             try:
                 async with asyncio.timeout_at(ends):
                     error = await asyncio.shield(self._fetch(hub, name, caller))
@@ -66,7 +66,7 @@ class HubModels:
                 if error is not None:
                     (busy if isinstance(error, Refused) else refused)[name] = str(error)
 
-        await asyncio.gather(*(ask(self._hub, name) for name in names))
+        await asyncio.gather(*(fetch_one(self._hub, name) for name in names))
         if ends is None and len(busy) == len(names):
             raise Refused("busy", busy[names[0]])
         return refused | busy
@@ -82,11 +82,11 @@ class HubModels:
 
     async def _run_fetch(self, hub: Hub, name: str, caller: str) -> Exception | None:
         """Fetch a model once there is a slot; return why it failed, or that no slot was free in time."""
-        from policy.intake.model.files import COMPANIONS  # noqa: PLC0415
-        from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # only where the hub is switched on
+        from policy.intake.model.files import COMPANIONS  # noqa: PLC0415  # only if the hub is switched on
+        from policy.intake.model.hub_errors import HubFailed  # noqa: PLC0415  # as above
 
         try:
-            async with asyncio.timeout(hub.timeout) as waiting, self._places.place(caller):
+            async with asyncio.timeout(hub.timeout) as waiting, self._slots.slot(caller):
                 waiting.reschedule(None)
                 await asyncio.to_thread(hub.config, name, None, COMPANIONS)
         except (HubFailed, Refused) as error:

@@ -1,4 +1,4 @@
-"""What every test may ask for: the shipped rules, loaded once a process."""
+"""Fixtures and scheduling for all tests, among them the shipped rules, loaded once a process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import settings
-from standing import shared, standing
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it says no types
+from shared_services import shared, shared_services
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no type hints
 
 from policy.policy import Policy
 from policy.rules.catalogue import Catalogue, load
 from policy.rules.loader import Sources, read_folder
 
-__all__ = ["shared", "standing"]  # fixtures
+__all__ = ["shared", "shared_services"]  # fixtures
 ROOT = Path(__file__).resolve().parent.parent
 TOGETHER: Final = {
     "cluster": "cluster",
@@ -29,13 +29,13 @@ TOGETHER: Final = {
     "verify/test_drafting.py": "vllm",
     "verify/test_vllm.py": "vllm",
 }
-"""Files and folders whose tests one process is to run, since they share what is dear; those of a name are one."""
+"""Files and folders whose tests run in one process, as they share expensive fixtures; one process for each name."""
 BY_PARAMETER: Final = ("core/test_recordings.py", "intake/test_deployment_recordings.py")
-"""Files of which one process is to run all tests with the same parameter, since they share what is made of it."""
+"""Files whose tests with the same parameter run in one process, as they share what is built from it."""
 LONG: Final = ("hostile", "operations", "log", "verify", "proof")
 """Folders whose tests take seconds each.
 
-They come first, so that the last ones are short and no process waits for another at the end.
+They run first, so that the last tests are short and all processes end at about the same time.
 """
 REPEATING: Final = (
     "core/test_engine.py::test_decisions_keep_no_memory",
@@ -59,7 +59,7 @@ settings.register_profile("full", max_examples=200, deadline=None)  # `--hypothe
 settings.load_profile("fast")
 
 
-class Together(LoadScopeScheduling):  # type: ignore[misc]  # as above
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # as above
     """Give each test to a free process, and tests that belong together to one.
 
     xdist 3.8 does not find the group in the ids of pytest 9.2.
@@ -69,13 +69,13 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # as above
         path = nodeid.partition("::")[0].removeprefix("tests/")
         if path in BY_PARAMETER and "[" in nodeid:
             return f"{path}[{nodeid.partition('[')[2]}"
-        return next((name for place, name in TOGETHER.items() if path == place or path.startswith(f"{place}/")), nodeid)
+        return next((name for part, name in TOGETHER.items() if path == part or path.startswith(f"{part}/")), nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What the tests start can be interrupted, even where a shell runs them in the background, which has it ignored.
+    """Let tests and the processes they start be interrupted, also in the background, where a shell ignores SIGINT.
 
-    What programs keep for their user, logs of decisions and downloads, goes to a folder that is removed in the end.
+    Files that programs keep for their user, such as logs and downloads, go to a folder that is removed at the end.
     """
     folder = Path(tempfile.mkdtemp(prefix="runner-policy-tests-"))
     folder.chmod(0o755)
@@ -87,17 +87,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    """That one, where groups are asked for."""
-    return Together(config, log) if config.getvalue("dist") == "loadgroup" else None
+    """The scheduler of ``--dist loadgroup``."""
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first; the repeating ones uncovered."""
-    places = {item: item.path.relative_to(ROOT / "tests") for item in items}
-    for item, place in places.items():
-        if f"{place.as_posix()}::{item.name}".startswith(REPEATING):
+    """Run the ``LONG`` folders first, and the ``REPEATING`` tests without coverage."""
+    paths = {item: item.path.relative_to(ROOT / "tests") for item in items}
+    for item, path in paths.items():
+        if f"{path.as_posix()}::{item.name}".startswith(REPEATING):
             item.add_marker("no_cover")
-    items.sort(key=lambda item: places[item].parts[0] not in LONG)
+    items.sort(key=lambda item: paths[item].parts[0] not in LONG)
 
 
 @pytest.fixture(scope="session")

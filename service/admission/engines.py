@@ -109,9 +109,8 @@ def _identity(engine: EngineUnderReview, options: AdmissionOptions, *, mutating:
     """Everything that the answer for an engine depends on, without its position in the object."""
     wanted = mutating and _is_wanted(engine, options)
     request = engine.request
-    if isinstance(
-        request, RequestInvalid
-    ):  # an unreadable object is identified by its fault alone: what in it starts vLLM is not known
+    # An unreadable object is identified by its fault alone: which parts of it start vLLM is not known.
+    if isinstance(request, RequestInvalid):
         return wanted, engine.annotations, str(engine.nodes[-1] if engine.path else request)
     assert request.deployment is not None  # INVARIANT: an engine of a manifest has a deployment
     # the configurations follow from what is stated; encoding them for each engine would take as long as deciding it
@@ -167,8 +166,7 @@ def _manifest(document: dict[str, Any], annotations: EngineAnnotations, releases
     try:
         asked = read_request_or_manifest(members, releases)
     except RequestInvalid as error:
-        raise name_annotations(
-            error
-        ) from error  # of these members only what annotations state can be wrong: an object itself is read later
+        # Only what annotations state can be wrong here: the object itself is read later.
+        raise name_annotations(error) from error
     assert isinstance(asked, Manifest)  # INVARIANT: a document with the member `manifest` is one
     return asked

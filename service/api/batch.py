@@ -11,8 +11,7 @@ from policy.decision.decision import encode
 from policy.errors import PolicyError
 from service.api.endpoint import TURN, Endpoint
 from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
-from service.jobs.messages import JobKind
-from service.jobs.worker import OK
+from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class BatchEndpoint(Endpoint):
         wanted = read_headers(headers, 1 << 62)
         if wanted.content_type in NDJSON_TYPES:
             answers = self.service.answers_for(headers)
-            with self.service.streams.place(context.caller):
+            with self.service.streams.slot(context.caller):
                 return await self.stream(answers, wanted, receive, send, context)
         wanted = read_headers(headers, limit)
         with self.service.memory.hold() as held:

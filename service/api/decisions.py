@@ -15,8 +15,7 @@ from service.api.endpoint import FAILED, TURN, Endpoint
 from service.auth.tokens import DECIDE
 from service.documents.body import YAML_TYPES, Disconnected, read_body, read_headers, too_large
 from service.documents.query import refuse_query
-from service.jobs.messages import JobKind
-from service.jobs.worker import JSON, OK
+from service.jobs.messages import JSON, OK, JobKind
 from service.request_context import RequestContext
 
 if TYPE_CHECKING:

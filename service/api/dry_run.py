@@ -10,9 +10,8 @@ from policy.checks.comparison import answer_of, read_result
 from service.api.endpoint import Endpoint, send_result
 from service.auth.tokens import DRY_RUN
 from service.documents.body import read_body, read_headers
-from service.jobs.messages import JobKind, JobResult
+from service.jobs.messages import OK, JobKind, JobResult
 from service.jobs.pool import unless_gone
-from service.jobs.worker import OK
 from service.limits.slots import Slots
 from service.problems import Refused
 
@@ -56,7 +55,7 @@ class DryRunEndpoint(Endpoint):
         Raises:
             Refused: too many runs are waiting, or this one took too long.
         """
-        async with self.slots.place(caller):
+        async with self.slots.slot(caller):
             return await _run(job, self.settings.candidate_timeout)
 
 

@@ -1,1 +1,1 @@
-"""Who may ask: tokens and scopes, browsers, proxies."""
+"""Access control: tokens and scopes, requests of web pages, trusted proxies."""

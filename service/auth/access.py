@@ -71,7 +71,9 @@ class Access:
             raise self._refused("unknown-token", "unauthorized", "unknown or expired token")
         if scope not in found.scopes:
             raise self._refused(
-                "scope", "forbidden", f"the token of `{found.name}` may not do this; it needs the scope `{scope}`"
+                "scope",
+                "forbidden",
+                f"the token of `{found.name}` lacks the scope `{scope}`, which this endpoint needs",
             )
         return found.name
 

@@ -1,9 +1,9 @@
 """Refuses requests of other sites' web pages if no token is needed.
 
-A browser on the machine or in the network of the service sends what a page of any site tells it to. Two checks keep
-such pages out: the `Host` of a request must be one of the service's (a site can point its own name at the service's
-address, which is DNS rebinding), and cross-origin requests are refused. Not here: responses never have CORS headers, so
-no page can read the response to a request that it may send.
+A browser on the machine or in the network of the service sends the requests that a page of any site makes. Two checks
+refuse them: the `Host` of a request must be one of the service's (a site can point its own name at the service's
+address, which is DNS rebinding), and cross-origin requests are refused. In addition, no response has CORS headers, so
+no page can read the response to a request that gets through.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::
 MAX_PORT: Final = 65_535
 MAX_HOST: Final = 262
 """Characters of the longest host name with a port."""
-REMEMBERED: Final = 256
+CACHE_SIZE: Final = 256
+"""Results of the check of `Host` that are cached."""
 
 
 class HostCheck:
-    """Whether the service answers for a `Host`: its own address, `localhost`, and the names that a setting lists.
+    """Whether the service answers for a `Host`: its own address, `localhost`, and the names in the settings.
 
-    Beyond loopback any address will do, because published ports and proxies translate addresses, and no site can make
-    a browser name an address that is not the site's own.
+    If it listens beyond loopback, any address is accepted: published ports and proxies translate addresses, and no site
+    can make a browser send an address that is not the site's own.
     """
 
     def __init__(self, listens_on: str, names: Collection[str], *, is_local: bool) -> None:
         self._is_local = is_local
         self._names = frozenset({"localhost", listens_on.lower(), *names})
         self._domains = tuple(name[1:] for name in names if name.startswith("*."))
-        self.allows = lru_cache(REMEMBERED)(self._allows)
+        self.allows = lru_cache(CACHE_SIZE)(self._allows)
 
     def _allows(self, header: bytes) -> bool:
         host = _host_of(header.decode("latin-1").lower())
@@ -112,10 +113,10 @@ class BrowserGuard:
 
 
 def guard_of(settings: Settings, paths: Collection[str], metrics: Metrics) -> BrowserGuard | None:
-    """The guard that the settings need; with tokens, only reviews at ``paths`` may need one.
+    """The guard that the settings require; with tokens, only reviews at ``paths`` may require one.
 
     A browser sends its user's certificate for any page, so client certificates do not replace the check of origins.
-    They make `Host` certain, as the TLS handshake fails for a name that the service's certificate lacks.
+    They do guarantee `Host`: the TLS handshake fails for a name that the service's certificate lacks.
     """
     if settings.tokens is not None:
         return BrowserGuard(None, paths, metrics) if settings.admission_allow_anonymous else None

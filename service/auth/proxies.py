@@ -1,6 +1,6 @@
 """The client address of a request that came through trusted proxies.
 
-Without trusted proxies no request passes here, and `X-Forwarded-For` is ignored.
+Without trusted proxies this is not used, and `X-Forwarded-For` is ignored.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ PEER = "runner_policy.peer"
 class ForwardedAddress:
     """Sets the client from `X-Forwarded-For`: from the right, the first address that is not a trusted proxy.
 
-    uvicorn walks the header and may find any text; if that is not an address, the proxy's own address stays. An
-    IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4, so that it matches IPv4 networks.
+    uvicorn reads the header, and may return any text of it; if that is not an address, the proxy's own address stays.
+    An IPv4-mapped IPv6 address of a dual-stack socket becomes IPv4, so that it matches IPv4 networks.
     """
 
     def __init__(self, app: ASGIApp, proxies: Collection[str]) -> None:
         self._app = app
-        self._walk: Any = ProxyHeadersMiddleware(self._forward, list(proxies))  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
+        self._proxy_headers: Any = ProxyHeadersMiddleware(self._forward, list(proxies))  # type: ignore[arg-type]  # uvicorn's and Starlette's ASGI types differ
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application."""
         if scope["type"] == "http":
             client = scope["client"]
             scope[PEER] = scope["client"] = (_address_of(client[0]) or client[0], client[1]) if client else None
-        await self._walk(scope, receive, send)
+        await self._proxy_headers(scope, receive, send)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

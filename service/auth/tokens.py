@@ -1,6 +1,6 @@
-"""The token file: who may call, with which scopes, until when.
+"""The token file: callers, their scopes, and how long their tokens are valid.
 
-A token is 256 random bits, and the file has its SHA-256. No token is ever stored, logged or answered.
+A token is 256 random bits, and the file has its SHA-256. No token is ever stored, logged or returned.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _tokens(text: str, path: Path) -> tuple[Token, ...]:
 
 
 def _invalid(error: RulesInvalid) -> TokensInvalid:
-    """The faults, with tokens that were written into the file by mistake masked."""
+    """The error with these faults; tokens that were written into the file by mistake are masked."""
     return TokensInvalid(SECRET.sub(f"{PREFIX}…", str(error)))
 
 
@@ -167,7 +167,7 @@ def _read(document: YamlNode, reader: FieldReader) -> tuple[Token, ...]:
         if token is not None and token.digest in found:
             reader.fault(
                 node,
-                f"this token is also that of {quoted(found[token.digest].name)}; give each caller its own",
+                f"the same token as {quoted(found[token.digest].name)}; give each caller its own",
             )
         elif token is not None:
             found[token.digest] = token

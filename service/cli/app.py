@@ -14,15 +14,7 @@ from pydantic import ValidationError
 from typer.core import TyperCommand
 
 from policy.cli.app import app
-from policy.cli.console import (
-    FOUND,
-    INVALID,
-    USAGE,
-    DefaultOption,
-    RulesOption,
-    err,
-    fail,
-)  # typer reads the annotations
+from policy.cli.console import FOUND, INVALID, USAGE, DefaultOption, RulesOption, err, fail  # typer reads the types
 from policy.errors import EngineFailed
 from service.cli.log import log as log_commands
 from service.cli.token import token as token_commands

@@ -1,1 +1,1 @@
-"""What callers send, read into documents: bodies, forms, queries."""
+"""Reading of request bodies, forms and query strings."""

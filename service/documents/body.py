@@ -1,4 +1,4 @@
-"""The bytes of a body → a document: JSON, YAML, a stream of lines or a form, within bounds.
+"""The bytes of a body → a document: JSON, YAML or a stream of lines, within bounds.
 
 Owns the reading of bodies: their size, their encoding, and the errors of unreadable ones.
 """
@@ -26,10 +26,8 @@ YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"tex
 MAX_LENGTH: Final = 20
 """Digits of a content-length; 20 are enough for 64 bits."""
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
-
-
 PIECE: Final = 32 << 10
-"""Bytes of a stream split at once; they may hold as many lines."""
+"""Bytes of a stream split at once; they may hold almost as many lines."""
 
 
 class Disconnected(Exception):
@@ -45,8 +43,9 @@ class Headers(Struct, frozen=True, gc=False):
     """The content type with its parameters."""
 
 
-PLAIN: Final = Headers(b"application/json", wants_text=False)
-USUAL: Final = frozenset({b"*/*", b"application/json"})
+JSON_HEADERS: Final = Headers(b"application/json", wants_text=False)
+COMMON_ACCEPT: Final = frozenset({b"*/*", b"application/json"})
+"""Values of ``Accept`` that mean JSON, and need no parsing."""
 
 
 def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
@@ -70,14 +69,14 @@ def read_headers(headers: Mapping[bytes, bytes], limit: int) -> Headers:
     if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in {b"", b"identity"}:
         raise Refused(
             "unsupported-encoding",
-            f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it as it is",
+            f"the body is `{headers[b'content-encoding'].decode('latin-1')}`-encoded; send it without an encoding",
         )
     content_type = headers.get(b"content-type", b"")
     accept = headers.get(b"accept", b"*/*")
-    if content_type == b"application/json" and accept in USUAL:
-        return PLAIN
+    if content_type == b"application/json" and accept in COMMON_ACCEPT:
+        return JSON_HEADERS
     media_type = content_type.partition(b";")[0].strip().lower()
-    return Headers(media_type, accept not in USUAL and _prefers_text(accept), content_type)
+    return Headers(media_type, accept not in COMMON_ACCEPT and _prefers_text(accept), content_type)
 
 
 def _prefers_text(accept: bytes) -> bool:
@@ -163,7 +162,7 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
     Raises:
         Disconnected: the client disconnected.
     """
-    begun = bytearray()  # an incomplete line; appending to it copies no byte for each chunk
+    incomplete = bytearray()  # a line that has not ended; appending to it copies no byte for each chunk
     skipping = False
     more = True
     while more:
@@ -176,15 +175,15 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
             pieces = body[start : start + PIECE].split(b"\n")
             rest = pieces.pop() if more or start + PIECE < len(body) else b""
             if pieces:
-                pieces[0] = b"" if skipping else bytes(begun) + pieces[0]
-                begun.clear()
+                pieces[0] = b"" if skipping else bytes(incomplete) + pieces[0]
+                incomplete.clear()
                 skipping = False
             whole = filter(bytes.strip, filter(None, pieces))
             lines: list[bytes | Refused] = [too_large(limit) if len(piece) > limit else piece for piece in whole]
             if not skipping:
-                begun += rest
-            if len(begun) > limit:
+                incomplete += rest
+            if len(incomplete) > limit:
                 lines.append(too_large(limit))
-                begun.clear()
+                incomplete.clear()
                 skipping = True
             yield lines

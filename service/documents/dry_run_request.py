@@ -14,7 +14,7 @@ from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 
-MEMBERS: Final = ("request", "rules", "remove", "changes")
+FIELDS: Final = ("request", "rules", "remove", "changes")
 ALL: Final = "all"
 
 
@@ -28,14 +28,14 @@ class Candidate(Struct, frozen=True):
 
 
 def read_candidate(document: dict[str, Any]) -> Candidate:
-    """Read a document that has any of the ``MEMBERS``.
+    """Read a document that has any of the ``FIELDS``.
 
     Raises:
         RequestInvalid: a field is unknown or invalid.
     """
-    unknown = [key for key in document if key not in MEMBERS][:MAX_FAULTS]
+    unknown = [key for key in document if key not in FIELDS][:MAX_FAULTS]
     faults = [
-        RequestFault(at("", key), f"unknown field {quoted(key)}; legal: {listed(MEMBERS)}{nearest(key, MEMBERS)}")
+        RequestFault(at("", key), f"unknown field {quoted(key)}; legal: {listed(FIELDS)}{nearest(key, FIELDS)}")
         for key in unknown
     ]
     rules, remove = document.get("rules", []), document.get("remove", [])

@@ -1,4 +1,4 @@
-"""A multipart form → a dry run's parts, as ``curl -F`` sends them.
+"""A multipart form → a dry run, as ``curl -F`` sends it.
 
 Owns the names of the parts: ``deployment`` once, ``rules`` and ``remove`` any number of times, ``changes``.
 """
@@ -72,10 +72,8 @@ async def read_form(scope: Scope, body: bytes) -> Candidate:
         faults.append(
             RequestFault("/deployment", "a form has one part `deployment`; add `-F deployment=@deployment.json`")
         )
-    rules, remove = (
-        [_utf8("rules", content, faults) for content in texts["rules"]],
-        [_utf8("remove", content, faults) for content in texts["remove"]],
-    )
+    rules = [_utf8("rules", content, faults) for content in texts["rules"]]
+    remove = [_utf8("remove", content, faults) for content in texts["remove"]]
     changes = [_utf8("changes", content, faults) for content in texts["changes"]]
     for_all = read_changes(changes[-1] if changes else None, faults)
     if faults:

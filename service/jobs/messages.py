@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from service.admission.engines import AdmissionOptions  # noqa: TC001  # msgspec reads the annotations
 from service.telemetry.metrics import DecisionCount  # noqa: TC001  # msgspec reads the annotations
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+"""The content types of a result."""
+OK: Final = 200
+"""The status of a result that is not a problem."""
 
 ModelFiles = tuple[dict[str, Any], dict[str, str]]
 """A model's ``config.json``, and its other files by their names in its folder."""

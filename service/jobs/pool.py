@@ -145,8 +145,8 @@ class Pool:
         return replace(job, found=job.found | found, refused=job.refused | refused)
 
     async def _run(self, job: Job, rules: dict[str, str], today: date) -> JobResult:
-        async with self._slots.place(job.caller):
-            worker = self._free.pop()  # INVARIANT: there is one for each place
+        async with self._slots.slot(job.caller):
+            worker = self._free.pop()  # INVARIANT: there is one for each slot
             self._at_work.add(worker)
             try:
                 return await self._run_in(worker, job, rules, today)

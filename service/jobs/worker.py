@@ -34,10 +34,10 @@ from policy.rules.loader import Sources
 from service.admission.handler import answer_review
 from service.admission.review import read_review
 from service.documents.body import decode
-from service.documents.dry_run_request import MEMBERS, Candidate, read_candidate
+from service.documents.dry_run_request import FIELDS, Candidate, read_candidate
 from service.documents.form import read_form
 from service.jobs.items import ManifestDecision, ManifestDecisions
-from service.jobs.messages import Job, JobKind, JobResult
+from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import Problem, Refused, problem_of
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from datetime import date
 
 FORM: Final = b"multipart/form-data"
-JSON: Final = b"application/json"
-TEXT: Final = b"text/plain; charset=utf-8"
-OK: Final = 200
 MEMORY: Final = 512 << 20
 """Bytes of memory a worker process may use for data."""
 NICE: Final = 5
@@ -282,7 +279,7 @@ def _read_dry_run(job: Job) -> tuple[Candidate, str]:
     if job.content_type.partition(b";")[0].strip().lower() == FORM:
         return asyncio.run(read_form({"type": "http", "headers": [(b"content-type", job.content_type)]}, job.body)), ""
     document = decode(job.body, job.content_type)
-    if type(document) is dict and not document.keys().isdisjoint(MEMBERS):
+    if type(document) is dict and not document.keys().isdisjoint(FIELDS):
         return read_candidate(document), "/request"
     return Candidate(document), ""
 

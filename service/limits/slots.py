@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class _Caller(Struct):
     """A caller's own slots, and how many of its requests have or want one."""
 
-    places: asyncio.Semaphore
+    slots: asyncio.Semaphore
     requests: int = 0
 
 
@@ -36,11 +36,11 @@ class Slots:
         self._share = max(1, total - 1)
         self._most = self._share + waiting
         self._kind = kind
-        self._places = asyncio.Semaphore(total)
+        self._slots = asyncio.Semaphore(total)
         self._callers: dict[str, _Caller] = {}
 
     @asynccontextmanager
-    async def place(self, caller: str) -> AsyncIterator[None]:
+    async def slot(self, caller: str) -> AsyncIterator[None]:
         """Hold a slot for the block.
 
         Raises:
@@ -54,7 +54,7 @@ class Slots:
             )
         own.requests += 1
         try:
-            async with own.places, self._places:
+            async with own.slots, self._slots:
                 yield
         finally:
             own.requests -= 1
@@ -73,8 +73,8 @@ class StreamLimit:
         self._callers: dict[str, int] = {}
 
     @contextmanager
-    def place(self, caller: str) -> Iterator[None]:
-        """Hold a stream for the block.
+    def slot(self, caller: str) -> Iterator[None]:
+        """Hold one of the streams for the block.
 
         Raises:
             Refused: the total or the caller's share is reached.

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from service.log.messages import Ack, LogConfig
 from service.log.record import Line, encode, row
-from service.log.worker import Ack, LogConfig, LogWorker
+from service.log.worker import LogWorker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +32,8 @@ READ: Final = 1 << 18
 def main() -> None:
     """Write the batches from the socket, one a line, until it is closed."""
     for ends in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            ends, signal.SIG_IGN
-        )  # signals go to the whole group: what the parent still sends must be written first
+        # Signals go to the whole group: what the parent still sends must be written first.
+        signal.signal(ends, signal.SIG_IGN)
     logging.disable()  # errors are sent through the socket, and logged by the parent
     os.nice(NICE)
     os.umask(0o077)  # other users must not read the log
@@ -62,7 +62,7 @@ def _read(lines: Iterator[bytes], worker: LogWorker, labels: str) -> None:
     try:
         for data in lines:
             number, entries = decode(data)
-            worker.take(number, [row(entry, labels) for entry in entries])
+            worker.enqueue(number, [row(entry, labels) for entry in entries])
     finally:
         worker.end()
 

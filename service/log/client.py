@@ -19,13 +19,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from service.log.messages import Ack, Counts
 from service.log.record import line
-from service.log.worker import Ack, Counts
 from service.problems import LogUnavailable
 
 if TYPE_CHECKING:
+    from service.log.messages import LogConfig
     from service.log.record import LogEntry
-    from service.log.worker import LogConfig
 
 LINGER: Final = 0.02
 """Seconds an entry waits to be sent with others, if no request waits for it."""
@@ -57,7 +57,7 @@ class LogClient(asyncio.Protocol):
     """The decision log of one process; to be created and used in its event loop."""
 
     def __init__(self, config: LogConfig, max_waiting: int) -> None:
-        """``bound`` is how many decisions may be unconfirmed."""
+        """At most ``max_waiting`` decisions may be unconfirmed."""
         self._config, self._max_waiting = config, max_waiting
         self.overflowed = 0
         """Decisions dropped because too many were waiting."""

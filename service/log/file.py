@@ -92,8 +92,8 @@ class DatabaseFile:
 
     def is_in_place(self, suffix: str = "") -> bool:
         """Whether the file with this suffix is the one that was opened."""
-        place = SUFFIXES.index(suffix)
-        return place < len(self._opened) and identity_of(self._names[place]) == self._opened[place]
+        index = SUFFIXES.index(suffix)
+        return index < len(self._opened) and identity_of(self._names[index]) == self._opened[index]
 
     def is_replaced(self, suffix: str) -> bool:
         """Whether the file with this suffix is another one than was opened."""
@@ -114,15 +114,15 @@ class DatabaseFile:
 
     def fault(self) -> str | None:
         """Why data written to the open files is lost; ``None`` if it is not."""
-        for place, opened in enumerate(self._opened):
-            name = self._names[place]
+        for index, opened in enumerate(self._opened):
+            name = self._names[index]
             try:
                 found = os.stat(name)  # noqa: PTH116  # called for each batch; a Path would cost more than the rest
             except OSError:
                 return f"{name} was deleted"
             if (found.st_dev, found.st_ino) != opened:
                 return f"{name} was replaced"
-            if not place and not found.st_size:
+            if not index and not found.st_size:
                 self._damage = opened, f"{name} was emptied"
         return self.damage()
 

@@ -130,9 +130,8 @@ def _bound_id(text: str) -> str | None:
     if re.fullmatch(ID, text):
         return text
     if re.fullmatch(AGO, text):
-        return first_id(
-            datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
-        )  # five digits of days do not reach the year 1
+        # At most five digits of days, which stay after the year 1.
+        return first_id(datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])}))
     if not re.fullmatch(TIMESTAMP, text):  # Python accepts more forms, such as `2026-W01`
         return None
     try:

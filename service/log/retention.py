@@ -31,9 +31,8 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
     if not gone and size is not None and size_of(connection) > size:
         gone = _deleted(connection, None)
     if gone and connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(
-            "SELECT pg_stat_force_next_flush()"
-        )  # else the next call would see old statistics, and delete too many
+        # Else the next call would see old statistics, and delete too many.
+        connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
     connection.commit()
     if gone and connection.dialect.name == "sqlite":
         # The statement releases a page a step, and ``execute`` makes one step of it.

@@ -181,11 +181,11 @@ class Spill:
 
 def _sync(folder: Path) -> None:
     """Sync a folder's entries to disk."""
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(place)
+        os.fsync(descriptor)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 class SpillReader:

@@ -60,9 +60,8 @@ class Printer:
 
     def _flush(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="printer", daemon=True
-            )  # a blocked thread must not keep the process from ending
+            # A blocked thread must not keep the process from ending.
+            self._thread = threading.Thread(target=self._run, name="printer", daemon=True)
             self._thread.start()
             atexit.register(self.close)
         entries, self._entries = self._entries, []
@@ -90,6 +89,6 @@ class Printer:
                 while written < len(line):
                     written += os.write(target, line[written:])
             except OSError as error:
-                log.error("decisions are not printed any more", extra={"error": error.strerror})  # noqa: TRY400  # where it was raised says nothing
+                log.error("decisions are not printed any more", extra={"error": error.strerror})  # noqa: TRY400  # the traceback adds nothing
                 return
             self._written += len(line)

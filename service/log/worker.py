@@ -1,8 +1,8 @@
 """The log worker: writes rows to the store, or else to the local disk.
 
 If the store fails, is slow or hangs, rows are spilled and replayed later; if that fails too, they are lost and counted.
-One thread decides and counts; another, which may hang, uses the store. Not here: the process around it
-(``__main__``).
+One thread decides and counts; another, which may hang, uses the store (``store_thread``). Not here: the process
+around it (``__main__``), and what the other thread does while no rows wait (``maintenance``).
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.log.file import Loss
-from service.log.record import Row, first_id
-from service.log.spill import Spill, SpillFailed, SpillReader
+from service.log.maintenance import Maintenance
+from service.log.messages import Ack, Counts, LogConfig
+from service.log.spill import Spill, SpillFailed
 from service.log.store import StoreFailed, error_text, read_url
+from service.log.store_thread import StoreThread, TaskResult
 from service.log.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from service.log.file import Loss
+    from service.log.record import Row
 
 BATCH: Final = 1000
 """The most rows written together."""
@@ -36,52 +38,8 @@ BACKLOG: Final = 4000
 RETRY: Final = 1.0
 """Seconds between two attempts to use a failed store."""
 MAINTENANCE_INTERVAL: Final = 5.0
-"""Seconds between two checks for spilled files."""
-TIDY: Final = 600.0
-"""Seconds between two runs of the retention."""
-UNSAFE: Final = "neither the store nor the local disk took it"
-
-
-class LogConfig(Struct, frozen=True):
-    """The settings of a log: the store's URL, the spill folder, limits (seconds, bytes), and the labels as JSON."""
-
-    url: str
-    spill: str
-    spill_size: int
-    patience: float
-    durable: bool
-    keep_seconds: float | None
-    keep_size: int | None
-    labels: str
-
-
-class Counts(Struct):
-    """What happened to the rows, and whether the store accepted the last ones; ``lost`` are in neither store nor disk.
-
-    ``lost_files`` were deleted, replaced or damaged after this process wrote ``lost_file_records`` to them.
-    ``can_record`` is whether the store or the disk accepts rows.
-    """
-
-    written: int = 0
-    spilled: int = 0
-    replayed: int = 0
-    lost: int = 0
-    deleted: int = 0
-    store_up: bool = True
-    last_error: str = ""
-    spill_bytes: int = 0
-    lost_files: int = 0
-    lost_file_records: int = 0
-    last_lost_file: str = ""
-    can_record: bool = False
-
-
-class Ack(Struct, frozen=True):
-    """An acknowledgement: these batches are recorded, or the error; no batches if only the counts changed."""
-
-    batches: list[int]
-    error: str | None
-    counts: Counts
+"""Seconds between two runs of the maintenance."""
+NOT_RECORDED: Final = "neither the store nor the local disk accepted it"
 
 
 class _RowBatch(Struct):
@@ -91,24 +49,14 @@ class _RowBatch(Struct):
     rows: list[Row]
 
 
-class _TaskResult(Struct):
-    """The result of a task of the store: rows refused, replayed, lost and deleted; whether there is more to do."""
-
-    refused: int = 0
-    replayed: int = 0
-    lost: int = 0
-    deleted: int = 0
-    more: bool = False
-
-
 @dataclass(slots=True)
 class _PendingTask:
     """The running task of the store: a batch, unless it was spilled meanwhile, or maintenance."""
 
-    future: Future[_TaskResult]
+    future: Future[TaskResult]
     batch: _RowBatch | None
     since: float
-    cut: bool = False
+    is_aborted: bool = False
 
 
 class LogWorker:
@@ -119,7 +67,7 @@ class LogWorker:
         self._send_ack = send_ack
         self._writer = Writer(read_url(config.url), config.patience, durable=config.durable)
         self._spill = Spill(Path(config.spill), config.spill_size, durable=config.durable)
-        self._spill_reader = SpillReader(Path(config.spill))
+        self._maintenance = Maintenance(config, self._writer, self._spill)
         self._config = config
         self._queue: deque[_RowBatch] = deque()
         self._wake = threading.Event()
@@ -127,10 +75,10 @@ class LogWorker:
         self._spill_reason = "the store is slow"
         """The reason why rows are spilled."""
         self._pending: _PendingTask | None = None
-        self._next_try = self._next_maintenance = self._next_tidying = 0.0
-        self._store = _Thread()
+        self._next_try = self._next_maintenance = 0.0
+        self._store = StoreThread()
 
-    def take(self, number: int, rows: list[Row]) -> None:
+    def enqueue(self, number: int, rows: list[Row]) -> None:
         """Queue a batch; may be called from any thread."""
         self._queue.append(_RowBatch([number], rows))
         self._wake.set()
@@ -187,9 +135,9 @@ class LogWorker:
             if self.counts.store_up:
                 self._spill.hand_over()
                 self._next_maintenance = time.monotonic() + MAINTENANCE_INTERVAL
-            self._start_task(None, self._maintain)
+            self._start_task(None, self._maintenance.run)
 
-    def _start_task(self, batch: _RowBatch | None, task: Callable[..., _TaskResult], *arguments: Any) -> None:
+    def _start_task(self, batch: _RowBatch | None, task: Callable[..., TaskResult], *arguments: Any) -> None:
         self._pending = _PendingTask(self._store.submit(task, *arguments), batch, time.monotonic())
         self._pending.future.add_done_callback(lambda _: self._wake.set())
 
@@ -203,7 +151,7 @@ class LogWorker:
             return
         if not pending.future.done():
             if time.monotonic() >= pending.since + self._config.patience:
-                pending.since, pending.cut = time.monotonic(), True
+                pending.since, pending.is_aborted = time.monotonic(), True
                 self._writer.cut()
                 self._fail(pending, f"the store does not answer in {self._config.patience:g} s")
             return
@@ -217,7 +165,7 @@ class LogWorker:
         else:
             self._succeed(pending, done)
 
-    def _succeed(self, pending: _PendingTask, done: _TaskResult) -> None:
+    def _succeed(self, pending: _PendingTask, done: TaskResult) -> None:
         counts = self.counts
         counts.can_record = True
         if not counts.store_up:
@@ -237,10 +185,10 @@ class LogWorker:
                 f"records not stored: {done.refused}; the store refused a value in them, "
                 "or a trigger or rule of the database left them out"
             )
-        self._acknowledge(pending.batch.numbers, UNSAFE if done.refused else None)
+        self._acknowledge(pending.batch.numbers, NOT_RECORDED if done.refused else None)
 
     def _fail(self, pending: _PendingTask, reason: str) -> None:
-        if self.counts.store_up or not pending.cut:  # the error of an aborted task is not new
+        if self.counts.store_up or not pending.is_aborted:  # the error of an aborted task is not new
             self.counts.last_error = self._spill_reason = reason
         self.counts.store_up = False
         self._next_try = time.monotonic() + RETRY
@@ -258,7 +206,7 @@ class LogWorker:
             self.counts.lost += len(batch.rows)
             self.counts.last_error = f"{self._spill_reason}; {error}"
             self.counts.can_record = False
-            self._acknowledge(batch.numbers, UNSAFE)
+            self._acknowledge(batch.numbers, NOT_RECORDED)
         else:
             self._next_maintenance = 0.0
             self.counts.can_record = True
@@ -277,65 +225,6 @@ class LogWorker:
         self.counts.lost_file_records += loss.records
         self.counts.last_lost_file = loss.what
 
-    # What the thread of the store does.
-
-    def _write(self, rows: list[Row]) -> _TaskResult:
-        return _TaskResult(refused=self._writer.write(rows))
-
-    def _maintain(self) -> _TaskResult:
-        """Replay some spilled rows, or else delete some records by the retention."""
-        self._writer.open()
-        try:
-            rows, broken = self._spill_reader.next_part()
-        except OSError:
-            rows, broken = [], 0  # an unreadable disk must not stop the retention
-        if rows or broken:
-            refused = self._writer.write(rows)
-            self._spill_reader.mark_replayed()
-            return _TaskResult(replayed=len(rows) - refused, lost=refused + broken, more=True)
-        self._find_lost_spill()
-        self._writer.check_for_damage()
-        if time.monotonic() < self._next_tidying:
-            return _TaskResult()
-        age = self._config.keep_seconds
-        oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
-        deleted = self._writer.trim(oldest, self._config.keep_size)
-        if not deleted:
-            self._next_tidying = time.monotonic() + TIDY
-        return _TaskResult(deleted=deleted, more=deleted > 0)
-
-    def _find_lost_spill(self) -> None:
-        """Find spilled files that are gone though not replayed: the store does not have their last record."""
-        handed_over = self._spill.handed_over
-        for _ in range(len(handed_over)):
-            file = handed_over[0]
-            if file.path.exists():
-                handed_over.rotate(-1)
-                continue
-            if not self._writer.has(file.last):
-                self._spill.losses.append(Loss(f"{file.path} was deleted", file.records))
-            handed_over.popleft()
-
-
-class _Thread:
-    """A thread that runs one task after the other; it is a daemon, so that a hanging task cannot keep the process."""
-
-    def __init__(self) -> None:
-        self._tasks: SimpleQueue[tuple[Future[_TaskResult], Callable[..., _TaskResult], tuple[Any, ...]]] = (
-            SimpleQueue()
-        )
-        threading.Thread(target=self._run, name="store", daemon=True).start()
-
-    def submit(self, task: Callable[..., _TaskResult], *arguments: Any) -> Future[_TaskResult]:
-        """Queue a task; return its future."""
-        future: Future[_TaskResult] = Future()
-        self._tasks.put((future, task, arguments))
-        return future
-
-    def _run(self) -> None:
-        while True:
-            future, task, arguments = self._tasks.get()
-            try:
-                future.set_result(task(*arguments))
-            except Exception as error:  # noqa: BLE001  # the waiting thread has to get it
-                future.set_exception(error)
+    def _write(self, rows: list[Row]) -> TaskResult:
+        """Write rows to the store, in its thread."""
+        return TaskResult(refused=self._writer.write(rows))

@@ -40,19 +40,21 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 log = logging.getLogger("runner_policy")
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds a remote may take to connect, or to send more data."""
 SSH: Final = (
-    f"ssh -o BatchMode=yes -o ConnectTimeout={PATIENCE:.0f} "
-    f"-o ServerAliveInterval={PATIENCE:.0f} -o ServerAliveCountMax=1"
+    f"ssh -o BatchMode=yes -o ConnectTimeout={TIMEOUT:.0f} "
+    f"-o ServerAliveInterval={TIMEOUT:.0f} -o ServerAliveCountMax=1"
 )
 """The ``ssh`` command without GIT_SSH_COMMAND: it never prompts, and times out."""
 SMALL_FILES: Final = b"blob:limit=%d" % (MAX_BYTES + 1)
 """The filter for remotes that support it: no file that is too large for a rule."""
-FIRST: Final = 1
+FIRST_DEPTH: Final = 1
 """The depth of the first fetch, when no commit was accepted before."""
-WHOLE: Final = 0x7FFFFFFF
+WHOLE_HISTORY: Final = 0x7FFFFFFF
 """The depth by which git fetches the whole history, including what was left out before."""
+MAX_PUBLIC: Final = 3
+"""The length up to which a user name in a URL is not treated as a secret, such as `git`."""
 
 
 class RollbackRefused(RulesSourceFailed):
@@ -70,9 +72,8 @@ class Remote:
         self._signers = settings.rules_git_allowed_signers
         self._allow_rollback = settings.rules_git_allow_rollback
         self._folder = state_folder() / f"rules-{_digest(redacted(self._url))}.git"
-        self._ref = Ref(
-            f"refs/heads/{_digest(self._branch)}".encode()
-        )  # below refs/heads, so that a fetch announces it
+        # Below refs/heads, so that a fetch announces it.
+        self._ref = Ref(f"refs/heads/{_digest(self._branch)}".encode())
         self._commit: ObjectID | None = None
         self._accepted: ObjectID | None = None
         self._refused: tuple[ObjectID, ObjectID] | None = None
@@ -105,18 +106,18 @@ class Remote:
                 )
                 log.warning("%s; the rules accepted last are used", reason, extra={"error": str(error)})
                 commit = accepted
-            brief = commit.decode()[:12]
+            short_id = commit.decode()[:12]
             found = self._commit_of(repository, commit)
             if self._signers is not None:
                 try:
                     verify(found, self._signers)
                 except NotSigned as error:
-                    raise RulesSourceFailed(f"the commit {brief} is refused: {error}") from error
+                    raise RulesSourceFailed(f"the commit {short_id} is refused: {error}") from error
             try:
                 sources = read_commit(repository, commit.decode(), f"{self._path}/" if self._path else "")
             except RevisionNotFound as error:
                 raise RulesSourceFailed(
-                    f"the commit {brief} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH"
+                    f"the commit {short_id} has no rules in {quoted(self._path)}; see RUNNER_POLICY_RULES_GIT_PATH"
                 ) from error
         self._commit = commit
         return sources
@@ -129,8 +130,8 @@ class Remote:
             with closing(self._repository()) as repository:
                 repository.refs[self._ref] = self._commit
         except (RulesSourceFailed, OSError, FileLocked) as error:
-            message = "the accepted commit could not be stored; a restart will not know it"
-            log.error(message, extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
+            message = "the accepted commit could not be stored; after a restart it is not known"
+            log.error(message, extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item for each poll interval, until ``stop``."""
@@ -172,28 +173,28 @@ class Remote:
             RulesSourceFailed: it cannot be fetched.
         """
         if accepted is None:
-            return self._fetch(repository, FIRST)
+            return self._fetch(repository, FIRST_DEPTH)
         commit = self._fetch(repository)
         if (commit, accepted) == self._refused:
-            does_descend: bool | None = False
+            is_descendant: bool | None = False
         else:
-            does_descend = descends(repository, commit, accepted)
-            if does_descend is None:
-                commit = self._fetch(repository, WHOLE)
-                does_descend = descends(repository, commit, accepted)
-        if does_descend:
+            is_descendant = descends(repository, commit, accepted)
+            if is_descendant is None:
+                commit = self._fetch(repository, WHOLE_HISTORY)
+                is_descendant = descends(repository, commit, accepted)
+        if is_descendant:
             return commit
         self._refused = commit, accepted
-        briefs = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
+        ids = {"commit": commit.decode()[:12], "accepted": accepted.decode()[:12]}
         if not self._allow_rollback:
             raise RollbackRefused(
-                f"the commit {briefs['commit']} is refused: it does not descend from {briefs['accepted']}, "
+                f"the commit {ids['commit']} is refused: it does not descend from {ids['accepted']}, "
                 "whose rules were accepted; "
                 f"push one to {quoted(self._branch)} that does, or set RUNNER_POLICY_RULES_GIT_ALLOW_ROLLBACK=true"
             )
         if commit != self._commit:
             log.warning(
-                "a commit that does not descend from the accepted one is used, as rollbacks are allowed", extra=briefs
+                "a commit that does not descend from the accepted one is used, as rollbacks are allowed", extra=ids
             )
         return commit
 
@@ -206,14 +207,13 @@ class Remote:
             if wanted not in refs:
                 raise RulesSourceFailed(f"the remote has no branch {quoted(self._branch)}")
             found.append(refs[wanted])
-            return [refs[wanted]] if depth == WHOLE or refs[wanted] not in repository.object_store else []
+            return [refs[wanted]] if depth == WHOLE_HISTORY or refs[wanted] not in repository.object_store else []
 
-        pool = default_urllib3_manager(None, base_url=self._url, timeout=PATIENCE)
+        pool = default_urllib3_manager(None, base_url=self._url, timeout=TIMEOUT)
         assert isinstance(pool, PoolManager)
         try:
-            pool.connection_pool_kw["retries"] = Retry(
-                total=None, connect=0, read=0, redirect=3
-            )  # the next poll is soon enough
+            # No retries, only redirects: the next poll is soon enough.
+            pool.connection_pool_kw["retries"] = Retry(total=None, connect=0, read=0, redirect=3)
             # A thin pack may refer to files that were left out before.
             client, path = get_transport_and_path(
                 self._url, pool_manager=pool, thin_packs=False, ssh_command=os.environ.get("GIT_SSH_COMMAND", SSH)
@@ -236,7 +236,7 @@ def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None
     """
     seen: set[ObjectID] = set()
     ahead = deque([commit])
-    is_cut = False
+    is_incomplete = False
     while ahead:
         sha = ahead.popleft()
         if sha == from_:
@@ -247,8 +247,8 @@ def descends(repository: Repo, commit: ObjectID, from_: ObjectID) -> bool | None
         try:
             ahead.extend(read_object(repository, sha, Commit).parents)
         except ObjectUnreadable:
-            is_cut = True
-    return None if is_cut else False
+            is_incomplete = True
+    return None if is_incomplete else False
 
 
 def _digest(text: str) -> str:
@@ -270,11 +270,7 @@ def without_secrets(text: str, url: str) -> str:
     secrets = {user, *user.split(":", 1), parts.query}
     text = text.replace(url, redacted(url))
     for secret in sorted(
-        (each for part in secrets for each in {part, unquote(part)} if len(each) > SHORT), key=len, reverse=True
+        (each for part in secrets for each in {part, unquote(part)} if len(each) > MAX_PUBLIC), key=len, reverse=True
     ):
         text = text.replace(secret, "…")
     return text
-
-
-SHORT: Final = 3
-"""The length up to which a user name is not taken for a secret, such as `git`."""

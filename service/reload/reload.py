@@ -34,7 +34,7 @@ CHECK_TIME: Final = 60.0
 SETTLE: Final = 100
 """Milliseconds without a change after which a folder is read: files are written one by one."""
 POLL: Final = 500
-"""Milliseconds between two checks whether the service stops, or the folder's path leads elsewhere."""
+"""Milliseconds between two checks whether the service is stopping, or the path leads to another folder."""
 SCAN_INTERVAL: Final = 2.0
 """Seconds between two scans of all files, for changes without an event and for files that were unreadable."""
 MAX_FAULTS: Final = 50
@@ -84,18 +84,21 @@ class RulesSource(Protocol):
         """The rules as they are now.
 
         Raises:
-            PolicyError: they cannot be had.
+            PolicyError: they cannot be read.
         """
 
     def accepted(self) -> None:
-        """The rules that were read last have passed."""
+        """Called when the rules read last have passed their check."""
 
     def changes(self, stop: threading.Event) -> Iterator[None]:
         """One item whenever the rules may have changed, until ``stop``."""
 
 
 class RulesFolder:
-    """Rules in a folder, watched; a change of symbolic links, in it, as Kubernetes makes them, or to it, is one too."""
+    """Rules in a watched folder.
+
+    A changed symbolic link is a change too: one in the folder, as Kubernetes mounts have, or one that leads to it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -126,7 +129,7 @@ class RulesFolder:
         Symbolic links out of the folder and network file systems produce no events. So the folder is scanned as well,
         and read once two scans agree.
         """
-        from watchfiles import watch  # noqa: PLC0415  # only where rules are watched
+        from watchfiles import watch  # noqa: PLC0415  # only if rules are watched
 
         while not stop.is_set():
             identity = self._identity()
@@ -149,7 +152,7 @@ class RulesFolder:
                         if is_due or self._has_failed or (found == last and found != read):
                             read = found
                             yield
-                    if self._identity() != identity:  # the path now leads to something else than is watched
+                    if self._identity() != identity:  # the path now leads to another folder than the watched one
                         break
             except (OSError, RuntimeError):  # the folder was removed, or its file system cannot be watched
                 stop.wait(POLL / 1000)
@@ -229,7 +232,7 @@ class Reload:
         else:
             if self._faults:
                 self._reject(self._faults)
-            elif sources is self._last or not self.published.successful:  # checked just now, or unchanged after a fault
+            elif sources is self._last or not self.published.successful:  # just checked, or unchanged since a failure
                 self._accept(sources, monotonic() - began)
 
     def _accept(self, sources: Sources, seconds: float) -> None:
@@ -247,7 +250,8 @@ class Reload:
         self._publish(replace(before, tried_at=_now(), faults=faults, rejected=before.rejected + is_new))
         if is_new:
             log.error(
-                "rules refused; the loaded ones stay", extra={"revision": before.revision, "faults": faults[:SHOWN]}
+                "rules rejected; the loaded ones stay in use",
+                extra={"revision": before.revision, "faults": faults[:SHOWN]},
             )
 
     def _publish(self, published: Published) -> None:
@@ -259,7 +263,7 @@ class Reload:
 
 
 class RevisionReader:
-    """Reads what is published, in a serving process."""
+    """Reads the published rules in a serving process."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -269,7 +273,7 @@ class RevisionReader:
         """What was published since the last call, or ``None``."""
         with suppress(OSError, msgspec.DecodeError):
             stat = self._path.stat()
-            seen = (stat.st_mtime_ns, stat.st_ino)  # two in quick succession may have the same time
+            seen = (stat.st_mtime_ns, stat.st_ino)  # two files written in quick succession may have the same time
             if seen != self._seen:
                 found = msgspec.json.decode(self._path.read_bytes(), type=Published)
                 self._seen = seen

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from dulwich.objects import Commit
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes of a file of allowed signers."""
+"""The largest size of a file of allowed signers, in bytes."""
 NAMESPACE: Final = "git"
-FORMS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+FORMATS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+"""The formats of a timestamp, by its length."""
 
 
 class NotSigned(PolicyError):
@@ -69,19 +70,19 @@ def read_signers(file: Path) -> list[PublicKey]:
         raise SignersInvalid(f"{file} cannot be read") from error
     if len(data) > MAX_BYTES:
         raise SignersInvalid(f"{file} has more than the {MAX_BYTES:,} bytes that are read")
-    found = []
+    keys = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
             signer = AllowedSigner.parse(line.strip())
             if _may_sign(signer):
-                found.append(PublicKey.from_openssh_str(f"{signer.key_type} {signer.base64_key}"))
+                keys.append(PublicKey.from_openssh_str(f"{signer.key_type} {signer.base64_key}"))
         except NotImplementedError:  # an unsupported kind of key: no signature can match it
             continue
         except ValueError as error:
             raise SignersInvalid(f"{file}:{number}: invalid entry: {error}") from error
-    return found
+    return keys
 
 
 def _may_sign(signer: AllowedSigner) -> bool:
@@ -98,7 +99,7 @@ def _may_sign(signer: AllowedSigner) -> bool:
 def _timestamp(text: str) -> datetime:
     """A timestamp as ``ssh-keygen`` writes it: in local time without a ``Z``."""
     plain = text.removesuffix("Z")
-    if len(plain) not in FORMS:
+    if len(plain) not in FORMATS:
         raise ValueError(f"invalid timestamp `{text}`; write one such as `20270131`")
-    found = datetime.strptime(plain, FORMS[len(plain)])  # noqa: DTZ007  # the zone is set below
+    found = datetime.strptime(plain, FORMATS[len(plain)])  # noqa: DTZ007  # the zone is set below
     return found.replace(tzinfo=UTC) if text != plain else found.astimezone()

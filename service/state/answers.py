@@ -1,8 +1,8 @@
-"""Documents → answers, as bytes: what the event loop answers without a worker process.
+"""Answers made in the event loop, without a worker process.
 
-Owns the loaded policy and its documents, the limits of requests decided here (``service.jobs`` has the others), and the
-cache of answers to repeated documents. Its keys are the bytes of a document. It is cleared on a new day, because
-warnings of overdue house rules depend on the date; a new policy has a new cache.
+Owns the loaded policy and its documents, the size limits of requests decided here (``service.jobs`` has the others),
+and the cache of answers to repeated bodies, by their bytes. The cache is cleared on a new day, because warnings of
+overdue house rules depend on the date; a new policy has a new cache.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 
 DAY: Final = 86_400  # seconds
 MAX_CACHED: Final = 8192
+"""The largest body and answer in the cache, in bytes."""
 MAX_INLINE: Final = 16 << 10
-"""Bytes of a body decided in the event loop, if it asks for one decision on stated facts."""
+"""The largest body decided in the event loop, in bytes, for one decision on stated facts."""
 MAX_INLINE_DEPLOYMENT: Final = 4 << 10
-"""The same for a deployment. The worst text of 16 KiB found took 55 ms on a busy machine.
+"""The same for a deployment: the slowest one of 16 KiB that was found took 55 ms on a busy machine.
 
-What is larger, or asks for more, goes to a worker process."""
+Anything larger, and anything that asks for more, goes to a worker process."""
 
 
 def today() -> date:
@@ -135,7 +136,8 @@ class Answers:
         """The date; a new date clears the cache."""
         now = time()
         if now >= self._midnight:
-            self._midnight = (now // DAY + 1) * DAY  # set first, so that the next call sees a midnight that passes now
+            # Set first: if midnight passes before the date is read, the next call reads it again.
+            self._midnight = (now // DAY + 1) * DAY
             self._day = today()
             self._cache.clear()
         return self._day

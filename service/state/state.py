@@ -1,4 +1,4 @@
-"""What a process serves: the answers of the loaded revision, and what its requests share.
+"""The state of a serving process: the answers of the loaded revision, and what its requests share.
 
 Owns the swap of one revision for the next. A request takes its answers once, so it is decided by one revision
 entirely.
@@ -56,7 +56,7 @@ class ServiceState:
 
         Raises:
             RulesInvalid, EngineFailed: they cannot be loaded.
-            UnknownRelease, InvalidVersion: the default release of the settings is not one of theirs.
+            UnknownRelease, InvalidVersion: the default release of the settings is unknown or invalid.
         """
         self.settings = settings
         self.access = access
@@ -119,7 +119,7 @@ class ServiceState:
             if known.isdisjoint(tag.strip() for tag in wanted.decode("latin-1").split(",")):
                 raise Refused(
                     "revision-mismatch",
-                    f"the loaded revision is {answers.policy.revision}; ask for it, or leave `if-match` out",
+                    f"the loaded revision is {answers.policy.revision}; send it in `if-match`, or omit the header",
                 )
         return answers
 
@@ -147,22 +147,24 @@ class ServiceState:
 
     def state(self) -> dict[str, Any]:
         """The state of the rules and the log, for ``/readyz?verbose``."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "status": "ready",
             "revision": self.answers.policy.revision,
             "rules": self.published.last(),
         }
         log_client = self.recorder.log
         if log_client is not None:
-            found["log"] = log_client.state()
-        return found
+            fields["log"] = log_client.state()
+        return fields
 
     def log_fault(self) -> str | None:
         """Why required records cannot be written now, without details that need a token; ``None`` if they can."""
         log_client = self.recorder.log
         if not self.settings.log_required or (log_client is not None and log_client.can_record):
             return None
-        return "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
+        return (
+            "decisions cannot be recorded: neither the decision log's store nor the local disk is known to accept them"
+        )
 
     def _samples(self) -> Iterable[Sample]:
         policy, published = self.answers.policy, self.published

@@ -1,6 +1,6 @@
 """The service's own log: lines of JSON for machines, of text for people.
 
-Owns the format. Log lines have nothing that a caller sent except ids, and no secrets.
+Owns the format. Log lines contain no secrets, and nothing that a caller sent except ids.
 """
 
 from __future__ import annotations
@@ -13,39 +13,49 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Final
 
-ALWAYS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "color_message",
+    "taskName",
+}
+"""The fields of a record that are not its extra ones."""
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """A record as a line of JSON: time, level, logger, message, and its extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        made = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        timestamp = (
+            datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
         document: dict[str, Any] = {
-            "timestamp": made,
+            "timestamp": timestamp,
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        document |= {name: value for name, value in vars(record).items() if name not in ALWAYS}
+        document |= {name: value for name, value in vars(record).items() if name not in STANDARD_FIELDS}
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False, default=str)
 
 
-class Plain(logging.Formatter):
-    """A record as a line of text, with what was said beside it."""
+class TextFormatter(logging.Formatter):
+    """A record as a line of text: level, message, and its extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        beside = "".join(f" {name}={_plain(value)}" for name, value in vars(record).items() if name not in ALWAYS)
+        extra = "".join(
+            f" {name}={_field_text(value)}" for name, value in vars(record).items() if name not in STANDARD_FIELDS
+        )
         trace = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{record.levelname}:     {record.getMessage()}{beside}{trace}"
+        return f"{record.levelname}:     {record.getMessage()}{extra}{trace}"
 
 
-def _plain(value: Any) -> str:
-    """A value in a line, quoted so that it cannot end the line, or look like another field."""
+def _field_text(value: Any) -> str:
+    """The text of a field's value, quoted if it could end the line or look like another field."""
     text = str(value)
     return (
         text
@@ -64,7 +74,7 @@ def configuration(form: str | None) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"own": {"()": f"{__name__}.{'Json' if form == 'json' else 'Plain'}"}},
+        "formatters": {"own": {"()": f"{__name__}.{'JsonFormatter' if form == 'json' else 'TextFormatter'}"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "own", "stream": "ext://sys.stderr"}},
         "loggers": {
             "uvicorn": own,

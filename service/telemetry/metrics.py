@@ -40,6 +40,8 @@ OK: Final = 200
 FILE: Final = re.compile(r"metrics-[\d-]+\.json")
 FRESH: Final = 10.0
 """Seconds without a snapshot after which a process counts as dead."""
+MAX_RULINGS: Final = 4096
+"""Rulings with a counter of their own; above it they are added up and dropped."""
 
 
 class Family(Struct, frozen=True):
@@ -151,7 +153,7 @@ class Metrics:
         self.answered: defaultdict[tuple[str, int], int] = defaultdict(int)
         """Requests by path and status."""
         self.latencies: list[int] = []
-        """The nanoseconds of recent answers of ``/v1/decisions``."""
+        """Durations of recent answers of ``/v1/decisions``, in nanoseconds."""
         self._durations = [0] * (len(BOUNDS) + 1)
         self._nanoseconds = self._hot = 0
         self.sources: list[Callable[[], Iterable[Sample]]] = []
@@ -168,17 +170,17 @@ class Metrics:
         key = (id(ruling), id(final), release)
         counted = self._decisions.get(key)
         if counted is None:
-            if len(self._decisions) >= KEPT_RULINGS:
+            if len(self._decisions) >= MAX_RULINGS:
                 self.clear_rulings()
             self._decisions[key] = counted = DecisionCounter(ruling, final, release, policy.ruleset(release).rules)
             self._all.add(counted)
         counted.number += 1
         return counted
 
-    def count_job_decisions(self, made: DecisionCount, number: int) -> None:
+    def count_job_decisions(self, decision: DecisionCount, number: int) -> None:
         """Count decisions of a worker process."""
-        self.count("runner_policy_decisions", made.runner, made.outcome, made.release, by=number)
-        for rule in made.rules:
+        self.count("runner_policy_decisions", decision.runner, decision.outcome, decision.release, by=number)
+        for rule in decision.rules:
             self.count("runner_policy_rule_matches", rule, by=number)
 
     def count_request(self, path: str, status: int) -> None:
@@ -210,8 +212,8 @@ class Metrics:
                 counted.release,
                 by=number,
             )
-            for place in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
-                self.count("runner_policy_rule_matches", counted.rules[place].rule.id, by=number)
+            for position in {*ruling.standing, *counted.final.refusals, *ruling.advice}:
+                self.count("runner_policy_rule_matches", counted.rules[position].rule.id, by=number)
 
     def snapshot(self) -> Snapshot:
         """The current numbers, also written to the folder, if there is one."""
@@ -234,7 +236,7 @@ class Metrics:
     def text(self) -> bytes:
         """The numbers of all processes in Prometheus' text format; must not be called from the loop's thread.
 
-        This process's snapshot is also written for the others, so that the next scrape returns no less.
+        This process's snapshot is also written for the others, so that no counter is lower in the next scrape.
         """
         from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415  # only needed for a scrape
 
@@ -256,14 +258,11 @@ class Metrics:
             if FILE.fullmatch(path.name) and path != self._file:
                 with suppress(OSError, msgspec.DecodeError):
                     found = msgspec.json.decode(path.read_bytes(), type=Snapshot)
-                    answers = _lives(found.pid) and time.time() - path.stat().st_mtime < FRESH
-                    yield found if answers else _ended(found)
+                    is_serving = _is_alive(found.pid) and time.time() - path.stat().st_mtime < FRESH
+                    yield found if is_serving else _counters_of(found)
 
 
-KEPT_RULINGS: Final = 4096
-
-
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -273,7 +272,8 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _ended(snapshot: Snapshot) -> Snapshot:
+def _counters_of(snapshot: Snapshot) -> Snapshot:
+    """A snapshot without its gauges."""
     return msgspec.structs.replace(
         snapshot, samples=[sample for sample in snapshot.samples if FAMILIES[sample[0]].kind == "counter"]
     )
@@ -297,17 +297,17 @@ class _Collector:
         for name, family in FAMILIES.items():
             kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
             metric: Any = kind(name, family.meaning, labels=family.labels)
-            nothing = (
+            initial = (
                 product(*family.values or ())
                 if family.kind == "counter" and (family.values or not family.labels)
                 else ()
             )
-            for labels, values in sorted({**{labels: [0.0] for labels in nothing}, **found[name]}.items()):
+            for labels, values in sorted({**{labels: [0.0] for labels in initial}, **found[name]}.items()):
                 metric.add_metric(labels, merge[family.merge](values))
             yield metric
         total, buckets = 0, []
-        for place, bound in enumerate((*map(str, BOUNDS), "+Inf")):
-            total += sum(snapshot.durations[place] for snapshot in self._snapshots)
+        for position, bound in enumerate((*map(str, BOUNDS), "+Inf")):
+            total += sum(snapshot.durations[position] for snapshot in self._snapshots)
             buckets.append((bound, total))
         durations = HistogramMetricFamily(DURATION, DURATION_MEANING)
         durations.add_metric([], buckets, sum(snapshot.seconds for snapshot in self._snapshots))

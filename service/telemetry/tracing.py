@@ -36,7 +36,7 @@ class InvalidTracingSetting(Exception):
     """A variable has an invalid value; the message names both."""
 
 
-def wanted() -> list[str]:
+def exporter_names() -> list[str]:
     """The names of the configured exporters; none if traces are off."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return []
@@ -47,26 +47,21 @@ def wanted() -> list[str]:
 def set_up(revision: Callable[[], str]) -> Tracing | None:
     """The traces of this process, or ``None`` if they are off; ``revision`` returns the loaded revision of the rules.
 
-    An invalid value is logged and turns traces off; the service runs without. Where the SDK itself falls back to a
-    default (an unknown timeout, compression or sampler), it logs so.
+    An invalid value is logged and turns traces off; the service runs without. If the SDK itself falls back to a
+    default (unknown timeout, compression or sampler), it logs that.
     """
-    names = wanted()
+    names = exporter_names()
     if not names:
         return None
     try:
         return Tracing(_provider(names), revision)
-    except (
-        InvalidTracingSetting,
-        ValueError,
-        TypeError,
-        ImportError,
-    ) as error:  # what the SDK raises for invalid variables
-        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
+    except (InvalidTracingSetting, ValueError, TypeError, ImportError) as error:  # the SDK raises the last three
+        log.error("traces are off: invalid OpenTelemetry variable", extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
         return None
 
 
 def _provider(names: list[str]) -> TracerProvider:
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # only where traces are asked for
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # only if traces are on
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # as above
 
     exporters = [_exporter(name) for name in dict.fromkeys(names)]
@@ -78,7 +73,7 @@ def _provider(names: list[str]) -> TracerProvider:
 
 def _exporter(name: str) -> SpanExporter:
     if name == "console":
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter  # noqa: PLC0415  # only where it is asked for
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter  # noqa: PLC0415  # only if it is configured
 
         return ConsoleSpanExporter()
     if name != "otlp":
@@ -99,8 +94,8 @@ def _resource() -> Resource:
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource  # noqa: PLC0415  # as above
 
     found = Resource({SERVICE_VERSION: version(NAME)}).merge(Resource.create())
-    named = not str(found.attributes[SERVICE_NAME]).startswith("unknown_service")
-    return found if named else found.merge(Resource({SERVICE_NAME: NAME}))
+    is_named = not str(found.attributes[SERVICE_NAME]).startswith("unknown_service")
+    return found if is_named else found.merge(Resource({SERVICE_NAME: NAME}))
 
 
 class Tracing:
@@ -112,7 +107,7 @@ class Tracing:
         Raises:
             ValueError: ``OTEL_PROPAGATORS`` names an unknown one.
         """
-        from opentelemetry.propagate import extract  # noqa: PLC0415  # only where traces are asked for
+        from opentelemetry.propagate import extract  # noqa: PLC0415  # only if traces are on
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415  # as above
 
         self._provider = provider
@@ -184,11 +179,10 @@ class Tracing:
 
     def stop(self, seconds: float) -> None:
         """Send what is queued, for at most ``seconds``."""
-        stopping = Thread(
-            target=self._provider.shutdown, name="traces", daemon=True
-        )  # a collector that hangs must not keep the process
-        stopping.start()
-        stopping.join(seconds)
+        # a daemon thread: a collector that hangs must not keep the process running
+        shutdown = Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        shutdown.start()
+        shutdown.join(seconds)
 
 
 def _name(method: str, route: str | None) -> str:

@@ -1,34 +1,30 @@
 """HTTP/1.1 connections: how many a process has, how much of one it reads, and how it ends when the service ends.
 
-Not here: the certificate (``tls``), connections on which nothing moves (``idle``), and how long a body may take
-(``body_timeout``).
+Not here: the responses above a limit (``rejections``), the certificate (``tls``), connections on which nothing moves
+(``idle``), and how long a body may take (``body_timeout``).
 """
 
 from __future__ import annotations
 
 import select
 import time
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from policy.decision.decision import encode
-from service.auth.access import OPEN_PATHS
-from service.problems import MEDIA_TYPE, Refused, headers_of, problem_of
+from service.transport.flow_control import Flow
+from service.transport.rejections import head_too_large, reject_requests
 
 if TYPE_CHECKING:
     import asyncio
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
     from uvicorn import Config
 
-TOO_MANY: Final = 503
 MAX_HEAD: Final = 65_536
 """Bytes a connection may send before the first part of a body or the end of a request."""
 MAX_HEADERS: Final = 200
+HEAD_TOO_LARGE: Final = head_too_large(MAX_HEAD, MAX_HEADERS)
 MAX_WAITING: Final = 8
 """Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each."""
 PIECE: Final = 4096
@@ -42,38 +38,12 @@ GRACE: Final = 1.0
 """Seconds a connection may be idle when the process has reached its limit."""
 SCAN_INTERVAL: Final = 0.1
 """Seconds between two scans for idle connections."""
-_on_headers_complete: Final = (
-    HttpToolsProtocol.on_headers_complete
-)  # called for each request; `super()` would cost more than the rest of the method
-_on_body: Final = HttpToolsProtocol.on_body
-
 LAST_REQUESTS: Final = 1.0
 """Seconds for which a stopping service answers on open connections, each time with `connection: close`."""
 
-
-class Flow(FlowControl):
-    """uvicorn's flow control, for a connection that parses the data it holds before it reads more."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection.transport)
-        self._connection = connection
-
-    def resume_reading(self) -> None:
-        """Resume reading once no data is held."""
-        if self._connection.held:
-            self.read_paused = False
-            self._connection.loop.call_soon(self._connection.read_held)
-        else:
-            super().resume_reading()
-
-    def hold(self) -> None:
-        """Stop reading from the transport until ``release`` or ``resume_reading``."""
-        self._transport.pause_reading()
-
-    def release(self) -> None:
-        """Resume reading after the held data is parsed, unless a body waits to be received."""
-        if not self.read_paused:
-            self._transport.resume_reading()
+# Called for each request; `super()` would cost more than the rest of the method.
+_on_headers_complete: Final = HttpToolsProtocol.on_headers_complete
+_on_body: Final = HttpToolsProtocol.on_body
 
 
 class Connection(HttpToolsProtocol):
@@ -97,10 +67,8 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, config: Config, *arguments: Any, **more: Any) -> None:
         super().__init__(config, *arguments, **more)
-        self.max_connections, self.limit_concurrency = (
-            self.limit_concurrency,
-            None,
-        )  # uvicorn's own response is not problem+json, and also rejects probes
+        # uvicorn's own response above the limit is not problem+json, and also rejects probes
+        self.max_connections, self.limit_concurrency = self.limit_concurrency, None
         self.headers = []
         self.since = 0.0
         self.unread = 0
@@ -120,7 +88,7 @@ class Connection(HttpToolsProtocol):
             and not self._close_idle_connection()
         ):
             Connection.rejected += 1
-            self.app = _reject_requests(self.app)
+            self.app = reject_requests(self.app)
         if Connection.ending:
             self.shutdown()
 
@@ -195,7 +163,8 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _close_unless_answering(self) -> None:
-        if self.pipeline or not self.cycle.response_started:
+        """Close unless the response to the last request has started; ``cycle`` is the last one, also if it waits."""
+        if not self.cycle.response_started:
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -326,36 +295,3 @@ class Connection(HttpToolsProtocol):
             if self.cycle is None or self.cycle.response_complete:
                 self.transport.write(HEAD_TOO_LARGE)
             self.transport.close()
-
-
-def _head_too_large() -> bytes:
-    detail = f"the request's head is too large; at most {MAX_HEAD:,} bytes and {MAX_HEADERS} headers are accepted"
-    problem = problem_of(Refused("headers-too-large", detail))
-    body = encode(problem)
-    status = HTTPStatus(problem.status)
-    lines = [
-        b"HTTP/1.1 %d %b" % (status, status.phrase.encode()),
-        b"content-type: " + MEDIA_TYPE.encode(),
-        b"content-length: %d" % len(body),
-    ]
-    return b"\r\n".join([*lines, b"connection: close", b"", body])
-
-
-HEAD_TOO_LARGE: Final = _head_too_large()
-
-
-def _reject_requests(app: ASGIApp) -> ASGIApp:
-    error = Refused(
-        "too-many-connections", "this process holds as many connections as it may; close unused ones, and try again"
-    )
-    body = encode(problem_of(error))
-    headers = [*headers_of(error, TOO_MANY), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
-
-    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in OPEN_PATHS:
-            await app(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": TOO_MANY, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    return refuse

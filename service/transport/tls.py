@@ -76,12 +76,11 @@ class Certificate:
             return
         self._loaded = found
         try:
-            load(
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities
-            )  # ``make_context`` would ask the terminal for a password
+            # ``make_context`` would ask the terminal for a password.
+            load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._cert, self._key, self._authorities)
             self._newest = self._build_context()
         except (ssl.SSLError, OSError) as error:
-            log.error("the certificate was rejected; the previous one stays", extra={"error": str(error)})  # noqa: TRY400  # the traceback says nothing
+            log.error("the certificate was rejected; the previous one stays", extra={"error": str(error)})  # noqa: TRY400  # the traceback adds nothing
         else:
             log.info("certificate loaded", extra={"certificate": str(self._cert)})
 

@@ -1,4 +1,4 @@
-"""A real server and a real command line, on loopback, each test as a client sees them."""
+"""A real server and a real command line, on loopback, used as a client uses them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ import_module("service.cli.app")  # adds `serve` to the commands
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(sys.executable).parent
 PATIENCE = 180.0
-"""Seconds after which something that does not come about is a failure; none of it is spent where all goes well."""
+"""Seconds to wait for an expected state before the test fails; a test that passes does not wait that long."""
 
 
 def changed() -> list[str]:
-    """This process's variables that change what the commands do."""
+    """The environment variables of this process that affect the commands."""
     changing = (
         "NO_COLOR",
         "FORCE_COLOR",
@@ -54,14 +54,14 @@ def changed() -> list[str]:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """This process's variables without those that change what the commands do, and some more."""
+    """The environment of this process without variables that affect the commands, and with ``extra`` ones."""
     kept = {name: value for name, value in os.environ.items() if name not in changed()}
     return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **extra}
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is ready: where it listens and which process it is."""
+    """A server that is ready: its process, port and log file."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -72,19 +72,18 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def client(self) -> httpx.Client:
-        """A client with connections of its own."""
-        return httpx.Client(
-            base_url=self.url, timeout=PATIENCE, trust_env=False, verify=False
-        )  # loopback needs no certificates, and reading them takes time
+        """A new client."""
+        # Loopback needs no certificates, and reading them takes time.
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False, verify=False)
 
     def connection(self) -> socket.socket:
-        """A bare connection."""
+        """A new TCP connection."""
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command left behind."""
+    """The result of a command: exit code and output."""
 
     code: int
     out: str
@@ -93,9 +92,9 @@ class Done:
 
 @contextmanager
 def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]:
-    """A server of its own for as long as the block lasts; it takes a free port and says which.
+    """Run a server on a free port for the block.
 
-    A log, which takes as long again to start, it keeps where one is named or required.
+    It has no decision log, which would double the time to start, unless one is set or required.
     """
     log = folder / "serve.log"
     command = [str(BIN / "runner-policy"), "serve", *arguments]
@@ -114,7 +113,7 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[Server]
 
 
 def listening(process: subprocess.Popen[bytes], log: Path) -> int:
-    """The port on which a process that was started serves, once it is ready."""
+    """The port of a started server process, once it is ready."""
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends and process.poll() is None:
         found = re.search(r"running on http://127\.0\.0\.1:(\d+)", log.read_text())
@@ -138,7 +137,7 @@ def listening(process: subprocess.Popen[bytes], log: Path) -> int:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The service as `runner-policy serve` starts it, with the shipped rules.
 
-    Candidate rules get the time that a busy machine needs.
+    The timeout for candidate rules is long enough for a busy machine.
     """
     with serving(
         tmp_path_factory.mktemp("server"), RUNNER_POLICY_CANDIDATE_TIMEOUT="60", RUNNER_POLICY_LOG=""
@@ -148,7 +147,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
-    """Starts a server with flags and variables of one's own."""
+    """Starts a server with the given flags and variables."""
 
     def start(*arguments: str, **variables: str) -> AbstractContextManager[Server]:
         return serving(tmp_path, *arguments, **variables)
@@ -158,14 +157,14 @@ def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
 
 @pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[httpx.Client]:
-    """A client whose connections stay open, so that each test goes on where another ended."""
+    """A client whose connections stay open from one test to the next."""
     with server.client() as found:
         yield found
 
 
 @pytest.fixture
 def decide(client: httpx.Client) -> Callable[..., Any]:
-    """Asks for the decision on a request; the answer's document."""
+    """Sends a request to ``/v1/decisions``, and returns the decision."""
 
     def ask(request: Any, **headers: str) -> Any:
         response = client.post("/v1/decisions", json=request, headers=headers)
@@ -177,7 +176,7 @@ def decide(client: httpx.Client) -> Callable[..., Any]:
 
 @pytest.fixture
 def run() -> Callable[..., Done]:
-    """Runs a command, by itself our own; with `stdin` as its input, in a pipe."""
+    """Runs a command, by default ``runner-policy``, with ``stdin`` as its input in a pipe."""
 
     def command(
         *arguments: str, program: str = "runner-policy", stdin: str | bytes = b"", cwd: Path = ROOT, **variables: str
@@ -200,7 +199,7 @@ def run() -> Callable[..., Done]:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Runs our command in this process, which takes a fraction of the time of `run`; nothing is a terminal."""
+    """Runs ``runner-policy`` in this process, which is much faster than ``run``; its streams are not terminals."""
     monkeypatch.chdir(ROOT)
 
     def command(*arguments: str, stdin: str | bytes = b"", **variables: str) -> Done:
@@ -216,7 +215,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
 
 @pytest.fixture
 def on_terminal() -> Callable[..., tuple[int, str]]:
-    """Runs our command on a terminal of 160 columns; its exit code and what stands there."""
+    """Runs ``runner-policy`` on a terminal of 160 columns; returns its exit code and output."""
 
     def command(*arguments: str, **variables: str) -> tuple[int, str]:
         ours, theirs = pty.openpty()
@@ -236,5 +235,5 @@ def on_terminal() -> Callable[..., tuple[int, str]]:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # what a terminal gives whose other side nobody holds any more
+    except OSError:  # the other side of the terminal is closed
         return b""

@@ -86,7 +86,7 @@ SAID: list[tuple[str, bool, list[str]]] = [
 def test_the_validating_call_warns_and_denies_nothing_unless_it_is_told_to(
     client: httpx.Client,
     name: str,
-    allowed: bool,  # noqa: FBT001
+    allowed: bool,  # noqa: FBT001  # a parameter of the table
     warnings: list[str],
 ) -> None:
     response = answered(client, REVIEWS[name])
@@ -153,9 +153,8 @@ def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_cou
         answered(client, review("pod-of-replicaset", dryRun=True), MUTATE)
         assert logged(client, before) == []
         assert grown(client, count) == {'call="mutate",result="patched"': 1, 'call="validate",result="warned"': 1}
-        answered(
-            client, REVIEWS["pod-of-replicaset"], MUTATE
-        )  # is decided once for the record, and once more to see whether the patch helps
+        # It is decided once for the record, and once more to see whether the patch helps.
+        answered(client, REVIEWS["pod-of-replicaset"], MUTATE)
         answered(client, REVIEWS["pod-of-replicaset"])
         answered(client, REVIEWS["kafka-topic"])
         assert logged(client, before) == [("v1/admission/mutate", "v1"), ("v1/admission", "v1")]

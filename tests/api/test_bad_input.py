@@ -716,7 +716,7 @@ def test_a_compressed_body_is_a_415_that_says_what_to_send(client: httpx.Client,
     assert told(response) == (
         415,
         "unsupported-encoding",
-        [("", f"the body is `{encoding}`-encoded; send it as it is")],
+        [("", f"the body is `{encoding}`-encoded; send it without an encoding")],
     )
 
 

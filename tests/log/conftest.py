@@ -1,4 +1,4 @@
-"""Both kinds of store, real keepers, and the service as it is started; each test has a log of its own."""
+"""Both kinds of store, real log processes, and the service as it is started; each test has a log of its own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from postgres import postgres as started
 
 from policy.request.request import read_request
 from service.log.client import LogClient
+from service.log.messages import LogConfig
 from service.log.query import LogFilter, stream
 from service.log.record import record
 from service.log.store import Store, StoreFailed, read_url
-from service.log.worker import LogConfig
 from service.log.writer import Writer
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ LABELS = '{"id":"tests"}'
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[api.Server]]:
-    """Starts a server that keeps a log, with flags and variables of one's own."""
+    """Starts a server with a decision log, and the given flags and variables."""
 
     def start(*arguments: str, **variables: str) -> AbstractContextManager[api.Server]:
         return api.serving(tmp_path, *arguments, **{"RUNNER_POLICY_LOG": "", **variables})
@@ -52,13 +52,13 @@ def serve(tmp_path: Path) -> Callable[..., AbstractContextManager[api.Server]]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server, one a process of the tests."""
+    """A PostgreSQL server, one for each pytest process."""
     with started() as server:
         yield server
 
 
 class Place:
-    """A log's store, which may be taken away, and the folder of what it does not take."""
+    """A log's store, which a test may make unavailable, and its spill folder."""
 
     def __init__(self, url: str, folder: Path, server: Postgres | None) -> None:
         self.url, self.folder, self.server = url, folder, server
@@ -66,7 +66,7 @@ class Place:
         self.file = Path(read_url(url).database or "") if server is None else None
 
     def records(self) -> list[dict[str, Any]]:
-        """What the store has, the oldest first; nothing where there is no store."""
+        """The records in the store, the oldest first; empty if there is no store."""
         try:
             return [
                 msgspec.json.decode(msgspec.json.encode(record(row)))
@@ -77,21 +77,21 @@ class Place:
             return []
 
     def ids(self) -> list[str]:
-        """Which decisions the store has, the oldest first."""
+        """The ids of the decisions in the store, the oldest first."""
         return [found["decision_id"] for found in self.records()]
 
     def spilled(self) -> list[str]:
-        """Which decisions lie on the disk."""
+        """The ids of the spilled decisions."""
         lines = [line for path in sorted(self.spill.glob("*.jsonl")) for line in path.read_text().splitlines()]
         return [msgspec.json.decode(line)[0] for line in lines]
 
     @property
     def spill_size(self) -> int:
-        """How many bytes the largest file on the disk has."""
+        """The size of the largest spill file in bytes."""
         return max(path.stat().st_size for path in self.spill.glob("*.jsonl"))
 
     def hold(self) -> Any:
-        """Nobody else can write the store until what is returned is closed."""
+        """Lock the store against other writers until the returned connection is closed."""
         if self.server is None:
             held: Any = sqlite3.connect(self.file or "", isolation_level=None)
             held.execute("BEGIN EXCLUSIVE")
@@ -110,13 +110,13 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @pytest.fixture
 def new(tmp_path: Path) -> Place:
-    """A store in SQLite that nobody has made yet."""
+    """A store in SQLite that is not created yet."""
     return Place(f"sqlite:///{tmp_path / 'log' / 'decisions.db'}", tmp_path, None)
 
 
 @pytest.fixture
 def sqlite(new: Place) -> Place:
-    """A store in SQLite, where the kind makes no difference."""
+    """A store in SQLite, for tests to which the kind of store makes no difference."""
     return made(new)
 
 
@@ -128,7 +128,7 @@ def on_server(postgres: Postgres, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def noted(policy: Policy) -> Callable[..., LogEntry]:
-    """A decision as the log takes it; each has an id of its own."""
+    """Makes entries of the log, each with a new decision id."""
 
     def make(
         caller: str = "argo",
@@ -148,7 +148,7 @@ def id_of(noted: LogEntry) -> str:
 
 
 def made(place: Place) -> Place:
-    """A place whose store is there; to make it takes a keeper a while."""
+    """Create the store of a place in advance, as a log process takes a while to do it."""
     writer = Writer(read_url(place.url), 30)
     writer.open()
     writer.close()
@@ -157,7 +157,7 @@ def made(place: Place) -> Place:
 
 @asynccontextmanager
 async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterator[LogClient]:
-    """A log with a keeper, as a process of the service has it."""
+    """Run the log of a serving process, with its log process."""
     usual = {
         "spill_size": 1 << 30,
         "patience": 5.0,
@@ -174,34 +174,34 @@ async def keeping(place: Place, bound: int = 10_000, **kept: Any) -> AsyncIterat
 
 
 async def until(holds: Callable[[], object], log: LogClient | None = None) -> None:
-    """Wait until something holds."""
+    """Wait until a condition is true."""
     ends = time.monotonic() + api.PATIENCE
     while not holds():
-        assert time.monotonic() < ends, log.state() if log is not None else "it does not come true"
+        assert time.monotonic() < ends, log.state() if log is not None else "the condition did not become true"
         await asyncio.sleep(0.01)
 
 
 def becomes(holds: Callable[[], object]) -> None:
-    """The same, in a test without a loop."""
+    """The same, in a test without an event loop."""
     ends = time.monotonic() + api.PATIENCE
     while not holds():
-        assert time.monotonic() < ends, "it does not come true"
+        assert time.monotonic() < ends, "the condition did not become true"
         time.sleep(0.01)
 
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The loop of tests that are coroutines: that of the service's kind."""
+    """The event loop of asynchronous tests: asyncio, as in the service."""
     return "asyncio"
 
 
 def going(test: Awaitable[None]) -> None:
-    """Run one of a test's loops, where it has several or does something beside it."""
-    asyncio.run(test)  # type: ignore[arg-type]  # a coroutine
+    """Run an event loop, for a test with several loops or with work outside of one."""
+    asyncio.run(test)  # type: ignore[arg-type]  # it is a coroutine, which `Awaitable` does not say
 
 
 def counts(client: httpx.Client) -> dict[str, float]:
-    """The log's numbers, as they are at this moment."""
+    """The current metrics of the log."""
     text = client.get("/metrics").text
     return {
         name.removesuffix("_total"): float(value)
@@ -210,6 +210,6 @@ def counts(client: httpx.Client) -> dict[str, float]:
 
 
 def settled(client: httpx.Client) -> dict[str, Any]:
-    """What the service says of its log."""
+    """The state of the log, as the service reports it."""
     found: dict[str, Any] = client.get("/readyz?verbose").json()["log"]
     return found

@@ -7,15 +7,17 @@ unless it is counted.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from log.conftest import going, id_of, keeping, until
+from log.conftest import TODAY, going, id_of, keeping, until
 
-from service.log import worker as keeping_module
+from policy.request.request import read_request
+from service.log.worker import BACKLOG
 from service.problems import LogUnavailable
 
 if TYPE_CHECKING:
@@ -202,18 +204,16 @@ async def test_a_store_that_is_slow_has_the_disk_beside_it(place: Place, noted: 
         with closing(place.hold()):
             ids += note(log, noted, 1)
             await until(lambda: log._sent, log)
-            ids += note(log, noted, keeping_module.BACKLOG)
-            await until(lambda: log.counts.spilled == keeping_module.BACKLOG, log)
+            ids += note(log, noted, BACKLOG)
+            await until(lambda: log.counts.spilled == BACKLOG, log)
         await safe(log)
-        await until(lambda: log.counts.replayed == keeping_module.BACKLOG, log)
-        assert told(log, "written", "spilled", "lost", "store_up") == [2, keeping_module.BACKLOG, 0, True]
+        await until(lambda: log.counts.replayed == BACKLOG, log)
+        assert told(log, "written", "spilled", "lost", "store_up") == [2, BACKLOG, 0, True]
         assert place.ids() == sorted(ids)
 
 
 async def test_a_store_that_is_full_has_its_records_spilled(sqlite: Place, noted: Callable[..., LogEntry]) -> None:
     """Files of this process, and of those that it starts, may not become larger than they are."""
-    import resource  # noqa: PLC0415  # of Unix
-
     async with keeping(sqlite) as log:
         ids = note(log, noted, 300)
         await safe(log)
@@ -252,8 +252,6 @@ def test_what_neither_store_nor_disk_takes_is_counted(on_server: Place, noted: C
 
 
 def test_a_disk_without_room_leaves_no_half_line(on_server: Place, noted: Callable[..., LogEntry]) -> None:
-    import resource  # noqa: PLC0415  # of Unix
-
     assert on_server.server is not None
 
     async def test() -> None:
@@ -359,10 +357,6 @@ async def test_decisions_wait_no_longer_than_they_may_for_a_keeper_that_hangs(
 
 
 async def test_what_waits_is_bounded_in_bytes(sqlite: Place, policy: Any) -> None:
-    from log.conftest import TODAY  # noqa: PLC0415
-
-    from policy.request.request import read_request  # noqa: PLC0415
-
     architectures = [f"{n:04}" * 2000 for n in range(100)]
     request = read_request(
         {"facts": {"model_config": {"architectures": architectures}}, "vllm_version": "0.23.0"}, policy.releases

@@ -6,6 +6,7 @@ Every acknowledged decision is in the log, old or new, or counted as lost.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -127,9 +128,8 @@ async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_i
             await log.recorded(after)
             ids.append(id_of(after))
         assert told(one, "lost_file_records") == told(other, "lost_file_records") == [0]
-        said = [
-            log.counts.last_lost_file for log in (one, other) if log.counts.lost_files
-        ]  # one may find the new files of the other in place
+        # One may find the new files of the other in place.
+        said = [log.counts.last_lost_file for log in (one, other) if log.counts.lost_files]
         assert said
         assert all("deleted" in each or "replaced" in each for each in said)
         # a store that another process is just opening may be slow, and its records are spilled
@@ -393,8 +393,6 @@ def test_every_acknowledged_decision_is_in_the_log_or_counted(
 def test_a_required_log_that_takes_nothing_makes_the_service_unready(
     serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
 ) -> None:
-    import resource  # noqa: PLC0415  # of Unix
-
     with serve(**required(sqlite)) as server, server.client() as client:
         (keeper,) = keepers(server.process.pid)
         assert settled(client)["can_record"]
@@ -402,7 +400,7 @@ def test_a_required_log_that_takes_nothing_makes_the_service_unready(
         assert client.post("/v1/decisions", json=ASKED).status_code == 503
         refused = client.get("/readyz")
         detail = (
-            "decisions cannot be recorded: neither the decision log's store nor the local disk is known to take them"
+            "decisions cannot be recorded: neither the decision log's store nor the local disk is known to accept them"
         )
         assert (refused.status_code, refused.headers["retry-after"], refused.headers["content-type"]) == (
             503,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from api.conftest import serving
+from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening, serving
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from log.conftest import FACTS, LABELS, TODAY, becomes, keeping, until
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import httpx
-    from api.conftest import Done, Server
+    from api.conftest import Done
     from log.conftest import Place
 
     from policy.decision.evaluation import EncodedDecision
@@ -267,11 +269,6 @@ def test_nothing_is_kept_where_the_log_is_off(
 @pytest.mark.slow
 def test_decisions_go_on_where_nobody_takes_what_is_printed(tmp_path: Path) -> None:
     """Standard output is a pipe that is never read; there is much more to print than it holds."""
-    import os  # noqa: PLC0415
-    import subprocess  # noqa: PLC0415
-
-    from api.conftest import BIN, PATIENCE, ROOT, Server, environment, listening  # noqa: PLC0415
-
     ours, theirs = os.pipe()
     variables = {
         "RUNNER_POLICY_PORT": "0",

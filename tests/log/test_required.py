@@ -134,8 +134,8 @@ def test_no_decision_is_answered_that_is_not_safe(
         with on_server.server.away():
             refused = client.post("/v1/decisions", json=ASKED)
             detail = (
-                "the decision could not be recorded: neither the store nor the local disk took it; send the request "
-                "again"
+                "the decision could not be recorded: neither the store nor the local disk accepted it; "
+                "send the request again"
             )
             expected = {
                 "type": "urn:runner-policy:problem:log-unavailable",

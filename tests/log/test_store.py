@@ -272,6 +272,6 @@ LOG = "postgresql://runner:secret@db.example.org:5432/log"
         ("sqlite:////var/lib/log.db", False),
     ],
 )
-def test_what_a_log_could_not_take_is_found_again_after_its_password_was_changed(url: str, same: bool) -> None:  # noqa: FBT001  # a table's column
+def test_what_a_log_could_not_take_is_found_again_after_its_password_was_changed(url: str, same: bool) -> None:  # noqa: FBT001  # a parameter of the table
     folders = [Settings(log=SecretStr(each)).spill_folder() for each in (LOG, url)]
     assert (len(set(folders)) == 1) == same

@@ -1,4 +1,4 @@
-"""The service as its operators run it: processes, files and certificates that are real, each seen from outside."""
+"""The service as operators run it, with real processes, files and certificates, tested from outside."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JSON = {"content-type": "application/json"}
 
 
 def until(found: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``found`` gives for the arguments, as soon as that is true."""
+    """Wait until ``found`` returns something true for the arguments, and return it."""
     ends = time.monotonic() + PATIENCE
     while True:
         try:
@@ -43,14 +43,14 @@ def until(found: Callable[..., Any], *arguments: Any) -> Any:
             value = None
         if value:
             return value
-        assert time.monotonic() < ends, "it does not come about"
+        assert time.monotonic() < ends, "the expected state was not reached"
         time.sleep(0.01)
 
 
 class Pinned(httpx.HTTPTransport):
-    """Connect to one of several processes that listen.
+    """A transport that connects to one of several processes that listen on the same port.
 
-    While the connection is opened, ``alone`` keeps the others from accepting it.
+    While it connects, ``alone`` keeps the others from accepting the connection.
     """
 
     def __init__(self, alone: Callable[[], AbstractContextManager[None]]) -> None:
@@ -58,9 +58,8 @@ class Pinned(httpx.HTTPTransport):
         self._alone = alone
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        is_kept = any(
-            not connection.has_expired() for connection in self._pool.connections
-        )  # the server closes those that are idle
+        # The server closes idle ones.
+        is_kept = any(not connection.has_expired() for connection in self._pool.connections)
         with nullcontext() if is_kept else self._alone():
             return super().handle_request(request)
 
@@ -76,14 +75,14 @@ class Service:
     token: str | None = None
     opened: list[httpx.Client] = field(default_factory=list)
     log_start: int = 0
-    """The byte of the log from which on it is read: earlier lines are other tests'."""
+    """The offset at which the log is read: earlier lines belong to other tests."""
 
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
     def client(self, token: str | None = None, **more: Any) -> httpx.Client:
-        """A client with a connection of its own."""
+        """A new client."""
         token = token or self.token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         found = httpx.Client(
@@ -98,7 +97,7 @@ class Service:
         return found
 
     def get(self, path: str) -> Any:
-        """The document that a call shows."""
+        """The document at a path."""
         with self.client() as client:
             return client.get(path).json()
 
@@ -109,7 +108,7 @@ class Service:
         return str(self.get("/v1/policy")["revision"])
 
     def metrics(self) -> dict[str, float]:
-        """Each series' number."""
+        """The value of each series."""
         with self.client() as client:
             lines = client.get("/metrics").raise_for_status().text.splitlines()
         return {
@@ -118,30 +117,30 @@ class Service:
         }
 
     def metrics_since(self, before: dict[str, float]) -> dict[str, float]:
-        """How much each series has grown."""
+        """The increase of each series."""
         return {name: number - before.get(name, 0.0) for name, number in self.metrics().items()}
 
     def said(self) -> list[dict[str, Any]]:
-        """The lines of its log that are whole."""
+        """The complete lines of its log."""
         text = self.log.read_bytes()[self.log_start :].decode()
         return [json.loads(line) for line in text.rpartition("\n")[0].splitlines() if line.startswith("{")]
 
     def says(self, message: str) -> list[dict[str, Any]]:
-        """The lines with this message."""
+        """The log lines with this message."""
         return [line for line in self.said() if line.get("message") == message]
 
     def workers(self) -> list[int]:
-        """The processes that answer and live, as they said themselves."""
+        """The ids of the serving processes that are alive, from the log."""
         started = [int(found) for found in re.findall(r"Started server process \[(\d+)\]", self.log.read_text())]
         return [pid for pid in started if lives(pid)]
 
     def times_ready(self) -> int:
-        """How many workers have become ready so far."""
+        """How many workers have become ready."""
         return self.log.read_text().count("Application startup complete")
 
     @contextmanager
     def only(self, pid: int) -> Iterator[None]:
-        """The other workers are halted."""
+        """Stop all workers but one for the block."""
         others = [other for other in self.workers() if other != pid]
         try:
             for other in others:
@@ -154,14 +153,14 @@ class Service:
                     os.kill(other, signal.SIGCONT)
 
     def client_of_each(self) -> dict[int, httpx.Client]:
-        """A client of each worker, which no other one answers."""
+        """A client for each worker, connected to it."""
         found = {pid: self.client(transport=Pinned(partial(self.only, pid))) for pid in self.workers()}
         for client in found.values():
             client.get("/livez").raise_for_status()
         return found
 
     def everywhere(self, path: str, holds: Callable[[Any], object]) -> None:
-        """Wait until something holds of the document that each worker shows."""
+        """Wait until ``holds`` is true for the document at a path in every worker."""
         clients = self.client_of_each().values()
         until(lambda: all(holds(client.get(path).json()) for client in clients))
         for client in clients:
@@ -169,7 +168,7 @@ class Service:
 
 
 def state_of_process(pid: int) -> str:
-    """Linux' letter for what a process does; nothing where there is none."""
+    """Linux' letter for the state of a process; empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -189,9 +188,9 @@ def started(
     limit: Any = None,
     **variables: Any,
 ) -> Iterator[Service]:
-    """A service for as long as the block lasts; it is ended afterwards.
+    """Run a service for the block.
 
-    A ``VARIABLE`` is one of its settings, and ``limit`` is how many files it may have open.
+    Arguments in upper case are settings; ``env_NAME`` sets another variable. ``limit`` is the number of open files.
     """
     log = folder / "serve.log"
     settings = {
@@ -229,7 +228,7 @@ def started(
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., Any]:
-    """Starts a service in a folder of its own."""
+    """Starts a service in the test's folder."""
 
     def start(*arguments: str, **more: Any) -> Any:
         return started(tmp_path, *arguments, **more)
@@ -258,9 +257,8 @@ def few_rules(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             if (root / "rules" / file).exists():
                 (found / file).parent.mkdir(parents=True, exist_ok=True)
                 (found / file).write_text(_of_known((root / "rules" / file).read_text()))
-    edit(
-        found / f"{FEW[1]}_test.yaml", 'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}', "parallel_config: {enable_dbo: true}"
-    )  # no rule for the variable is here
+    # This folder has no rule for the variable.
+    edit(found / f"{FEW[1]}_test.yaml", 'env: {VLLM_USE_V2_MODEL_RUNNER: "0"}', "parallel_config: {enable_dbo: true}")
     (found / "releases.yaml").write_text(f"known: {json.dumps(KNOWN)}\ndefault: '0.23.0'\n")
     return found
 
@@ -281,26 +279,26 @@ def _of_known(text: str) -> str:
 
 @pytest.fixture
 def folder(few_rules: Path, tmp_path: Path) -> Path:
-    """A copy of those rules to change."""
+    """A copy of ``few_rules`` to edit."""
     return Path(shutil.copytree(few_rules, tmp_path / "policy"))
 
 
 def put(file: Path, text: str) -> None:
-    """Write a file as an editor does: a new one is moved to its place, and nobody sees half of it."""
+    """Write a file atomically, as an editor does: a new file is renamed to it."""
     other = file.with_name(f".{file.name}.swp")
     other.write_text(text)
     other.replace(file)
 
 
 def edit(file: Path, old: str, new: str) -> None:
-    """Change a file."""
+    """Replace a text in a file."""
     text = file.read_text()
     assert old in text
     put(file, text.replace(old, new))
 
 
 def read(path: Path) -> bytes:
-    """What a file has; nothing where it has just gone, as those of a process do that ends."""
+    """The content of a file; empty if it is gone, like those of a process that ended."""
     try:
         return path.read_bytes()
     except OSError:
@@ -308,14 +306,14 @@ def read(path: Path) -> bytes:
 
 
 def retitled(folder: Path, title: str) -> None:
-    """Another revision of the rules, which decides alike."""
+    """Make another revision of the rules that decides the same."""
     file = folder / RULE
     edit(file, re.search(r"^title: .*$", file.read_text(), re.MULTILINE)[0], f"title: {title}")  # type: ignore[index]  # every rule has one
 
 
 @dataclass
 class Tokens:
-    """A file of tokens, and the tokens themselves by their names."""
+    """A token file, and the tokens by name."""
 
     path: Path
     texts: dict[str, str] = field(default_factory=dict)
@@ -333,5 +331,5 @@ class Tokens:
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Tokens:
-    """An empty file of tokens."""
+    """An empty token file."""
     return Tokens(tmp_path / "tokens.yaml")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from api.conftest import BIN
-from standing import SCOPES
+from shared_services import SCOPES
 
 from .conftest import QWEN, put, read, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from standing import Standing
+    from shared_services import SharedServices
 
     from .conftest import Service, Tokens
 
@@ -90,9 +90,9 @@ UNKNOWN = {
 
 
 def test_each_call_is_answered_to_those_whose_token_has_its_scope_and_to_nobody_else(
-    shared: Callable[..., Any], standing: Standing
+    shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:
-    texts = standing.tokens.texts
+    texts = shared_services.tokens.texts
     headers = {name: f"Bearer {texts[name]}" for name in (*SCOPES, "all")} | {"any case": f"bEARER   {texts['all']}"}
     for name, form in {**MALFORMED, **UNKNOWN}.items():
         headers[name] = form.format(token=texts["all"], old=texts["old"], short=texts["all"][:-1]) if form else ""
@@ -136,7 +136,7 @@ def test_refusals_say_what_is_needed_and_are_counted_by_their_reason(shared: Cal
     assert said == [
         (401, "unauthorized", "a token is needed; send `authorization: Bearer TOKEN`"),
         (401, "unauthorized", "unknown or expired token"),
-        (403, "forbidden", "the token of `read` may not do this; it needs the scope `decide`"),
+        (403, "forbidden", "the token of `read` lacks the scope `decide`, which this endpoint needs"),
     ]
     counted = {
         "no-token": 1.0,
@@ -173,9 +173,11 @@ def test_reviews_need_no_token_and_wait_for_nobody_where_that_is_said(shared: Ca
     assert (reviews, others, warned) == ({200}, {401}, ["warning"])
 
 
-def test_a_decision_is_logged_by_the_name_of_its_token(shared: Callable[..., Any], standing: Standing) -> None:
+def test_a_decision_is_logged_by_the_name_of_its_token(
+    shared: Callable[..., Any], shared_services: SharedServices
+) -> None:
     with shared("tokens", "all") as service:
-        with service.client(standing.tokens.texts["decide"]) as client:
+        with service.client(shared_services.tokens.texts["decide"]) as client:
             decision = client.post("/v1/decisions", json=QWEN).json()
         record = until(
             lambda: (
@@ -279,8 +281,8 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
 # how often
 
 
-def test_the_rate_is_the_caller_s_own(shared: Callable[..., Any], standing: Standing) -> None:
-    eager, calm = (standing.tokens.texts[name] for name in ("eager", "calm"))
+def test_the_rate_is_the_caller_s_own(shared: Callable[..., Any], shared_services: SharedServices) -> None:
+    eager, calm = (shared_services.tokens.texts[name] for name in ("eager", "calm"))
     with shared("rate") as service, service.client(eager) as client:
         answers = [client.post("/v1/decisions", json=QWEN) for _ in range(3)]
         probes = {client.get(path).status_code for path in ("/livez", "/readyz") for _ in range(5)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import httpx
-    from standing import Standing
+    from shared_services import SharedServices
 
 BODY = json.dumps(QWEN).encode()
 TEXT = {"content-type": "text/plain"}
@@ -227,8 +227,14 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: C
     assert denied == sum(code == 403 for code in found.values()) + len(others) + 1
 
 
-def test_pages_are_refused_where_only_reviews_need_no_token(shared: Callable[..., Any], standing: Standing) -> None:
-    with shared("rate") as service, service.client() as client, service.client(standing.tokens.texts["pages"]) as known:
+def test_pages_are_refused_where_only_reviews_need_no_token(
+    shared: Callable[..., Any], shared_services: SharedServices
+) -> None:
+    with (
+        shared("rate") as service,
+        service.client() as client,
+        service.client(shared_services.tokens.texts["pages"]) as known,
+    ):
         paths = ("/v1/admission", "/v1/admission/mutate")
         reviews = [
             client.post(path, json=REVIEW, headers={"host": "runner-policy.team.svc"}).status_code for path in paths

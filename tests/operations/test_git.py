@@ -223,7 +223,7 @@ def test_a_branch_that_was_rolled_back_is_refused_also_after_a_restart(
         says = refusal(ROLLBACKS[how](remote, first), accepted)
         until(lambda: error(service) == says)
         assert title(service) == "Third"
-        assert service.says("rules refused; the loaded ones stay")[-1]["faults"] == [says]
+        assert service.says("rules rejected; the loaded ones stay in use")[-1]["faults"] == [says]
     with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
         assert title(service) == "Third"
         assert "the branch was rolled back; the rules accepted last are used" in service.log.read_text()
@@ -247,9 +247,8 @@ def test_a_rollback_is_taken_with_a_warning_where_that_is_allowed(tmp_path: Path
         until(lambda: service.get("/v1/policy")["source"].endswith(back))
         warned = service.says("a commit that does not descend from the accepted one is used, as rollbacks are allowed")
         assert [(line["level"], line["commit"], line["accepted"]) for line in warned] == [("warning", back, second)]
-    with started(
-        tmp_path, "--rules-git", remote.url, **GIT
-    ) as service:  # what was taken is what later ones descend from
+    # Later commits must descend from the one that was accepted.
+    with started(tmp_path, "--rules-git", remote.url, **GIT) as service:
         later = remote.commit("Later")
         until(lambda: service.get("/v1/policy")["source"].endswith(later))
 
@@ -502,9 +501,8 @@ def served(folder: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # dulwich leaves an answer that refuses it to the collector
+# dulwich leaves a refusing response to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not HAS_GIT, reason="needs git http-backend")
 def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, remote: Remote) -> None:
     remote.commit("Over HTTP")
@@ -541,7 +539,7 @@ def test_credentials_of_the_remote_are_used_and_shown_nowhere(tmp_path: Path, re
 
 
 def test_a_remote_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.reload.git.PATIENCE", 0.3)
+    monkeypatch.setattr("service.reload.git.TIMEOUT", 0.3)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as server:
         remote = gitrules.Remote(Settings(rules_git=f"http://127.0.0.1:{server.getsockname()[1]}/remote.git"))

@@ -17,7 +17,7 @@ from policy.cli.app import app
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from standing import Standing
+    from shared_services import SharedServices
 
 
 def health(**variables: str) -> tuple[int, str]:
@@ -37,17 +37,22 @@ def test_a_service_that_is_ready_is_healthy(shared: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("profile", ["tls", "tls-clients"])
 def test_a_service_with_tls_is_healthy_whatever_its_certificate_is_for(
-    shared: Callable[..., Any], standing: Standing, profile: str
+    shared: Callable[..., Any], shared_services: SharedServices, profile: str
 ) -> None:
-    files = {**standing.tls, **({"TLS_CLIENT_CA": str(standing.clients.path)} if profile == "tls-clients" else {})}
+    files = {
+        **shared_services.tls,
+        **({"TLS_CLIENT_CA": str(shared_services.clients.path)} if profile == "tls-clients" else {}),
+    }
     with shared(profile) as service:
         assert health(PORT=str(service.port), **files) == (0, "")
     assert health(PORT=str(port_of_nobody()), **files)[0] == 1
 
 
-def test_what_listens_and_is_no_service_is_not_healthy(shared: Callable[..., Any], standing: Standing) -> None:
+def test_what_listens_and_is_no_service_is_not_healthy(
+    shared: Callable[..., Any], shared_services: SharedServices
+) -> None:
     with shared("open") as service:
-        assert health(PORT=str(service.port), **standing.tls)[0] == 1
+        assert health(PORT=str(service.port), **shared_services.tls)[0] == 1
 
 
 def test_settings_that_are_wrong_are_named() -> None:

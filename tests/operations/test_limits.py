@@ -369,9 +369,8 @@ def test_a_client_that_closes_its_sending_half_is_answered(serve: Callable[..., 
     batch = json.dumps({"items": [QWEN] * 50}).encode()
     one = post("/v1/decisions", asked, len(asked))
     with serve() as service, service.client() as client:
-        client.post(
-            "/v1/decisions/batch", content=batch
-        )  # an answer must start in a second; a worker process takes longer
+        # An answer must start in a second; a worker process takes longer.
+        client.post("/v1/decisions/batch", content=batch)
         for data in (
             one,
             b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",

@@ -120,9 +120,8 @@ def test_two_workers_say_what_was_sent_to_both_and_nothing_is_lost_with_one(serv
                     for name, _, number in (line.rpartition(" ") for line in lines if not line.startswith("#"))
                 }
 
-            until(
-                lambda read: told(read()) == [sent, sent, sent + 10, 2, 2], read
-            )  # the other worker leaves its numbers every now and then
+            # The other worker writes its snapshot at intervals.
+            until(lambda read: told(read()) == [sent, sent, sent + 10, 2, 2], read)
         os.kill(pids[0], signal.SIGKILL)
         until(lambda: service.times_ready() >= 3)
         until(lambda: service.metrics()["runner_policy_workers"] == 2)

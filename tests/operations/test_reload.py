@@ -224,7 +224,7 @@ def told(service: Service, place: str) -> tuple[Any, Any] | None:
     """What is shown of the rules, once all that shows it names a place: the policy and the state, of the same try."""
     policy, state = service.get("/v1/policy"), service.state()
     shown = [(policy["last_reload_error"] or {}).get("errors"), state["rules"]["last_error"]]
-    shown += [line["faults"] for line in service.says("rules refused; the loaded ones stay")[-1:]]
+    shown += [line["faults"] for line in service.says("rules rejected; the loaded ones stay in use")[-1:]]
     is_same = shown[0] is not None and policy["last_reload_error"]["at"] == state["rules"]["last_tried_at"]
     return (
         (policy, state)
@@ -494,7 +494,7 @@ def test_a_decision_by_another_revision_than_is_asked_for_is_refused(
     problem = answers['"other"'].json()
     assert (problem["type"], problem["detail"]) == (
         "urn:runner-policy:problem:revision-mismatch",
-        f"the loaded revision is {loaded}; ask for it, or leave `if-match` out",
+        f"the loaded revision is {loaded}; send it in `if-match`, or omit the header",
     )
 
 

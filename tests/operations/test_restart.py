@@ -175,9 +175,8 @@ def test_a_connection_that_the_system_has_accepted_is_served_after_the_service_l
     async def ask() -> tuple[list[bytes], bool]:
         server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        waiting = [
-            socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(5)
-        ]  # the loop does not run meanwhile
+        # The loop does not run while they connect.
+        waiting = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(5)]
         for each in waiting:
             each.sendall(b"sent")
         server.close()

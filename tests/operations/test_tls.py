@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from standing import Standing
+    from shared_services import SharedServices
 
     from .conftest import Service, Tokens
 
@@ -50,9 +50,11 @@ def shown(service: Service, context: ssl.SSLContext) -> int:
 
 
 def test_a_client_of_an_authority_that_was_taken_out_cannot_resume_a_session(
-    shared: Callable[..., Any], standing: Standing
+    shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:
-    contexts = [trusting(standing.authority, client=standing.clients.issue("controller")) for _ in range(2)]
+    contexts = [
+        trusting(shared_services.authority, client=shared_services.clients.issue("controller")) for _ in range(2)
+    ]
     contexts[0].maximum_version = ssl.TLSVersion.TLSv1_2
 
     def resumed(
@@ -81,11 +83,11 @@ def heard(service: Service, token: str, context: ssl.SSLContext) -> bool:
         return False
 
 
-def test_only_tls_from_1_2_on_is_spoken(shared: Callable[..., Any], standing: Standing) -> None:
+def test_only_tls_from_1_2_on_is_spoken(shared: Callable[..., Any], shared_services: SharedServices) -> None:
     with shared("tls") as service:
         found = {}
         for version in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-            context = trusting(standing.authority)
+            context = trusting(shared_services.authority)
             context.set_ciphers("ALL:@SECLEVEL=0")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # that is the point of it

@@ -296,13 +296,13 @@ def test_one_caller_s_work_leaves_room_for_others(serve: Callable[..., Any], tok
         assert [future.result() for future in under_way] == [200] * 6
 
 
-def test_a_caller_has_all_places_but_one_and_waits_for_its_own() -> None:
+def test_a_caller_gets_all_slots_but_one_and_waits_for_its_own() -> None:
     async def found() -> list[str]:
         slots, order = Slots(3, 1, "busy"), []
         ready, go = asyncio.Event(), asyncio.Event()
 
         async def work(caller: str) -> None:
-            async with slots.place(caller):
+            async with slots.slot(caller):
                 order.append(caller)
                 if len(order) == 3:
                     ready.set()
@@ -321,17 +321,17 @@ def test_a_caller_has_all_places_but_one_and_waits_for_its_own() -> None:
     assert asyncio.run(found()) == ["a", "a", "b", "a"]
 
 
-def test_a_thing_that_is_bounded_leaves_half_of_it_to_other_callers() -> None:
+def test_one_caller_gets_at_most_half_of_the_streams() -> None:
     bound = StreamLimit(4, "too-many-streams")
-    with bound.place("a"), bound.place("a"):
+    with bound.slot("a"), bound.slot("a"):
         with (
             pytest.raises(Refused, match="2 of at most 4 are open, 2 of them by this caller, which may have 2"),
-            bound.place("a"),
+            bound.slot("a"),
         ):
             pass
-        with bound.place("b"), bound.place("b"), pytest.raises(Refused, match="4 of at most 4"), bound.place("c"):
+        with bound.slot("b"), bound.slot("b"), pytest.raises(Refused, match="4 of at most 4"), bound.slot("c"):
             pass
-        with bound.place("c"):
+        with bound.slot("c"):
             pass
 
 

@@ -1,7 +1,7 @@
-"""Services that many tests ask: one of each profile, for as long as a process of the tests lasts.
+"""Services that many tests share: one of each profile in each pytest process.
 
-A service is started when a test first asks for its profile. A test leaves it as it found it: it neither kills it nor
-changes its files, and it counts what it adds itself. Tests that do otherwise start their own with ``serve``.
+A service is started when a test first uses its profile. A test must leave it unchanged: it neither kills it nor edits
+its files, and it compares counters only with their values before. Tests that need more start their own with ``serve``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ TOKENS: Final[dict[str, tuple[str, ...]]] = {
     "all": SCOPES,
     **dict.fromkeys(("eager", "calm", "many", "pages"), ("decide", "read")),
 }
-"""The callers with a token, and their scopes; ``old`` has expired. Callers with a rate are one test's each."""
+"""The callers with a token, and their scopes; ``old`` has expired.
+
+A caller whose rate limit is reached belongs to one test.
+"""
 
 
-class Standing:
-    """The services that were started so far, by profile."""
+class SharedServices:
+    """The services of this pytest process, each started when it is first used."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
@@ -42,21 +45,21 @@ class Standing:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """Of the profiles that have some."""
-        found = Tokens(self._folder / "tokens.yaml")
+        """The token file of the profiles with tokens."""
+        tokens = Tokens(self._folder / "tokens.yaml")
         for name, scopes in TOKENS.items():
-            found.add(name, *scopes)
-        found.add("old", *SCOPES, until="2020-01-01")
-        return found
+            tokens.add(name, *scopes)
+        tokens.add("old", *SCOPES, until="2020-01-01")
+        return tokens
 
     @cached_property
     def authority(self) -> Authority:
-        """Who signed the service's certificate."""
+        """The authority that signed the service's certificate."""
         return Authority(self._folder, "authority")
 
     @cached_property
     def clients(self) -> Authority:
-        """Who signed the clients' certificates."""
+        """The authority that signs client certificates."""
         return Authority(self._folder, "clients")
 
     @cached_property
@@ -65,8 +68,8 @@ class Standing:
         return self.authority.issue("runner-policy.team.svc")
 
     @cached_property
-    def trust(self) -> ssl.SSLContext:
-        """A client with a certificate."""
+    def client_context(self) -> ssl.SSLContext:
+        """The TLS context of a client with a certificate."""
         return trusting(self.authority, client=self.clients.issue("controller"))
 
     @property
@@ -81,9 +84,9 @@ class Standing:
             folder = self._folder / profile
             folder.mkdir()
             self._services[profile] = self._stack.enter_context(self._started(profile, folder))
-        found = self._services[profile]
-        assert found.process.poll() is None, found.log.read_text()
-        return found
+        service = self._services[profile]
+        assert service.process.poll() is None, service.log.read_text()
+        return service
 
     def _started(self, profile: str, folder: Path) -> AbstractContextManager[Service]:
         match profile:
@@ -100,10 +103,15 @@ class Standing:
                     folder, "--tokens", str(self.tokens.path), ADMISSION_ALLOW_ANONYMOUS="true", RATE_LIMIT="0.001"
                 )
             case "tls":
-                return started(folder, tls=self.trust, **self.tls)
+                return started(folder, tls=self.client_context, **self.tls)
             case "tls-clients":
                 return started(
-                    folder, "--host", "0.0.0.0", tls=self.trust, TLS_CLIENT_CA=str(self.clients.path), **self.tls
+                    folder,
+                    "--host",
+                    "0.0.0.0",
+                    tls=self.client_context,
+                    TLS_CLIENT_CA=str(self.clients.path),
+                    **self.tls,
                 )
             case "required-log":
                 return started(folder, LOG="", LOG_REQUIRED="true")
@@ -114,21 +122,21 @@ class Standing:
 
 
 @pytest.fixture(scope="session")
-def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    """The services of this process of the tests."""
+def shared_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServices]:
+    """The services of this pytest process."""
     with ExitStack() as stack:
-        yield Standing(tmp_path_factory.mktemp("standing"), stack)
+        yield SharedServices(tmp_path_factory.mktemp("shared_services"), stack)
 
 
 @pytest.fixture
-def shared(standing: Standing) -> Callable[..., AbstractContextManager[Service]]:
-    """The service of a profile, whose log is read from here on; its clients have the token of the caller ``token``."""
+def shared(shared_services: SharedServices) -> Callable[..., AbstractContextManager[Service]]:
+    """Use the service of a profile; its clients have the token named ``token``, and its log begins at this call."""
 
     @contextmanager
     def use(profile: str, token: str | None = None, **more: Any) -> Iterator[Service]:
-        found = standing.service(profile)
-        text = standing.tokens.texts[token] if token else None
-        service = replace(found, **{"token": text, "opened": [], "log_start": found.log.stat().st_size, **more})
+        running = shared_services.service(profile)
+        text = shared_services.tokens.texts[token] if token else None
+        service = replace(running, **{"token": text, "opened": [], "log_start": running.log.stat().st_size, **more})
         try:
             yield service
         finally:

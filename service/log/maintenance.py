@@ -1,0 +1,70 @@
+"""What the store's thread does while no rows wait: replay spilled rows, find lost files, and apply the retention."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from service.log.file import Loss
+from service.log.record import first_id
+from service.log.spill import SpillReader
+from service.log.store_thread import TaskResult
+
+if TYPE_CHECKING:
+    from service.log.messages import LogConfig
+    from service.log.spill import Spill
+    from service.log.writer import Writer
+
+RETENTION_INTERVAL: Final = 600.0
+"""Seconds between two runs of the retention."""
+
+
+class Maintenance:
+    """The maintenance of one log worker, all of it in the store's thread."""
+
+    def __init__(self, config: LogConfig, writer: Writer, spill: Spill) -> None:
+        self._config = config
+        self._writer = writer
+        self._spill = spill
+        self._spill_reader = SpillReader(Path(config.spill))
+        self._next_retention = 0.0
+
+    def run(self) -> TaskResult:
+        """Replay some spilled rows, or else delete some records by the retention.
+
+        Raises:
+            StoreFailed: the store cannot be used.
+        """
+        self._writer.open()
+        try:
+            rows, broken = self._spill_reader.next_part()
+        except OSError:
+            rows, broken = [], 0  # an unreadable disk must not stop the retention
+        if rows or broken:
+            refused = self._writer.write(rows)
+            self._spill_reader.mark_replayed()
+            return TaskResult(replayed=len(rows) - refused, lost=refused + broken, more=True)
+        self._find_lost_spill()
+        self._writer.check_for_damage()
+        if time.monotonic() < self._next_retention:
+            return TaskResult()
+        age = self._config.keep_seconds
+        oldest = None if age is None else first_id(datetime.now(UTC) - timedelta(seconds=age))
+        deleted = self._writer.trim(oldest, self._config.keep_size)
+        if not deleted:
+            self._next_retention = time.monotonic() + RETENTION_INTERVAL
+        return TaskResult(deleted=deleted, more=deleted > 0)
+
+    def _find_lost_spill(self) -> None:
+        """Find spilled files that are gone though not replayed: the store does not have their last record."""
+        handed_over = self._spill.handed_over
+        for _ in range(len(handed_over)):
+            file = handed_over[0]
+            if file.path.exists():
+                handed_over.rotate(-1)
+                continue
+            if not self._writer.has(file.last):
+                self._spill.losses.append(Loss(f"{file.path} was deleted", file.records))
+            handed_over.popleft()
