@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from policy.checks import check as acceptance
+from policy.checks.check import faults_of
 from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
@@ -644,11 +644,11 @@ def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_th
         for each in tested.get("failed", [])
     ]
     assert (change == "nothing") is not bool(wrong + failed)
-    assert [f"{two_rules}/{fault}" for fault in acceptance.faults_of(read_folder(two_rules), None)] == wrong + failed
+    assert [f"{two_rules}/{fault}" for fault in faults_of(read_folder(two_rules), None)] == wrong + failed
 
 
 def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
-    (said,) = acceptance.faults_of(read_folder(two_rules), "9.9.9")
+    (said,) = faults_of(read_folder(two_rules), "9.9.9")
     assert said.startswith("unknown release `9.9.9`")
 
 
