@@ -114,7 +114,7 @@ def _parts(
         names = getattr(part, name)
         for removed in names:
             yield _with(part, name, tuple(other for other in names if other != removed)), f"{name}: without `{removed}`"
-    if part.runner is not None and not effect.name.startswith("refuse"):
+    if part.runner is not None and not effect.refuses:
         yield replace(part, runner=None), f"runner: without `{part.runner}`"
     yield from _bounds(part, releases, spans)
 

@@ -38,7 +38,7 @@ def steps(proof: Proof) -> RenderableType:
                 Text(f"{step.before} to {step.after}", STRONG),
                 *(line for change in step.changes for line in _lines(change)),
             ]
-    lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.alike if len(group) > 1]
+    lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.equivalent if len(group) > 1]
     return Group(*lines)
 
 

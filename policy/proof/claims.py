@@ -40,7 +40,7 @@ class Proof:
     """The proof of a catalogue: violated claims, groups of equivalent releases, and the steps between neighbours."""
 
     faults: tuple[Fault, ...]
-    alike: tuple[tuple[str, ...], ...]
+    equivalent: tuple[tuple[str, ...], ...]
     steps: tuple[Step, ...]
 
 
@@ -70,7 +70,7 @@ def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof
 
 def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     """The faults of a release's rules: unreachable or redundant rules, and facts for which no rule decides."""
-    space = Space([condition for item in rules for condition in (item.when, item.lifted) if condition is not None])
+    space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)

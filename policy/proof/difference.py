@@ -77,7 +77,7 @@ def differences(
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
     """Everything in a rule that a decision can depend on, except its position among other rules."""
-    return (item.rule.id, item.when, item.lifted, *_scope(item))
+    return (item.rule.id, item.when, item.cleared, *_scope(item))
 
 
 def _scope(item: ReleaseRule) -> tuple[Any, ...]:
@@ -121,7 +121,7 @@ class _RuleSetComparison:
         self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]
     ) -> None:
         conditions = [
-            condition for item in (*before, *after) for condition in (item.when, item.lifted) if condition is not None
+            condition for item in (*before, *after) for condition in (item.when, item.cleared) if condition is not None
         ]
         self.space = Space(conditions)
         self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
@@ -188,7 +188,7 @@ class _RuleSetComparison:
         item = side.rules[n]
         return self.space.formula(
             item.when, side.series, variable
-        ), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
+        ), FALSE if item.cleared is None else self.space.formula(item.cleared, side.series, variable)
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One change for each class: first those of single rules, then those of several rules together."""

@@ -18,7 +18,7 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
     """A proof as a JSON document."""
     return {
         "faults": [asdict(fault) for fault in faults],
-        "alike": proof.alike,
+        "equivalent": proof.equivalent,
         "steps": [
             {"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]}
             for step in proof.steps

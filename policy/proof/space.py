@@ -74,10 +74,10 @@ class Texts:
     def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
         self.fact = fact
         named = sorted({text for leaf in asked for text in leaf.operand or ()})
-        alike: dict[tuple[bool, ...], str] = {}
+        one_of_each: dict[tuple[bool, ...], str] = {}
         for text in [*named, _another(named)]:
-            alike.setdefault(tuple(text in (leaf.operand or ()) for leaf in asked), text)
-        self.items = list(alike.values())
+            one_of_each.setdefault(tuple(text in (leaf.operand or ()) for leaf in asked), text)
+        self.items = list(one_of_each.values())
         self.holds_item = [z3.Bool(f"{fact.name} has {text}") for text in self.items]
         self.is_first = [z3.Bool(f"{fact.name} begins with {text}") for text in self.items]
         self.empty = z3.Bool(f"{fact.name}=[]")

@@ -35,12 +35,12 @@ CONDITIONS: Final = "conditions"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """A rule in one release, its named conditions resolved; ``lifted`` is its ``cleared_at_startup``."""
+    """A rule in one release, its named conditions resolved; ``cleared`` is its ``cleared_at_startup``."""
 
     rule: Rule
     range: Range
     when: Condition | None
-    lifted: Condition | None
+    cleared: Condition | None
 
 
 @dataclass(slots=True)
@@ -162,10 +162,10 @@ class _CatalogueReader:
         for rule in catalogue.rules:
             part = rule.range_of(release)
             if part is not None:
-                when, lifted = (
+                when, cleared = (
                     self.resolve_names(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
                 )
-                found.append(ReleaseRule(rule, part, when, lifted))
+                found.append(ReleaseRule(rule, part, when, cleared))
         return tuple(sorted(found, key=precedence))
 
     def resolve_names(

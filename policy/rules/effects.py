@@ -86,6 +86,11 @@ class Effect:
     alone: bool = False
     lists: Runner | None = None
 
+    @property
+    def refuses(self) -> bool:
+        """Whether vLLM stops at startup when the rule fires."""
+        return self.name.startswith("refuse")
+
 
 _UP, _HOUSE = Layer.UPSTREAM, Layer.HOUSE
 _V1, _V2 = Runner.V1, Runner.V2

@@ -266,10 +266,10 @@ def _read_range(
                     fields.get(effect.says, node),
                     f"`{{{name}}}` can be used only with the effects {listed(LISTING)}; the list is not made yet",
                 )
-    when, lifted = (
+    when, cleared = (
         reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "cleared_at_startup")
     )
-    if "cleared_at_startup" in fields and lifted is None:
+    if "cleared_at_startup" in fields and cleared is None:
         reader.fault(
             fields["cleared_at_startup"], "a reason that is always cleared at startup has no effect; write a condition"
         )
@@ -280,9 +280,9 @@ def _read_range(
     }
     if span is None or effect is None or len(templates) != 1 or templates[0] is None:
         return None
-    if effect.name.startswith("refuse"):
+    if effect.refuses:
         runner = effect.runner
-    return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
+    return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=cleared, **scope)
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:

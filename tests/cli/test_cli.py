@@ -184,7 +184,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             "on V1   kv_transfer_config.kv_connector=NixlConnector"
         ),
         "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM follows this decision",
-        "vLLM by itself: V2, default, starts",
+        "vLLM alone: V2, default, starts",
     ]
 
 
@@ -196,7 +196,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             [
                 "no runner  no outcome  does not start  vLLM 0.23.0 (the default release)",
                 "refuses to start: invalid literal for int() with base 10: '[bold]'",
-                "vLLM by itself: no runner, no outcome, does not start",
+                "vLLM alone: no runner, no outcome, does not start",
             ],
         ),
         (

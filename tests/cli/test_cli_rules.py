@@ -302,7 +302,7 @@ releases:
     "upstream/v2-by-default_test.yaml": """\
 rule: v2-by-default
 cases:
-  - name: by itself
+  - name: alone
     vllm: [0.22.0, 0.23.0]
     given: {}
     fires: true
@@ -479,7 +479,7 @@ def test_a_rule_s_history_is_a_table_over_the_releases(on_terminal: Callable[...
 def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple[int, str]]) -> None:
     code, out = on_terminal("rules", "show", "kv-connector-fallback", NO_COLOR="1")
     owner = (
-        "owner inference-platform, to be reviewed by 2027-06-30, waits for "
+        "owner inference-platform, to be reviewed by 2027-06-30, blocked by "
         "https://github.com/vllm-project/vllm/issues/42846"
     )
     assert (code, owner in squeezed(out), "remedy: drop `--kv-transfer-config`" in "\n".join(squeezed(out))) == (

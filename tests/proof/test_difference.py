@@ -48,7 +48,7 @@ def conditions(policy: Policy, release: str) -> list[Any]:
     return [
         condition
         for item in policy.catalogue.rules_of(release)
-        for condition in (item.when, item.lifted)
+        for condition in (item.when, item.cleared)
         if condition is not None
     ]
 

@@ -150,9 +150,7 @@ class _ReleaseComparison:
     def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
         self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
-        self._elsewhere = [
-            item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)
-        ]
+        self._elsewhere = [item for item in self._rules if item.rule.effect.refuses and not self._is_said(item)]
         self._beyond: set[str] = set()
 
     def _is_said(self, item: ReleaseRule) -> bool:
@@ -165,7 +163,7 @@ class _ReleaseComparison:
         items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
         conditions = list(
             dict.fromkeys(
-                condition for item in items for condition in (item.when, item.lifted) if condition is not None
+                condition for item in items for condition in (item.when, item.cleared) if condition is not None
             )
         )
         asked = [leaf for condition in conditions for leaf in leaves(condition)]
