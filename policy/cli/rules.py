@@ -260,13 +260,15 @@ def show(
         str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")
     ] = None,
     rules: RulesOption = None,
-    vllm: Annotated[str | None, typer.Option("--vllm", help="Only the range of this release.")] = None,
+    vllm_version: Annotated[
+        str | None, typer.Option("--vllm-version", help="Show only the range of this release.")
+    ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show one rule's history as a table over the releases, or list all rules."""
     catalogue = loaded(rules or default_folder(), None)[1].catalogue
     try:
-        release = catalogue.releases.resolve(vllm).decided_as if vllm else None
+        release = catalogue.releases.resolve(vllm_version).decided_as if vllm_version else None
     except PolicyError as error:
         fail(USAGE, str(error))
     if rule_id is None:

@@ -521,7 +521,7 @@ def test_without_an_id_all_rules_are_listed_in_order_of_precedence(
 
 @pytest.mark.parametrize("version", ["0.24.0", "v0.24.1"])
 def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogue: Catalogue, version: str) -> None:
-    done = call("rules", "show", "--vllm", version)
+    done = call("rules", "show", "--vllm-version", version)
     rules = json.loads(done.out)
     assert (done.code, [rule["id"] for rule in rules], {len(rule["releases"]) for rule in rules}) == (
         0,
@@ -531,7 +531,7 @@ def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogu
 
 
 def test_on_a_terminal_rules_are_a_line_each(on_terminal: Callable[..., tuple[int, str]], catalogue: Catalogue) -> None:
-    code, out = on_terminal("rules", "show", "--vllm", "0.23.0", NO_COLOR="1", COLUMNS="300")
+    code, out = on_terminal("rules", "show", "--vllm-version", "0.23.0", NO_COLOR="1", COLUMNS="300")
     lines = squeezed(out)
     assert (code, lines[0], [line.split("  ")[0] for line in lines[2:] if line]) == (
         0,
@@ -546,12 +546,12 @@ def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[
 
 
 def test_one_rule_is_shown_as_one_release_has_it(call: Callable[..., Done]) -> None:
-    done = call("rules", "show", "parallel-drafting", "--vllm", "0.24.0")
+    done = call("rules", "show", "parallel-drafting", "--vllm-version", "0.24.0")
     assert (done.code, [part["vllm"] for part in json.loads(done.out)["releases"]]) == (0, [">=0.24,<0.25"])
 
 
 def test_a_rule_that_is_not_in_force_in_a_release_is_wrong_usage(call: Callable[..., Done]) -> None:
-    done = call("rules", "show", "kv-connector-fallback", "--vllm", "0.25.0")
+    done = call("rules", "show", "kv-connector-fallback", "--vllm-version", "0.25.0")
     assert (done.code, done.out, done.err) == (2, "", "the rule `kv-connector-fallback` is not in force in 0.25.0\n")
 
 
