@@ -341,7 +341,7 @@ def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: http
         ("model_config.logits_processors", [None] * 4096, None),
         ("model_config.logits_processors", [None] * 4097, "a list of at most 4096 items, `null`"),
         ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8192, None),
-        ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8193, "the variable's text, `true`, `false`, `null` where it is unset"),
+        ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8193, "the variable's text, `true`, `false`, `null` if it is unset"),
         ("env.VLLM_USE_V2_MODEL_RUNNER", "9" * 5000, None),
     ],
     ids=lambda value: str(value)[:50],
