@@ -20,7 +20,6 @@ from policy.checks.comparison import (
     AffectedClass,
     DryRunComparison,
     DryRunComparisonOfAll,
-    RuleFault,
     SandboxResult,
     compare,
 )
@@ -163,13 +162,9 @@ def run_job(job: CandidateJob) -> SandboxResult:
             else SandboxResult(answer=_encode(compare(job.current, result), as_text=job.as_text))
         )
     except RulesInvalid as error:
-        return SandboxResult(
-            faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults]
-        )
+        return SandboxResult(faults=list(error.faults))
     except RequestInvalid as error:
-        return SandboxResult(
-            request_faults=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem
-        )
+        return SandboxResult(request_faults=list(error.faults), problem=error.problem)
     except PolicyError as error:
         return SandboxResult(failed=str(error))
 
