@@ -20,6 +20,7 @@ from policy.facts.facts import read_facts
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, note
 from policy.parser.yamltree import read_yaml
+from policy.pointer import steps_of
 from policy.request.request import Request
 from policy.rules.effects import Layer
 from policy.rules.loader import TEST_SUFFIX
@@ -169,10 +170,10 @@ def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldRea
     for release in releases:
         read_facts(given, series(release), "", faults)
     for fault in dict.fromkeys(faults):
-        at = node
-        for key in fault.pointer.split("/")[1:]:
-            at = at.value[key.replace("~1", "/").replace("~0", "~")] if isinstance(at.value, dict) else at
-        reader.fault(at, fault.message, key=True)
+        place = node
+        for key in steps_of(fault.pointer):
+            place = place.value[key] if isinstance(place.value, dict) else place
+        reader.fault(place, fault.message, key=True)
     return given
 
 

@@ -98,6 +98,9 @@ MATTER: Final = frozenset(
 
 SPEC: Final = {"spec_method": "method", "spec_model": "model", "spec_tokens": "num_speculative_tokens"}
 LEVELS: Final = frozenset("0123")
+_BAD: Final = object()
+_OTHERS: Final = "other compile options as `-cc.mode=0`"
+_JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
 MAX_KEYS: Final = 64
 NEAR: Final = 0.75
 MAX_WARNINGS: Final = 32
@@ -650,10 +653,6 @@ class _CommandLineParser:
             self.faults.append(RequestFault(below(self.pointer, place), message))
 
 
-_BAD: Final = object()
-_OTHERS: Final = "other compile options as `-cc.mode=0`"
-
-
 def below(pointer: str, place: str) -> str:
     """The JSON pointer of a word's place: for `args[3]` below `/deployment/args` it is `/deployment/args/3`."""
     base = pointer.removesuffix("/args")
@@ -684,9 +683,6 @@ def _dotted_value(text: str) -> Any:
         except InvalidValue:
             pass
     return text
-
-
-_JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
 
 
 def _merge(tree: dict[str, Any], update: dict[str, Any]) -> None:
