@@ -277,7 +277,7 @@ class _ShellReader:
             )
             self.at = start + 2
         elif text[start + 1 : start + 2] == "'" and not inside:
-            self.at += 1  # $'…': its escapes are rare enough to be read as they stand
+            self.at += 1  # $'…': its escapes are rare enough to be read as written
         else:
             self.put("$", bare=False)
             self.at += 1
