@@ -1,8 +1,8 @@
 """The loaded policy: a request → a decision.
 
-Owns the order of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
-house decides otherwise than upstream, the variable that makes vLLM follow it is found, and the rules are evaluated
-again with it to see what vLLM then does.
+Owns the steps of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
+house decides differently from upstream, the rules are evaluated again with the variable that makes vLLM follow the
+house, to find what vLLM then does.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Policy:
         return result
 
     def _derive(self, request: Request) -> IntakeResult:
-        """The facts, derived; where vLLM asks for its own runner midway, the release's rules answer."""
+        """Derive the facts; where vLLM needs its own runner during that, the release's rules decide it."""
         assert request.deployment is not None  # INVARIANT: called for deployments only
         ruleset = self._rulesets[request.release.decided_as]
 
@@ -164,7 +164,7 @@ class Policy:
                 request.deployment, request.release.decided_as, request.pointer, upstream_result, self.find
             )
         except RequestInvalid as error:
-            if request.manifest is not None:  # whose objects do not have every field that a deployment has
+            if request.manifest is not None:  # its objects do not have every field of a deployment
                 error.end_within(*request.manifest)
             raise
 

@@ -209,7 +209,7 @@ def _uses(rule: Rule, name: str) -> bool:
 
 
 def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:
-    """The mutant's rules for one release; ``None`` if they are the same as without it."""
+    """The policy of a mutant's rules in one release; ``None`` if the mutant changes nothing there."""
     version = Version(release)
     changed = mutant.item
     items = [
