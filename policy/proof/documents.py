@@ -48,5 +48,5 @@ def change_document(change: Difference) -> dict[str, Any]:
 
 
 def _answer(answer: ProofOutcome) -> dict[str, Any]:
-    said = [{"rule": rule, "effect": effect} for rule, effect in answer.said]
-    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": said}
+    reasons = [{"rule": rule, "effect": effect} for rule, effect in answer.reasons]
+    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": reasons}

@@ -49,7 +49,7 @@ class Symbolic:
             self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
         )
         self.runner = self.both.runner
-        self.final = self._finally()
+        self.final = self._final_refusals()
         self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
 
     def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
@@ -113,14 +113,14 @@ class Symbolic:
             effect, part = item.rule.effect, item.range
             if effect.decides or effect.alone or effect.lists is not None:
                 continue
-            asks = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.unless, holds))]
+            conditions = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.unless, holds))]
             if part.runner is not None:
-                asks.append(runner[part.runner])
+                conditions.append(runner[part.runner])
             if part.decided_by:
-                asks.append(self._any(part.decided_by, decisive))
+                conditions.append(self._any(part.decided_by, decisive))
             if part.requires_any:
-                asks.append(self._any(part.requires_any, left if effect.refuses else holds))
-            (refuses if effect.refuses else advises)[n] = z3.And(asks)
+                conditions.append(self._any(part.requires_any, left if effect.refuses else holds))
+            (refuses if effect.refuses else advises)[n] = z3.And(conditions)
         return refuses, advises
 
     def _any(self, names: Iterable[str], which: Sequence[Any]) -> Any:
@@ -133,7 +133,7 @@ class Symbolic:
         ]
         return z3.Or(found)
 
-    def _finally(self) -> list[Any]:
+    def _final_refusals(self) -> list[Any]:
         """Which rules refuse to start in the end: if the house chose another runner, with the variable set for it."""
         if self.both is self.upstream:
             return self.upstream.refuses
@@ -149,7 +149,7 @@ class Symbolic:
             for n, alone in enumerate(self.upstream.refuses)
         ]
 
-    def said(self) -> dict[tuple[Any, ...], Any]:
+    def reasons(self) -> dict[tuple[Any, ...], Any]:
         """The condition of each possible reason, refusal and warning of an answer, by its rule and text."""
         found: dict[tuple[Any, ...], Any] = {}
         for n, item in enumerate(self.rules):
