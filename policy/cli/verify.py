@@ -85,7 +85,7 @@ def verify_releases(
             except PolicyError as error:
                 fail(USAGE, f"vLLM {release}: {error}")
             if not as_json:
-                _tell(found[-1])
+                _print_result(found[-1])
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
     raise typer.Exit(FOUND if any(each.different for each in found) else 0)
@@ -122,8 +122,8 @@ def _draft(
     typer.echo(f"{release} beside {found.known}:")
     for name, lines in found.changed.items():
         typer.echo("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
-    for what, texts in (("new reasons", found.said), ("reasons that are gone", found.unsaid)):
-        typer.echo(f"{what}: {', '.join(texts) or 'none'}")
+    for label, texts in (("new reasons", found.new_reasons), ("removed reasons", found.removed_reasons)):
+        typer.echo(f"{label}: {', '.join(texts) or 'none'}")
     for beyond in found.after.beyond:
         typer.echo(f"reads something that is not a fact: {beyond}")
     typer.echo(
@@ -146,7 +146,7 @@ def _wheel(release: str, cache: Path) -> Path:
         fail(USAGE, f"vLLM {release}: {error}; name its source with --source")
 
 
-def _tell(verified: VerificationResult) -> None:
+def _print_result(verified: VerificationResult) -> None:
     verdict = "all equal" if not verified.different else f"{verified.different} differ"
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:
