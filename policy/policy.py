@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue, ReleaseRule
     from policy.rules.effects import Runner
 
-# An argument whose value a script leaves unknown is not equal to a known one of the same text.
+# An argument whose value is not known is not equal to a known one of the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
 CACHED_DEPLOYMENTS: Final = 128
 MAX_CACHED_KEY: Final = 16_384  # bytes
@@ -47,7 +47,7 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class RequestEvaluation(Struct, frozen=True, gc=False):
-    """A request with the release's ruleset and what its rules make of the facts; ``intake`` is set for a deployment."""
+    """A request, the release's ruleset and its evaluation; ``intake`` is set for a deployment."""
 
     request: Request
     ruleset: Ruleset
@@ -120,7 +120,7 @@ class Policy:
         return EncodedDecision(encode(decision), result.evaluation, decision)
 
     def evaluate(self, request: Request) -> RequestEvaluation:
-        """What the release's rules make of a request's facts, which are derived first if it has a deployment.
+        """Evaluate the release's rules on a request's facts, which are derived first if it has a deployment.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.

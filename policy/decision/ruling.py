@@ -27,12 +27,12 @@ class NotApplied(Struct, frozen=True):
 
 
 class Ruling(Struct, frozen=True, gc=False):
-    """What the fired rules decide; every number is a rule's index in the release's list.
+    """The decision of the fired rules; every number is a rule's index in the release's list.
 
-    ``holding`` are all rules whose conditions hold, in order, and ``cleared`` those cleared at startup. Of them,
-    ``standing`` decide or list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and ``advice`` only
-    warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen runner's list at the
-    time when vLLM would refuse.
+    ``holding`` are all rules whose conditions hold, in order, and ``cleared`` those cleared at startup. Among them,
+    ``standing`` decide or are on a list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and
+    ``advice`` only warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen
+    runner's list at the time when vLLM would refuse.
     """
 
     effect: Effect
@@ -156,7 +156,7 @@ class RuleCombiner:
         advice: list[int] = []
         for n in holding[len(holding) - later :]:
             rule = rules[n]
-            if (rule.runner is None or rule.runner is runner) and not _obstacle(
+            if (rule.runner is None or rule.runner is runner) and not _excluding_field(
                 rule, runner, deciders, names, left if rule.refuses else names
             ):
                 (refusals if rule.refuses else advice).append(n)
@@ -184,7 +184,7 @@ class RuleCombiner:
         match (
             "unless"
             if rule.effect.decides
-            else _obstacle(rule, ruling.runner, self._names(ruling.decisive), names, left)
+            else _excluding_field(rule, ruling.runner, self._names(ruling.decisive), names, left)
         ):
             case "runner" as field:
                 return NotApplied(field, part.runner or list(Runner), ruling.runner)
@@ -198,7 +198,7 @@ class RuleCombiner:
                 return NotApplied(field, list(part.requires_any), [])
 
 
-def _obstacle(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
+def _excluding_field(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
     """The field that excludes a rule that refuses or advises; empty if the rule applies."""
     if runner is None or (rule.runner is not None and rule.runner is not runner):
         return "runner"

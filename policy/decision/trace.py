@@ -1,7 +1,7 @@
-"""The explanation of a decision: why each rule fired or did not, and which facts were assumed.
+"""Explain a decision: why each rule fired or did not, and which facts were assumed.
 
-Owns the evaluation of single conditions. It explains what the engine decided and never decides; a property test checks
-that both agree.
+Owns the evaluation of single conditions. It never decides: it explains what the engine decided, and a property test
+checks that both agree.
 """
 
 from __future__ import annotations
