@@ -87,7 +87,7 @@ verify: $(READY) ## the upstream layer against the code of every vLLM release (d
 	$(BIN)/runner-policy verify all $(ARGS)
 
 verify-mutants: $(READY) ## an error in every deciding rule of the upstream layer, which verify must find (downloads 2 GB once)
-	RUNNER_POLICY_PLANTED_IN="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
+	MUTATED_RELEASES="$$($(BIN)/python -c 'import yaml; print(*yaml.safe_load(open("rules/releases.yaml"))["known"])')" \
 		$(BIN)/pytest -n 0 tests/verify/test_vllm.py -k 'error' $(ARGS)
 
 fuzz-deployments: $(READY) ## deployments drawn by chance, asked of vLLM in ENVIRONMENTS too, and counted (bench/unseen/)

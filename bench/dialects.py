@@ -53,7 +53,7 @@ def conditions(rules: Sequence[ReleaseRule]) -> list[tuple[int, Condition]]:
     return [
         (number, when)
         for place, item in enumerate(rules)
-        for number, when in ((place, item.when), (~place, item.lifted))
+        for number, when in ((place, item.when), (~place, item.cleared))
         if when is not None
     ]
 

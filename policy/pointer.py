@@ -16,6 +16,11 @@ def at(pointer: str, key: str | int) -> str:
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
+def steps_of(pointer: str) -> list[str]:
+    """The keys and indexes along a pointer, unescaped."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
 def walk_path(document: Any, steps: Iterable[str]) -> list[Any]:
     """The values along a path of keys and indexes, the document first; the list ends early if a step does not exist."""
     values = [document]
@@ -44,6 +49,6 @@ def existing(pointer: str, base: str, document: object) -> str:
     """
     if not pointer.startswith(f"{base}/"):
         return pointer
-    steps = pointer.removeprefix(base).split("/")[1:]
-    values = walk_path(document, [step.replace("~1", "/").replace("~0", "~") for step in steps])
-    return "/".join([base, *steps[: len(values) - 1]])
+    below = pointer.removeprefix(base)
+    found = walk_path(document, steps_of(below))
+    return base + "/".join(below.split("/")[: len(found)])

@@ -1,8 +1,8 @@
 """The loaded policy: a request → a decision.
 
-Owns the order of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
-house decides otherwise than upstream, the variable that makes vLLM follow it is found, and the rules are evaluated
-again with it to see what vLLM then does.
+Owns the steps of one decision. The release's rules are evaluated once, for both layers and for upstream's alone. If the
+house decides differently from upstream, the rules are evaluated again with the variable that makes vLLM follow the
+house, to find what vLLM then does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue, ReleaseRule
     from policy.rules.effects import Runner
 
-# An argument whose value a script leaves unknown is not equal to a known one of the same text.
+# An argument whose value is not known is not equal to a known one of the same text.
 key_of: Final = Encoder(enc_hook=lambda word: ("unknown", str(word))).encode
 CACHED_DEPLOYMENTS: Final = 128
 MAX_CACHED_KEY: Final = 16_384  # bytes
@@ -47,7 +47,7 @@ VARIABLE_NAME: Final = VARIABLE.partition(".")[2]
 
 
 class RequestEvaluation(Struct, frozen=True, gc=False):
-    """A request with the release's ruleset and what its rules make of the facts; ``intake`` is set for a deployment."""
+    """A request, the release's ruleset and its evaluation; ``intake`` is set for a deployment."""
 
     request: Request
     ruleset: Ruleset
@@ -120,7 +120,7 @@ class Policy:
         return EncodedDecision(encode(decision), result.evaluation, decision)
 
     def evaluate(self, request: Request) -> RequestEvaluation:
-        """What the release's rules make of a request's facts, which are derived first if it has a deployment.
+        """Evaluate the release's rules on a request's facts, which are derived first if it has a deployment.
 
         Raises:
             RequestInvalid: the facts cannot be derived from the deployment.
@@ -151,7 +151,7 @@ class Policy:
         return result
 
     def _derive(self, request: Request) -> IntakeResult:
-        """The facts, derived; where vLLM asks for its own runner midway, the release's rules answer."""
+        """Derive the facts; where vLLM needs its own runner during that, the release's rules decide it."""
         assert request.deployment is not None  # INVARIANT: called for deployments only
         ruleset = self._rulesets[request.release.decided_as]
 
@@ -164,7 +164,7 @@ class Policy:
                 request.deployment, request.release.decided_as, request.pointer, upstream_result, self.find
             )
         except RequestInvalid as error:
-            if request.manifest is not None:  # whose objects do not have every field that a deployment has
+            if request.manifest is not None:  # its objects do not have every field of a deployment
                 error.end_within(*request.manifest)
             raise
 

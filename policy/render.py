@@ -48,7 +48,7 @@ def decision(answer: Decision) -> RenderableType:
         )
     up = answer.upstream
     parts.append(
-        Text(f"vLLM by itself: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET)
+        Text(f"vLLM alone: {runner_name(up.runner)}, {up.outcome or 'no outcome'}, {start_text(up.starts)}", QUIET)
     )
     parts += [Text.assemble(("warning: ", "yellow"), escape_control(warning)) for warning in answer.warnings]
     if answer.trace is not UNSET and answer.trace:
@@ -182,7 +182,7 @@ def history(rule: Rule, catalogue: Catalogue) -> RenderableType:
     if rule.remedy:
         lines.append(Text.assemble(("remedy: ", STRONG), rule.remedy))
     if rule.owner:
-        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, waits for {rule.blocked_by}"))
+        lines.append(Text(f"owner {rule.owner}, to be reviewed by {rule.review_by}, blocked by {rule.blocked_by}"))
     table = table_of("releases", "known releases in it", str(rule.effect.says), "when")
     for body, part in zip(rule.document["releases"], rule.ranges, strict=True):
         known = [release for release in catalogue.releases.known if rule.range_of(release) is part]

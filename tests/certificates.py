@@ -11,16 +11,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def _replace(file: Path, text: str) -> None:
-    """Write a file at once: whoever watches it never sees half of it."""
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text)
-    part.replace(file)
 
 
 class Authority:
@@ -70,7 +64,7 @@ class Authority:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         for file, data in ((cert, self.signed(name, key).public_bytes(serialization.Encoding.PEM)), (path, text)):
-            _replace(file, data.decode())
+            replace_file(file, data.decode())
         return cert, path
 
 

@@ -222,14 +222,14 @@ class Reference:
             return scope | {"starts": False, "startup_errors": [filled(rule.words, deployment) for rule in decisive]}
 
         own = lists["exclude-v2"] if runner == "v2" else lists["exclude-v1"]
-        lifted = [
+        cleared = [
             rule
             for rule in own
             if "cleared_at_startup" in rule.said and self.holds(rule.said["cleared_at_startup"], release, deployment)
         ]
-        left = called([rule for rule in held if rule not in lifted])
+        left = called([rule for rule in held if rule not in cleared])
         refusals = [rule for rule in asking if rule.effect == f"refuse-{runner}" and needed(rule, left)]
-        shown = ", ".join(filled(rule.words, deployment) for rule in own if rule not in lifted)
+        shown = ", ".join(filled(rule.words, deployment) for rule in own if rule not in cleared)
         scope["startup_errors"] = [
             filled(rule.words, deployment, unsupported_features=shown, v1_unsupported_features=shown)
             for rule in refusals

@@ -20,7 +20,6 @@ from policy.checks.comparison import (
     AffectedClass,
     DryRunComparison,
     DryRunComparisonOfAll,
-    RuleFault,
     SandboxResult,
     compare,
 )
@@ -47,8 +46,7 @@ COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 class CandidateJob(Struct, frozen=True):
     """The input of the process.
 
-    It has the texts of the loaded rules and of the candidates, the ids to remove, and the request.
-
+    ``base`` has the texts of the loaded rules by path, ``rules`` those of the candidates, ``remove`` the ids to remove.
     With ``for_all``, the changes are found for all possible deployments, not only for the request. If ``current``, the
     decision by the loaded rules, is set, the process also compares; ``as_text`` formats the result for a terminal.
     """
@@ -72,7 +70,7 @@ encode = msgspec.json.encode
 def with_models(
     document: dict[str, Any], found: Mapping[str, tuple[Mapping[str, Any], Mapping[str, str]]]
 ) -> dict[str, Any]:
-    """The request with the models that were found for its deployment, because the process does not look for models."""
+    """The request with the models that were found for its deployment; the process cannot look for them."""
     deployment = document["deployment"]
     configs = {name: config for name, (config, _) in found.items()}
     files = {f"{name}/{file}": text for name, (_, files) in found.items() for file, text in files.items()}
@@ -163,20 +161,16 @@ def run_job(job: CandidateJob) -> SandboxResult:
             else SandboxResult(answer=_encode(compare(job.current, result), as_text=job.as_text))
         )
     except RulesInvalid as error:
-        return SandboxResult(
-            faults=[RuleFault(fault.path, fault.line, fault.column, fault.message) for fault in error.faults]
-        )
+        return SandboxResult(faults=list(error.faults))
     except RequestInvalid as error:
-        return SandboxResult(
-            request_faults=[(fault.pointer, fault.message) for fault in error.faults], problem=error.problem
-        )
+        return SandboxResult(request_faults=list(error.faults), problem=error.problem)
     except PolicyError as error:
         return SandboxResult(failed=str(error))
 
 
 def _affected(loaded: Policy, candidate: Policy) -> list[AffectedClass]:
-    from policy.proof.documents import change_document  # noqa: PLC0415  # as above
-    from policy.proof.edit import edit_of  # noqa: PLC0415  # the solver takes a third of a second to import, and is seldom needed
+    from policy.proof.documents import change_document  # noqa: PLC0415  # the solver takes a third of a second to import
+    from policy.proof.edit import edit_of  # noqa: PLC0415  # as above
 
     classes = [
         {"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects

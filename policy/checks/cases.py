@@ -20,6 +20,7 @@ from policy.facts.facts import read_facts
 from policy.messages import listed, quoted
 from policy.parser.fields import FieldReader, note
 from policy.parser.yamltree import read_yaml
+from policy.pointer import steps_of
 from policy.request.request import Request
 from policy.rules.effects import Layer
 from policy.rules.loader import TEST_SUFFIX
@@ -57,7 +58,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Survivor:
+class AcceptedMutant:
     """A mutant that no case can detect, and why: ``change``, in the range ``vllm``, as ``mutation`` describes it."""
 
     item: str
@@ -111,29 +112,29 @@ def read_cases(texts: Mapping[str, str], catalogue: Catalogue) -> list[Case]:
     return cases
 
 
-def read_survivors(texts: Mapping[str, str]) -> list[Survivor]:
+def read_accepted_mutants(texts: Mapping[str, str]) -> list[AcceptedMutant]:
     """The ``accepted_mutants`` of the files of cases, which ``read_cases`` has read without a fault."""
     return [
-        survivor
+        mutant
         for path, text in sorted(texts.items())
-        for survivor in _survivors(read_yaml(text, path), FieldReader(path))
+        for mutant in _accepted_mutants(read_yaml(text, path), FieldReader(path))
     ]
 
 
-def _survivors(node: YamlNode, reader: FieldReader) -> Iterator[Survivor]:
+def _accepted_mutants(node: YamlNode, reader: FieldReader) -> Iterator[AcceptedMutant]:
     """The ``accepted_mutants`` of a file; those with a fault are left out."""
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
     for item in reader.items(fields.get("accepted_mutants"), "accepted_mutants"):
-        parts = reader.fields(item, "survivor", ("vllm", "change", "why"), ("item",))
-        words = [reader.text(parts.get(name)) for name in ("vllm", "change", "why")]
+        parts = reader.fields(item, "accepted mutant", ("vllm", "change", "why"), ("item",))
+        vllm, change, why = (reader.text(parts.get(name)) for name in ("vllm", "change", "why"))
         name = reader.text(parts.get("item", fields.get("rule")))
-        if name and words[0] and words[1] and words[2]:
-            yield Survivor(name, words[0], words[1], words[2], reader.path, item.line)
+        if name and vllm and change and why:
+            yield AcceptedMutant(name, vllm, change, why, reader.path, item.line)
 
 
 def _read_file(node: YamlNode, reader: FieldReader, catalogue: Catalogue) -> Iterator[Case]:
     fields = reader.fields(node, "file of cases", ("rule", "cases"), ("accepted_mutants",))
-    list(_survivors(node, reader))
+    list(_accepted_mutants(node, reader))
     name = reader.text(fields.get("rule"))
     rule = catalogue.rule(name) if name else None
     if name and reader.path.rpartition("/")[2] != name + TEST_SUFFIX:
@@ -162,17 +163,17 @@ def _read_boolean(node: YamlNode | None, reader: FieldReader) -> bool | None:
 def _read_given(node: YamlNode | None, releases: Iterable[str], reader: FieldReader) -> dict[str, Any] | None:
     if node is None or not isinstance(node.value, dict):
         if node is not None:
-            reader.fault(node, "the facts of a case are a map, nested as in a request")
+            reader.fault(node, f"expected a map of facts, nested as in a request, got {quoted(node.plain())}")
         return None
     given: dict[str, Any] = node.plain()
     faults: list[RequestFault] = []
     for release in releases:
         read_facts(given, series(release), "", faults)
     for fault in dict.fromkeys(faults):
-        at = node
-        for key in fault.pointer.split("/")[1:]:
-            at = at.value[key.replace("~1", "/").replace("~0", "~")] if isinstance(at.value, dict) else at
-        reader.fault(at, fault.message, key=True)
+        place = node
+        for key in steps_of(fault.pointer):
+            place = place.value[key] if isinstance(place.value, dict) else place
+        reader.fault(place, fault.message, key=True)
     return given
 
 

@@ -10,14 +10,17 @@ from msgspec import Struct
 from policy.decision.decision import Decision  # noqa: TC001  # msgspec reads the annotations
 from policy.errors import Fault, RequestFault, RequestInvalid, RulesInvalid
 
-
-class RuleFault(Struct, frozen=True):
-    """A fault in a rule, as the process reports it."""
-
-    path: str
-    line: int
-    column: int
-    message: str
+COMPARED: Final = (
+    "runner",
+    "outcome",
+    "starts",
+    "startup_errors",
+    "unsupported_features",
+    "v1_unsupported_features",
+    "upstream",
+    "set_env",
+    "warnings",
+)
 
 
 class ClassOutcome(Struct, frozen=True):
@@ -41,7 +44,7 @@ class AffectedClass(Struct, frozen=True):
 
 
 class SandboxResult(Struct, frozen=True):
-    """The result: a decision, or why there is none; ``request_faults`` are (pointer, message).
+    """The result: a decision, or why there is none.
 
     ``answer`` is the encoded comparison, if the job has a ``current`` decision.
     """
@@ -50,8 +53,8 @@ class SandboxResult(Struct, frozen=True):
     answer: str | None = None
     affected: list[AffectedClass] | None = None
     rules: list[str] = []
-    faults: list[RuleFault] = []
-    request_faults: list[tuple[str, str]] = []
+    faults: list[Fault] = []
+    request_faults: list[RequestFault] = []
     problem: str = ""
     failed: str = ""
 
@@ -80,18 +83,6 @@ class DryRunComparisonOfAll(Struct, frozen=True):
     candidate: Decision
     changes: list[AffectedClass]
 
-
-COMPARED: Final = (
-    "runner",
-    "outcome",
-    "starts",
-    "startup_errors",
-    "unsupported_features",
-    "v1_unsupported_features",
-    "upstream",
-    "set_env",
-    "warnings",
-)
 
 read_result = msgspec.json.Decoder(SandboxResult).decode
 
@@ -136,6 +127,6 @@ def compare(current: Decision, result: SandboxResult) -> DryRunComparison | DryR
 
 def _refuse(result: SandboxResult) -> None:
     if result.faults:
-        raise RulesInvalid(Fault(fault.path, fault.line, fault.column, fault.message) for fault in result.faults)
+        raise RulesInvalid(result.faults)
     if result.request_faults:
-        raise RequestInvalid([RequestFault(*fault) for fault in result.request_faults], result.problem)
+        raise RequestInvalid(result.request_faults, result.problem)

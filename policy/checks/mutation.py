@@ -22,7 +22,7 @@ from policy.rules.rule import NamedCondition, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from policy.checks.cases import Case, Survivor
+    from policy.checks.cases import AcceptedMutant, Case
     from policy.rules.effects import Effect
     from policy.rules.rule import Range
 
@@ -43,24 +43,25 @@ class Mutant:
 class Trial:
     """The number of mutants, and those that no case killed.
 
-    ``explained`` are accepted survivors, ``outdated`` accepted mutants that are killed, or do not exist.
+    ``accepted`` are those of them that a file of cases accepts; they are not among ``survivors``. ``outdated`` are
+    accepted mutants that are killed or do not exist.
     """
 
     mutants: int
     survivors: tuple[Mutant, ...]
-    explained: tuple[Survivor, ...]
-    outdated: tuple[Survivor, ...]
+    accepted: tuple[AcceptedMutant, ...]
+    outdated: tuple[AcceptedMutant, ...]
 
 
 def mutate(
     catalogue: Catalogue,
     cases: Sequence[Case],
-    known: Sequence[Survivor] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    accepted: Sequence[AcceptedMutant] = (),
+    on_rule: Callable[[str], None] = lambda _: None,
 ) -> Trial:
     """Run every mutant of a checked catalogue against the cases of the rules that it changes.
 
-    ``known`` are the accepted survivors; ``tell`` is called with each rule's id before its mutants run.
+    ``on_rule`` is called with the id of each rule and named condition before its mutants run.
     """
     by_rule: dict[str, list[Case]] = {}
     for case in cases:
@@ -69,20 +70,20 @@ def mutate(
     survivors = []
     items: list[Rule | NamedCondition] = [*catalogue.in_order(), *catalogue.conditions.values()]
     for item in items:
-        tell(item.id)
+        on_rule(item.id)
         for mutant in mutants(item, catalogue.releases):
             total += 1
             if not _is_killed(mutant, catalogue, by_rule):
                 survivors.append(mutant)
-    accepted = {(survivor.item, survivor.vllm, survivor.change): survivor for survivor in known}
-    explained = {
-        key: mutant for mutant in survivors if (key := (mutant.item.id, mutant.range, mutant.change)) in accepted
+    by_key = {(mutant.item, mutant.vllm, mutant.change): mutant for mutant in accepted}
+    unkillable = {
+        key: mutant for mutant in survivors if (key := (mutant.item.id, mutant.range, mutant.change)) in by_key
     }
     return Trial(
         total,
-        tuple(mutant for mutant in survivors if mutant not in explained.values()),
-        tuple(survivor for key, survivor in accepted.items() if key in explained),
-        tuple(survivor for key, survivor in accepted.items() if key not in explained),
+        tuple(mutant for mutant in survivors if mutant not in unkillable.values()),
+        tuple(mutant for key, mutant in by_key.items() if key in unkillable),
+        tuple(mutant for key, mutant in by_key.items() if key not in unkillable),
     )
 
 
@@ -113,7 +114,7 @@ def _parts(
         names = getattr(part, name)
         for removed in names:
             yield _with(part, name, tuple(other for other in names if other != removed)), f"{name}: without `{removed}`"
-    if part.runner is not None and not effect.name.startswith("refuse"):
+    if part.runner is not None and not effect.refuses:
         yield replace(part, runner=None), f"runner: without `{part.runner}`"
     yield from _bounds(part, releases, spans)
 
@@ -208,7 +209,7 @@ def _uses(rule: Rule, name: str) -> bool:
 
 
 def _policy(mutant: Mutant, catalogue: Catalogue, release: str) -> Policy | None:
-    """The mutant's rules for one release; ``None`` if they are the same as without it."""
+    """The policy of a mutant's rules in one release; ``None`` if the mutant changes nothing there."""
     version = Version(release)
     changed = mutant.item
     items = [
@@ -232,8 +233,8 @@ def _release_rules(
     for rule in rules:
         part = next((part for part in rule.ranges if part.span.holds(version)), None)
         if part is not None:
-            when, lifted = (
+            when, cleared = (
                 None if condition is None else resolve(condition, known)
                 for condition in (part.when, part.cleared_at_startup)
             )
-            yield ReleaseRule(rule, part, when, lifted)
+            yield ReleaseRule(rule, part, when, cleared)

@@ -67,8 +67,8 @@ def prove(
 
     place = folder or rules or default_folder()
     _, policy = loaded(place, None)
-    with _proving("proving") as tell:
-        proof = proof_of(policy, tell)
+    with _proving("proving") as progress:
+        proof = proof_of(policy, progress)
     faults = RulesInvalid(proof.faults).under(place).faults
     match form:
         case ProofFormat.TEXT:
@@ -114,8 +114,8 @@ def diff(
 
     place = rules or default_folder()
     before, after = _policy(base, place), _policy(head, place)
-    with _proving("comparing") as tell:
-        edit = edit_of(before, after, tell)
+    with _proving("comparing") as progress:
+        edit = edit_of(before, after, progress)
     counted = _counted(fleet, before, after) if fleet else None
     match form:
         case EditFormat.TEXT:

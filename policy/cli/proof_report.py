@@ -38,14 +38,14 @@ def steps(proof: Proof) -> RenderableType:
                 Text(f"{step.before} to {step.after}", STRONG),
                 *(line for change in step.changes for line in _lines(change)),
             ]
-    lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.alike if len(group) > 1]
+    lines += [Text(f"{' = '.join(group)}: equivalent (proved)", GOOD) for group in proof.equivalent if len(group) > 1]
     return Group(*lines)
 
 
 def _lines(change: Difference) -> list[Text]:
     """A change in three lines: the rule and what it does, the reasons, the smallest deployment."""
     return [
-        Text.assemble("  ", (change.rule, STRONG), f": {goes(change)}"),
+        Text.assemble("  ", (change.rule, STRONG), f": {transition(change)}"),
         Text(f"    {', '.join(reasons(change)) or 'the same reasons with other texts'}", QUIET),
         Text.assemble("    ", escape_control(json.dumps(change.facts, ensure_ascii=False))),
     ]
@@ -107,13 +107,13 @@ def spans(releases: Sequence[str], found: Edit) -> str:
     return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
-def goes(change: Difference) -> str:
+def transition(change: Difference) -> str:
     """The change of a deployment: ``V1 → V2``, or ``V1 (unchanged, other reasons)``."""
-    before, after = stand(change.before), stand(change.after)
+    before, after = outcome(change.before), outcome(change.after)
     return f"{before} → {after}" if before != after else f"{before} (unchanged, other reasons)"
 
 
-def stand(answer: ProofOutcome) -> str:
+def outcome(answer: ProofOutcome) -> str:
     """The runner and whether it starts: ``V2``, ``V1 (fails to start)``, ``no runner``."""
     if answer.runner is None:
         return "no runner"
@@ -122,9 +122,11 @@ def stand(answer: ProofOutcome) -> str:
 
 def reasons(change: Difference) -> list[str]:
     """The rules removed from and added to the reasons: ``- rule (effect)``, ``+ rule (effect)``."""
-    gone = [f"- {rule} ({effect})" for rule, effect in change.before.said if (rule, effect) not in change.after.said]
+    gone = [
+        f"- {rule} ({effect})" for rule, effect in change.before.reasons if (rule, effect) not in change.after.reasons
+    ]
     return gone + [
-        f"+ {rule} ({effect})" for rule, effect in change.after.said if (rule, effect) not in change.before.said
+        f"+ {rule} ({effect})" for rule, effect in change.after.reasons if (rule, effect) not in change.before.reasons
     ]
 
 
@@ -140,7 +142,7 @@ def markdown(found: Edit, counted: FleetCount | None) -> Iterator[str]:
         yield "|---|---|---|---|---|"
     for effect in found.effects:
         change = effect.change
-        cells = (spans(effect.releases, found), f"`{change.rule}`", goes(change), "<br>".join(reasons(change)))
+        cells = (spans(effect.releases, found), f"`{change.rule}`", transition(change), "<br>".join(reasons(change)))
         facts = json.dumps(change.facts, ensure_ascii=False).replace("|", "\\|")
         yield f"| {' | '.join(cells)} | `{facts}` |"
 
@@ -151,9 +153,8 @@ def notices(found: Edit, place: Path, after: Catalogue, before: Catalogue) -> It
         change = effect.change
         rule = after.rule(change.rule) or before.rule(change.rule)
         if rule is not None:
-            message = (
-                f"{spans(effect.releases, found)}: {goes(change)} for {json.dumps(change.facts, ensure_ascii=False)}"
-            )
+            facts = json.dumps(change.facts, ensure_ascii=False)
+            message = f"{spans(effect.releases, found)}: {transition(change)} for {facts}"
             yield annotation("notice", Fault(str(place / rule.path), *rule.place, message))
     if not found.changes_something:
         yield f"::notice::{UNAFFECTED}"

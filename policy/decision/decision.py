@@ -1,7 +1,7 @@
-"""The decision on one deployment, typed as it is sent.
+"""The decision on one deployment, with the types of its JSON.
 
-Owns the fields of a decision and how they are made from rulings and facts. Everything about a rule that is known before
-a request comes (its fixed text, the names of its evidence) is prepared by ``RuleView``.
+Owns the fields of a decision, and how they are made from rulings and facts. ``RuleView`` prepares what does not
+depend on the request: a rule's fixed text, the names of its evidence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UpstreamDecision(Struct, frozen=True, gc=False):
 
 
 class PolicyRef(Struct, frozen=True, gc=False):
-    """Which rules decided."""
+    """The revision of the rules that decided."""
 
     revision: str
 
@@ -85,7 +85,7 @@ class RuleTrace(Struct, frozen=True, gc=False):
 
 
 class Alternative(Struct, frozen=True, gc=False):
-    """The answer under another value."""
+    """The decision if a fact had another value."""
 
     runner: str | None
     starts: bool

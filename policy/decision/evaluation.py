@@ -1,4 +1,4 @@
-"""What a release's rules make of a deployment's facts, by both layers and by upstream's alone."""
+"""Evaluate a release's rules on a deployment's facts: by both layers, and by upstream's alone."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Evaluation(Struct, frozen=True, gc=False):
     """A deployment's facts and the rulings of a release's rules on them.
 
-    ``ruling`` is by all requested layers, ``upstream`` by upstream's alone. ``set_to`` is the text that the variable
-    must be set to, if it must be; ``final`` is vLLM's ruling with the variable so set, and ``final_facts`` are the
-    facts then.
+    ``ruling`` is by all requested layers, ``upstream`` by upstream's alone. ``set_to`` is the text to which the
+    variable must be set, or ``None``. ``final`` is vLLM's ruling with the variable so set, and ``final_facts`` are the
+    facts with it.
     """
 
     facts: Facts
@@ -41,11 +41,11 @@ class EncodedDecision(Struct, frozen=True, gc=False):
 
 
 def evaluate(ruleset: Ruleset, facts: Facts, *, upstream_only: bool) -> Evaluation:
-    """What the rules make of a deployment's facts.
+    """Evaluate the rules on a deployment's facts.
 
     If the house chooses another runner than vLLM alone would, ``set_to`` is the variable's text that makes vLLM choose
-    it, and ``final`` is what vLLM then does. In every release a set variable decides before anything that a house rule
-    could have decided against.
+    it, and ``final`` is vLLM's ruling with that text. In every release a set variable decides before
+    anything that a house rule could have decided against.
     """
     fired = ruleset.fired(facts)
     upstream, ruling = ruleset.rulings(fired)

@@ -1,6 +1,6 @@
-"""The compiled rules of one release: a row of facts → fired rules → a ruling.
+"""The compiled rules of one release: from a row of facts to the fired rules and their ruling.
 
-Owns what one release needs: its rules in the engine, how they appear in an answer, and the rulings on them.
+Owns a release's rules in the engine, how they appear in an answer, and the rulings on them.
 """
 
 from __future__ import annotations

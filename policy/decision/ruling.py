@@ -27,17 +27,17 @@ class NotApplied(Struct, frozen=True):
 
 
 class Ruling(Struct, frozen=True, gc=False):
-    """What the fired rules decide; every number is a rule's index in the release's list.
+    """The decision of the fired rules; every number is a rule's index in the release's list.
 
-    ``holding`` are all rules whose conditions hold, in order, and ``lifted`` those cleared at startup. Of them,
-    ``standing`` decide or list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and ``advice`` only
-    warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen runner's list at the
-    time when vLLM would refuse.
+    ``holding`` are all rules whose conditions hold, in order, and ``cleared`` those cleared at startup. Among them,
+    ``standing`` decide or are on a list, ``decisive`` made the decision, ``refusals`` stop vLLM at startup and
+    ``advice`` only warns. ``v2_list`` and ``v1_list`` are the reasons in vLLM's order; ``at_start`` is the chosen
+    runner's list at the time when vLLM would refuse.
     """
 
     effect: Effect
     holding: tuple[int, ...]
-    lifted: tuple[int, ...]
+    cleared: tuple[int, ...]
     decisive: tuple[int, ...]
     standing: tuple[int, ...]
     refusals: tuple[int, ...]
@@ -67,7 +67,7 @@ class _CompiledRule:
         self.effect = rule.effect
         self.is_upstream = rule.layer is Layer.UPSTREAM
         self.name = bits[rule.id] | (bits[rule.effect.name] if self.is_upstream else 0)
-        self.refuses = rule.effect.name.startswith("refuse")
+        self.refuses = rule.effect.refuses
         self.runner = self.part.runner
         self.requires_any, self.unless, self.decided_by = (
             _mask(names, bits) for names in (self.part.requires_any, self.part.unless, self.part.decided_by)
@@ -115,15 +115,15 @@ class RuleCombiner:
         """
         rules, bit, steps = self._rules, self._bit, self._steps
         holding = sorted(fired + self._always)
-        lifted: list[int] = []
+        cleared: list[int] = []
         if holding[0] < 0:
-            lifted, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
+            cleared, holding = [~n for n in holding if n < 0], [n for n in holding if n >= 0]
         if upstream_only:
             holding = [n for n in holding if rules[n].is_upstream]
         effect = rules[holding[0]].effect
         if effect.alone:
             alone = tuple([n for n in holding if rules[n].effect is effect])
-            return Ruling(effect, tuple(holding), tuple(lifted), alone, alone, (), (), (), (), ())
+            return Ruling(effect, tuple(holding), tuple(cleared), alone, alone, (), (), (), (), ())
         names = 0
         for n in holding:
             names |= bit[n]
@@ -149,19 +149,19 @@ class RuleCombiner:
                 later += 1
         runner = effect.runner
         own = v2_list if runner is Runner.V2 else v1_list
-        at_start = [n for n in own if n not in lifted] if lifted else own
+        at_start = [n for n in own if n not in cleared] if cleared else own
         deciders = self._names(decisive)
-        left = self._left(holding, at_start, runner) if lifted else names
+        left = self._left(holding, at_start, runner) if cleared else names
         refusals: list[int] = []
         advice: list[int] = []
         for n in holding[len(holding) - later :]:
             rule = rules[n]
-            if (rule.runner is None or rule.runner is runner) and not _obstacle(
+            if (rule.runner is None or rule.runner is runner) and not _excluding_field(
                 rule, runner, deciders, names, left if rule.refuses else names
             ):
                 (refusals if rule.refuses else advice).append(n)
         return Ruling(
-            effect, *map(tuple, (holding, lifted, decisive, standing, refusals, advice, v2_list, v1_list, at_start))
+            effect, *map(tuple, (holding, cleared, decisive, standing, refusals, advice, v2_list, v1_list, at_start))
         )
 
     def _names(self, indexes: Iterable[int]) -> int:
@@ -184,7 +184,7 @@ class RuleCombiner:
         match (
             "unless"
             if rule.effect.decides
-            else _obstacle(rule, ruling.runner, self._names(ruling.decisive), names, left)
+            else _excluding_field(rule, ruling.runner, self._names(ruling.decisive), names, left)
         ):
             case "runner" as field:
                 return NotApplied(field, part.runner or list(Runner), ruling.runner)
@@ -198,7 +198,7 @@ class RuleCombiner:
                 return NotApplied(field, list(part.requires_any), [])
 
 
-def _obstacle(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
+def _excluding_field(rule: _CompiledRule, runner: Runner | None, deciders: int, names: int, left: int) -> str:
     """The field that excludes a rule that refuses or advises; empty if the rule applies."""
     if runner is None or (rule.runner is not None and rule.runner is not runner):
         return "runner"

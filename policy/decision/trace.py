@@ -1,7 +1,7 @@
-"""The explanation of a decision: why each rule fired or did not, and which facts were assumed.
+"""Explain a decision: why each rule fired or did not, and which facts were assumed.
 
-Owns the evaluation of single conditions. It explains what the engine decided and never decides; a property test checks
-that both agree.
+Owns the evaluation of single conditions. It never decides: it explains what the engine decided, and a property test
+checks that both agree.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def trace(
         rule = item.rule
         if upstream_only and rule.layer is not Layer.UPSTREAM:
             continue
-        refusal = rule.effect.name.startswith("refuse")
-        by, facts = (final, final_row) if refusal else (ruling, row)
-        fired = n in by.refusals if refusal else n in ruling.standing or n in ruling.advice
+        by, facts = (final, final_row) if rule.effect.refuses else (ruling, row)
+        fired = n in by.refusals if rule.effect.refuses else n in ruling.standing or n in ruling.advice
         failed = [] if fired else failures(item.when, facts) if item.when else []
         if not fired and not failed:
             reason = combiner.not_applied(by, n)
@@ -116,7 +115,7 @@ def assumptions(
 
 
 def _leaves(item: ReleaseRule) -> Iterable[Leaf]:
-    for condition in (item.when, item.lifted):
+    for condition in (item.when, item.cleared):
         if condition is not None:
             yield from leaves(condition)
 

@@ -77,7 +77,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
     conditions = [
         (number, condition)
         for index, item in enumerate(rules)
-        for number, condition in ((index, item.when), (~index, item.lifted))
+        for number, condition in ((index, item.when), (~index, item.cleared))
         if condition is not None
     ]
     group_of = _groups([ways(condition) for _, condition in conditions])
@@ -184,7 +184,7 @@ class _Keys:
 
     def __post_init__(self) -> None:
         for item in self.rules:
-            for condition in (item.when, item.lifted):
+            for condition in (item.when, item.cleared):
                 for leaf in leaves(condition) if condition else ():
                     for name in _guards(leaf):
                         self.scalar(name)

@@ -83,9 +83,9 @@ class Fact:
         """A description of the legal values, for messages and documentation."""
         match self.kind:
             case FactKind.PRESENCE:
-                words = "an object, `null` where it is absent"
+                words = "an object, `null` if it is absent"
             case FactKind.VARIABLE:
-                words = "the variable's text, `true`, `false`, `null` where it is unset"
+                words = "the variable's text, `true`, `false`, `null` if it is unset"
             case FactKind.BOOLEAN:
                 words = "`true`, `false`"
             case FactKind.INTEGER:
@@ -166,10 +166,8 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
         VARIABLE,
         FactKind.VARIABLE,
         None,
-        (
-            "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 "
-            "unset means false"
-        ),
+        "the operator's environment variable: unset, false or true, parsed as vLLM parses its text; up to 0.21 "
+        "unset means false",
         earlier_default=((0, 22), False),
     ),
     _boolean(
@@ -183,10 +181,8 @@ VOCABULARY: Final[tuple[Fact, ...]] = (
     _boolean("platform.is_out_of_tree", "the platform comes from a plugin (entry points `vllm.platform_plugins`)"),
     _texts(
         "plugins.logits_processors",
-        (
-            "entry points of the group `vllm.logits_processors` that any package in the serving image declares, "
-            "requested or not"
-        ),
+        "entry points of the group `vllm.logits_processors` that any package in the serving image declares, "
+        "requested or not",
     ),
     _presence("model_config", "a model is configured, as in every real deployment"),
     _choice(

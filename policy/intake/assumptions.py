@@ -1,7 +1,7 @@
-"""The values a deployment leaves open: the platform, Triton, plugins, variables.
+"""The values that a deployment does not state: the platform, Triton, plugins, variables.
 
-Each one is listed as assumed, with the other values that would change the decision. Every other value is decided as a
-deployment that states it, with everything that is derived from it.
+Each is listed as assumed, with the other values that would change the decision. To find those, the deployment is
+decided again with each other value stated.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ RUNNER_VARIABLE: Final = VARIABLES[0]
 
 
 def assumed_of(
-    deployment: Deployment, answer: tuple[str | None, bool], otherwise: Callable[[Deployment], tuple[str | None, bool]]
+    deployment: Deployment, answer: tuple[str | None, bool], decide: Callable[[Deployment], tuple[str | None, bool]]
 ) -> list[Assumption]:
-    """The assumptions of a deployment; ``otherwise`` decides another one. Both results are (runner, starts)."""
+    """The assumptions of a deployment; ``decide`` decides another deployment. Both results are (runner, starts)."""
     found = []
     for fact, assumed, why, others in _open(deployment):
-        answers = {label: otherwise(other) for label, other in others.items()}
+        answers = {label: decide(other) for label, other in others.items()}
         found.append(
             Assumption(
                 fact, assumed, why, {label: Alternative(*other) for label, other in answers.items() if other != answer}
@@ -45,7 +45,7 @@ def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Dep
     environment = deployment.environment
     if "platform" not in environment.stated:
         others = {
-            platform: _in(deployment, _on(environment, platform))
+            platform: _with_environment(deployment, _on_platform(environment, platform))
             for platform in PLATFORMS
             if platform != environment.platform
         }
@@ -56,11 +56,11 @@ def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Dep
             "platform.has_triton",
             environment.has_triton,
             NOT_STATED,
-            {str(other.has_triton).lower(): _in(deployment, other)},
+            {str(other.has_triton).lower(): _with_environment(deployment, other)},
         )
     if "plugins" not in environment.stated:
         other = replace(environment, logits_processors=(SOME_PLUGIN,))
-        yield "plugins.logits_processors", [], NOT_STATED, {SOME_PLUGIN: _in(deployment, other)}
+        yield "plugins.logits_processors", [], NOT_STATED, {SOME_PLUGIN: _with_environment(deployment, other)}
     for name in VARIABLES:
         unknown = name in deployment.env and deployment.env[name] is None
         if unknown or (name == RUNNER_VARIABLE and name not in deployment.env):
@@ -68,11 +68,11 @@ def _open(deployment: Deployment) -> Iterator[tuple[str, Any, str, dict[str, Dep
             yield f"env.{name}", None, UNKNOWN if unknown else NOT_STATED, others
 
 
-def _in(deployment: Deployment, environment: Environment) -> Deployment:
+def _with_environment(deployment: Deployment, environment: Environment) -> Deployment:
     return replace(deployment, environment=environment)
 
 
-def _on(environment: Environment, platform: str) -> Environment:
+def _on_platform(environment: Environment, platform: str) -> Environment:
     """The environment on another platform, with that platform's default for Triton."""
     triton = environment.has_triton if "has_triton" in environment.stated else platform != "cpu"
     return replace(environment, platform=platform, has_triton=triton)

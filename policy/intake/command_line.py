@@ -1,4 +1,4 @@
-"""The types of a deployment on its way in: a container of a manifest, a command line, the options it sets.
+"""The types of a deployment before its facts: a container of a manifest, a command line, the options it sets.
 
 ``launcher`` and ``arguments`` make them from what users write, ``manifests`` from what controllers write.
 """

@@ -17,7 +17,7 @@ from policy.masking import is_secret
 from policy.messages import listed, nearest, quoted
 from policy.pointer import at
 
-MEMBERS: Final = ("args", "env", "model_configs", "files", "environment")
+FIELDS: Final = ("args", "env", "model_configs", "files", "environment")
 MAX_MODELS: Final = 64
 MAX_FILES: Final = 64
 MAX_VARIABLES: Final = 4096
@@ -82,7 +82,7 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
             )
         )
         return Deployment([], {}, {}, {}, Environment())
-    faults.extend(unknown_members(document, MEMBERS, pointer))
+    faults.extend(unknown_fields(document, FIELDS, pointer))
     return Deployment(
         _read_args(document.get("args", []), f"{pointer}/args", faults),
         _read_texts(document.get("env"), f"{pointer}/env", "variables", MAX_VARIABLES, faults),
@@ -95,11 +95,11 @@ def read_deployment(document: object, pointer: str, faults: list[RequestFault]) 
     )
 
 
-def unknown_members(document: dict[str, Any], members: tuple[str, ...], pointer: str) -> list[RequestFault]:
+def unknown_fields(document: dict[str, Any], fields: tuple[str, ...], pointer: str) -> list[RequestFault]:
     """A fault for each field that the object does not have."""
-    unknown = [key for key in document if key not in members]
+    unknown = [key for key in document if key not in fields]
     return [
-        RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(members)}{nearest(key, members)}")
+        RequestFault(at(pointer, key), f"unknown field {quoted(key)}; legal: {listed(fields)}{nearest(key, fields)}")
         for key in unknown[:32]
     ]
 
@@ -188,7 +188,7 @@ def read_environment(document: object, pointer: str, faults: list[RequestFault])
             RequestFault(pointer, f'expected an object such as `{{"platform": "cuda"}}`, got {quoted(document)}')
         )
         return Environment()
-    faults.extend(unknown_members(document, ("platform", "has_triton", "plugins"), pointer))
+    faults.extend(unknown_fields(document, ("platform", "has_triton", "plugins"), pointer))
     platform, triton = document.get("platform"), document.get("has_triton")
     if platform is not None and platform not in PLATFORMS:
         near = nearest(platform, PLATFORMS) if type(platform) is str else ""
@@ -219,7 +219,7 @@ def _read_plugins(document: object, pointer: str, faults: list[RequestFault]) ->
         message = f'expected an object such as `{{"logits_processors": []}}`, got {quoted(document)}'
         faults.append(RequestFault(pointer, message))
         return None
-    faults.extend(unknown_members(document, ("logits_processors",), pointer))
+    faults.extend(unknown_fields(document, ("logits_processors",), pointer))
     names = document.get("logits_processors", [])
     if type(names) is not list or len(names) > MAX_PLUGINS or not all(type(name) is str for name in names):
         faults.append(

@@ -24,10 +24,10 @@ from policy.intake.derive.speculation import (
     SPECULATORS,
     Speculation,
     draft_model,
+    fault_of,
     needs_draft,
     read_speculation,
     speculators_of,
-    unfit,
 )
 from policy.intake.model.pooling import PoolingUnreadable
 from policy.intake.model.registry import Unsupported
@@ -98,7 +98,7 @@ def derive_facts(
     """The facts of a deployment in a release.
 
     ``rules`` returns the release's own decision for facts: the runner, and whether it starts. ``find`` looks for a
-    model that the deployment does not bring.
+    model that the deployment does not include.
 
     Raises:
         ModelConfigNeeded: a model's ``config.json`` is not given.
@@ -136,7 +136,7 @@ def _read_models(
     """The served model, which a *speculators* repository may replace, and the requested speculative decoding."""
     name = str(options.get("model") or DEFAULT_MODEL).rstrip("/")
     speculation = read_speculation(options)
-    if speculation is not None and (message := unfit(speculation)):
+    if speculation is not None and (message := fault_of(speculation)):
         raise RequestInvalid(
             [
                 RequestFault(
@@ -147,13 +147,13 @@ def _read_models(
     config = models.config(name)
     found = speculators_of(config, known)
     if found is not None:
-        speculation = _of_speculators(found[1], name, speculation, known)
+        speculation = _merge_speculators(found[1], name, speculation, known)
         name = found[0]
         config = models.config(name)
     described = str(options.get("hf_config_path") or name).rstrip("/")
     if described != name:
         config = models.config(described)
-    _ask_for_draft(speculation, name, known, models)
+    _require_draft(speculation, name, known, models)
     models.check()
     try:
         return read_target(
@@ -277,7 +277,7 @@ class _ModelLookup:
         return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message)
 
 
-def _of_speculators(
+def _merge_speculators(
     settings: dict[str, Any], model: str, speculation: Speculation | None, known: Tables
 ) -> Speculation:
     """The speculative decoding of a *speculators* repository; from 0.29 on, the command line's is merged into it."""
@@ -287,7 +287,7 @@ def _of_speculators(
     )
 
 
-def _ask_for_draft(speculation: Speculation | None, target: str, known: Tables, models: _ModelLookup) -> None:
+def _require_draft(speculation: Speculation | None, target: str, known: Tables, models: _ModelLookup) -> None:
     if speculation is None or not needs_draft(speculation, known):
         return
     name = draft_model(speculation, target)

@@ -1,6 +1,6 @@
-"""Find a model that a deployment does not bring, for the command line: named by a flag, in a local folder, on the hub.
+"""Find a model that a deployment does not include, for the command line only.
 
-They are tried in this order. No request over HTTP uses this.
+It is looked for in the files that flags name, then in a local folder, then on the hub.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class ModelFinder:
             RequestInvalid: of the kind ``model-config-needed``, if it cannot be read or the hub refuses it.
         """
         if name not in self._found:
-            self._found[name] = self._looked_for(name)
+            self._found[name] = self._find(name)
         return self._found[name]
 
-    def _looked_for(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
+    def _find(self, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]] | None:
         place = self._named.get(name, Path(name))
         try:
             if place.is_dir():
@@ -53,7 +53,7 @@ class ModelFinder:
             if name in self._named:
                 return read_config(read_file(place)), {}
             if self._hub is not None:
-                return self._of_hub(self._hub, name)
+                return self._from_hub(self._hub, name)
         except FolderInvalid as error:
             raise _needed(name, *error.faults) from error
         except FileInvalid as error:
@@ -62,7 +62,7 @@ class ModelFinder:
             raise _needed(name, f"`{place}` cannot be read: {error.strerror}") from error
         return None
 
-    def _of_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    def _from_hub(self, hub: Hub, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         try:
             found = hub.config(name, None, COMPANIONS)
         except HubFailed as error:
@@ -71,7 +71,7 @@ class ModelFinder:
 
 
 def _hub() -> Hub:
-    from policy.intake.model.hub import Hub  # noqa: PLC0415  # its library is imported only where the hub is asked
+    from policy.intake.model.hub import Hub  # noqa: PLC0415  # its library is imported only if the hub is used
 
     return Hub(HUB_SECONDS)
 

@@ -142,10 +142,8 @@ class FieldReader:
         if not isinstance(node.value, str):
             self.fault(
                 node,
-                (
-                    f"expected a range of releases as text, got {quoted(node.plain())}, and a bare number loses its "
-                    f"zeros; {advice}"
-                ),
+                f"expected a range of releases as text, got {quoted(node.plain())}, and a bare number loses its "
+                f"zeros; {advice}",
             )
             return None
         try:

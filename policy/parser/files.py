@@ -1,4 +1,4 @@
-"""Read a file that a user names, up to a limit: reading a device or a pipe could otherwise never end."""
+"""Read a file that a user names, up to a limit, because reading a device or a pipe might never end."""
 
 from __future__ import annotations
 

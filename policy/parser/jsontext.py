@@ -15,6 +15,7 @@ import msgspec
 from policy.errors import PolicyError
 
 MAX_DEPTH: Final = 64
+TOO_DEEP: Final = f"nested too deeply: at most {MAX_DEPTH} levels are read"
 
 MAX_DIGITS: Final = 4300
 HIGH, LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -52,9 +53,6 @@ def read_json(body: bytes) -> Any:
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(document) > MAX_DEPTH:
         raise NotJson(TOO_DEEP)
     return document
-
-
-TOO_DEEP: Final = f"nested too deeply: at most {MAX_DEPTH} levels are read"
 
 
 def _depth(document: Any) -> int:

@@ -300,6 +300,8 @@ class _Stream(_Composer):
         merged = content.pop(MERGE)
         for source in merged.value if isinstance(merged.value, list) else [merged]:
             if not isinstance(source.value, dict):
-                raise self.refusal(event, f"`{MERGE}` takes a map, or a list of maps")
+                raise self.refusal(
+                    event, f"expected a map or a list of maps under `{MERGE}`, got {quoted(source.plain())}"
+                )
             for key, child in source.value.items():
                 content.setdefault(key, child)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, differ, differences, plainest
+from policy.proof.difference import Difference, differ, differences, simplest_model
 from policy.proof.replay import Replay
 from policy.proof.space import Space
 from policy.proof.symbolic import Symbolic
@@ -40,12 +40,12 @@ class Proof:
     """The proof of a catalogue: violated claims, groups of equivalent releases, and the steps between neighbours."""
 
     faults: tuple[Fault, ...]
-    alike: tuple[tuple[str, ...], ...]
+    equivalent: tuple[tuple[str, ...], ...]
     steps: tuple[Step, ...]
 
 
-def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof:
-    """Check every claim for every release of a loaded policy; ``tell`` is called with each release before its proof.
+def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> Proof:
+    """Check every claim for every release of a loaded policy; ``progress`` is called with each before its proof.
 
     Raises:
         ProofFailed: the policy decides a witness differently from the solver.
@@ -54,23 +54,23 @@ def prove(policy: Policy, tell: Callable[[str], None] = lambda _: None) -> Proof
     known = catalogue.releases.known
     faults: dict[Fault, list[str]] = {}
     for release in known:
-        tell(release)
+        progress(release)
         for fault in _faults(catalogue.rules_of(release), release):
             faults.setdefault(fault, []).append(release)
     steps = []
     for before, after in pairwise(known):
-        tell(f"{before} to {after}")
+        progress(f"{before} to {after}")
         replay = Replay((policy, before), (policy, after))
         changes = differences(
             catalogue.rules_of(before), catalogue.rules_of(after), (series(before), series(after)), replay
         )
         steps.append(Step(before, after, tuple(changes)))
-    return Proof(tuple(_of_releases(faults)), _alike(policy, steps), tuple(steps))
+    return Proof(tuple(_of_releases(faults)), _equivalent_groups(policy, steps), tuple(steps))
 
 
 def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     """The faults of a release's rules: unreachable or redundant rules, and facts for which no rule decides."""
-    space = Space([condition for item in rules for condition in (item.when, item.lifted) if condition is not None])
+    space = Space([condition for item in rules for condition in (item.when, item.cleared) if condition is not None])
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
@@ -78,7 +78,7 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     if solver.check(nothing) == z3.sat:
         solver.push()
         solver.add(nothing)
-        facts = space.stated(plainest(solver, space.wishes()))
+        facts = space.stated(simplest_model(solver, space.preferences()))
         solver.pop()
         yield Fault(
             "releases.yaml",
@@ -110,7 +110,7 @@ def _matters(whole: Symbolic, n: int, space: Space, own: tuple[int, int]) -> Any
     """
     rule = whole.rules[n].rule
     if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.alone):
-        return next(when for (rule_id, *_), when in whole.said().items() if rule_id == rule.id)
+        return next(when for (rule_id, *_), when in whole.reasons().items() if rule_id == rule.id)
     without = Symbolic([item for item in whole.rules if item.rule is not rule], space, own)
     return differ(whole, without, besides=rule.id)
 
@@ -121,7 +121,7 @@ def _of_releases(faults: dict[Fault, list[str]]) -> Iterator[Fault]:
         yield Fault(fault.path, fault.line, fault.column, f"in {where}, {fault.message}")
 
 
-def _alike(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
+def _equivalent_groups(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
     """Groups of equivalent releases: each is proved equal to the first of its group.
 
     Different groups are distinguished by a deployment.
@@ -132,7 +132,7 @@ def _alike(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]
         if not step.changes:
             groups[-1].append(step.after)
             continue
-        same = next((group for group in groups if _same(policy, group[0], step.after, witnesses)), None)
+        same = next((group for group in groups if _is_equivalent(policy, group[0], step.after, witnesses)), None)
         if same is None:
             groups.append([step.after])
         else:
@@ -140,7 +140,7 @@ def _alike(policy: Policy, steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]
     return tuple(map(tuple, groups))
 
 
-def _same(policy: Policy, one: str, other: str, witnesses: Sequence[dict[str, Any]]) -> bool:
+def _is_equivalent(policy: Policy, one: str, other: str, witnesses: Sequence[dict[str, Any]]) -> bool:
     replay = Replay((policy, one), (policy, other))
     if any(len(set(replay(facts))) > 1 for facts in witnesses):
         return False

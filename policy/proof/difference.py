@@ -29,12 +29,12 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ProofOutcome:
-    """The compared part of a decision; ``said`` has the ids and effects of the rules that apply."""
+    """The compared part of a decision; ``reasons`` has the ids and effects of the rules that apply."""
 
     runner: str | None
     outcome: str | None
     starts: bool
-    said: tuple[tuple[str, str], ...]
+    reasons: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def differences(
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
     """Everything in a rule that a decision can depend on, except its position among other rules."""
-    return (item.rule.id, item.when, item.lifted, *_scope(item))
+    return (item.rule.id, item.when, item.cleared, *_scope(item))
 
 
 def _scope(item: ReleaseRule) -> tuple[Any, ...]:
@@ -104,14 +104,14 @@ def _differences(
     yield before.starts != after.starts
     for which in before.runner:
         yield before.runner[which] != after.runner[which]
-    outcomes, said = (before.outcomes(), after.outcomes()), (before.said(), after.said())
+    outcomes, reasons = (before.outcomes(), after.outcomes()), (before.reasons(), after.reasons())
     for outcome in dict.fromkeys([*outcomes[0], *outcomes[1]]):
         yield outcomes[0].get(outcome, FALSE) != outcomes[1].get(outcome, FALSE)
-    for key in dict.fromkeys([*said[0], *said[1]]):
+    for key in dict.fromkeys([*reasons[0], *reasons[1]]):
         if key[0] != besides:
-            yield said[0].get(key, FALSE) != said[1].get(key, FALSE)
+            yield reasons[0].get(key, FALSE) != reasons[1].get(key, FALSE)
     for pair in swapped:
-        yield _all_said(pair, said[0])
+        yield _all_apply(pair, reasons[0])
 
 
 class _RuleSetComparison:
@@ -121,14 +121,14 @@ class _RuleSetComparison:
         self, before: Sequence[ReleaseRule], after: Sequence[ReleaseRule], series: tuple[Series, Series]
     ) -> None:
         conditions = [
-            condition for item in (*before, *after) for condition in (item.when, item.lifted) if condition is not None
+            condition for item in (*before, *after) for condition in (item.when, item.cleared) if condition is not None
         ]
         self.space = Space(conditions)
         self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
         self.differs = differ(*self.sides)
-        self.wishes = self.space.wishes()
+        self.preferences = self.space.preferences()
         self.counted = (
             _at_most(list(self.responsible.values())),
             _at_most([fact.stated for fact in self.space.facts.values()]),
@@ -141,20 +141,20 @@ class _RuleSetComparison:
         These are the facts for which its reason differs, or for which it holds, if no edited rule's reason differs.
         """
         edited = {rule: when for rule, when in self._edited().items() if not z3.is_false(z3.simplify(when))}
-        said = [side.said() for side in self.sides]
-        keys = {**said[0], **said[1]}
+        reasons = [side.reasons() for side in self.sides]
+        keys = {**reasons[0], **reasons[1]}
         says = {
             rule: z3.Or(
-                [said[0].get(key, FALSE) != said[1].get(key, FALSE) for key in keys if key[0] == rule]
-                + [self._moved(rule, said[0])]
+                [reasons[0].get(key, FALSE) != reasons[1].get(key, FALSE) for key in keys if key[0] == rule]
+                + [self._moved(rule, reasons[0])]
             )
             for rule in edited
         }
         silent = z3.Not(z3.Or(list(says.values())))
         return {rule: z3.Or(says[rule], z3.And(silent, holds)) for rule, holds in edited.items()}
 
-    def _moved(self, rule: str, said: dict[tuple[Any, ...], Any]) -> Any:
-        return z3.Or([_all_said(pair, said) for pair in self.swapped if pair[0] == rule])
+    def _moved(self, rule: str, reasons: dict[tuple[Any, ...], Any]) -> Any:
+        return z3.Or([_all_apply(pair, reasons) for pair in self.swapped if pair[0] == rule])
 
     def _edited(self) -> dict[str, Any]:
         """For each rule, the facts for which it holds in only one set, or holds and differs.
@@ -175,9 +175,9 @@ class _RuleSetComparison:
             )
             ways = []
             for variable in (None, True, False):
-                holds, lifts = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
+                holds, clears = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
                 ways.append(
-                    z3.Or(holds[0] != holds[1], z3.And(holds[0], lifts[0] != lifts[1])) if same else z3.Or(holds)
+                    z3.Or(holds[0] != holds[1], z3.And(holds[0], clears[0] != clears[1])) if same else z3.Or(holds)
                 )
             found[rule] = z3.Or(ways)
         return found
@@ -188,7 +188,7 @@ class _RuleSetComparison:
         item = side.rules[n]
         return self.space.formula(
             item.when, side.series, variable
-        ), FALSE if item.lifted is None else self.space.formula(item.lifted, side.series, variable)
+        ), FALSE if item.cleared is None else self.space.formula(item.cleared, side.series, variable)
 
     def changes(self, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Iterator[Difference]:
         """One change for each class: first those of single rules, then those of several rules together."""
@@ -229,7 +229,7 @@ class _RuleSetComparison:
         solver.push()
         for few in self.counted:
             solver.add(few[_fewest(solver, few)])
-        model = plainest(solver, self.wishes)
+        model = simplest_model(solver, self.preferences)
         solver.pop()
         return model
 
@@ -248,16 +248,16 @@ class _RuleSetComparison:
         return Difference(rules[0], rules, facts, *answers)
 
 
-def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
+def simplest_model(solver: Any, preferences: Sequence[Any]) -> Any:
     """The model that fulfils every preference that it can, the first ones first; these stay in the solver."""
     solver.check()
     model = solver.model()
-    for wish in wishes:
-        if z3.is_true(model.eval(wish, model_completion=True)):
-            solver.add(wish)
-        elif solver.check(wish) == z3.sat:
+    for preference in preferences:
+        if z3.is_true(model.eval(preference, model_completion=True)):
+            solver.add(preference)
+        elif solver.check(preference) == z3.sat:
             model = solver.model()
-            solver.add(wish)
+            solver.add(preference)
     return model
 
 
@@ -273,8 +273,8 @@ def _fewest(solver: Any, at_most: list[Any]) -> int:
     return next(number for number, few in enumerate(at_most) if solver.check(few) == z3.sat)
 
 
-def _all_said(pair: tuple[str, str], said: dict[tuple[Any, ...], Any]) -> Any:
-    return z3.And([when for key, when in said.items() if key[0] in pair])
+def _all_apply(pair: tuple[str, str], reasons: dict[tuple[Any, ...], Any]) -> Any:
+    return z3.And([when for key, when in reasons.items() if key[0] in pair])
 
 
 def _answer(side: Symbolic, model: Any) -> ProofOutcome:
@@ -283,8 +283,8 @@ def _answer(side: Symbolic, model: Any) -> ProofOutcome:
 
     runner: Runner | None = next(which for which, when in side.runner.items() if true(when))
     outcome = next(which for which, when in side.outcomes().items() if true(when))
-    said = sorted((rule, effect) for (rule, _, effect, _), when in side.said().items() if true(when))
-    return ProofOutcome(runner, outcome, true(side.starts), tuple(said))
+    reasons = sorted((rule, effect) for (rule, _, effect, _), when in side.reasons().items() if true(when))
+    return ProofOutcome(runner, outcome, true(side.starts), tuple(reasons))
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ def proof_document(proof: Proof, faults: Sequence[Fault]) -> dict[str, Any]:
     """A proof as a JSON document."""
     return {
         "faults": [asdict(fault) for fault in faults],
-        "alike": proof.alike,
+        "equivalent": proof.equivalent,
         "steps": [
             {"from": step.before, "to": step.after, "changes": [change_document(change) for change in step.changes]}
             for step in proof.steps
@@ -48,5 +48,5 @@ def change_document(change: Difference) -> dict[str, Any]:
 
 
 def _answer(answer: ProofOutcome) -> dict[str, Any]:
-    said = [{"rule": rule, "effect": effect} for rule, effect in answer.said]
-    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": said}
+    reasons = [{"rule": rule, "effect": effect} for rule, effect in answer.reasons]
+    return {"runner": answer.runner, "outcome": answer.outcome, "starts": answer.starts, "reasons": reasons}

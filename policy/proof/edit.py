@@ -68,7 +68,7 @@ class Edit:
         return bool(self.effects or self.gone)
 
 
-def edit_of(base: Policy, head: Policy, tell: Callable[[str], None] = lambda _: None) -> Edit:
+def edit_of(base: Policy, head: Policy, progress: Callable[[str], None] = lambda _: None) -> Edit:
     """The changes from ``base`` to ``head``; a new release is compared with the one below it in ``base``.
 
     Raises:
@@ -77,7 +77,7 @@ def edit_of(base: Policy, head: Policy, tell: Callable[[str], None] = lambda _: 
     compared = {release: base.releases.resolve(release, nearest=True).decided_as for release in head.releases.known}
     found: dict[str, tuple[Difference, list[str]]] = {}
     for after, before in compared.items():
-        tell(after)
+        progress(after)
         rules = base.catalogue.rules_of(before), head.catalogue.rules_of(after)
         for change in differences(*rules, (series(before), series(after)), Replay((base, before), (head, after))):
             found.setdefault(repr(change), (change, []))[1].append(after)

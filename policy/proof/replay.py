@@ -1,6 +1,6 @@
 """Decide a deployment's facts with the policy itself under two sets of rules.
 
-Owns nothing but the asking; it is what every witness must pass.
+Every witness of the solver is decided here too.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def decide(policy: Policy, release: str, facts: dict[str, Any]) -> Decision:
 
 
 def _answer(decision: Decision) -> ProofOutcome:
-    said = sorted((reason.rule, reason.effect) for reason in decision.reasons)
-    return ProofOutcome(decision.runner, decision.outcome, decision.starts, tuple(said))
+    reasons = sorted((reason.rule, reason.effect) for reason in decision.reasons)
+    return ProofOutcome(decision.runner, decision.outcome, decision.starts, tuple(reasons))

@@ -55,7 +55,7 @@ class Choice:
             ]
         )
 
-    def wishes(self) -> list[Any]:
+    def preferences(self) -> list[Any]:
         """Preferences for a simple deployment: the default, else one of the first values."""
         return [z3.Not(proposition) for proposition in reversed(self.is_value[1:])]
 
@@ -74,10 +74,10 @@ class Texts:
     def __init__(self, fact: Fact, asked: Sequence[Leaf]) -> None:
         self.fact = fact
         named = sorted({text for leaf in asked for text in leaf.operand or ()})
-        alike: dict[tuple[bool, ...], str] = {}
+        one_of_each: dict[tuple[bool, ...], str] = {}
         for text in [*named, _another(named)]:
-            alike.setdefault(tuple(text in (leaf.operand or ()) for leaf in asked), text)
-        self.items = list(alike.values())
+            one_of_each.setdefault(tuple(text in (leaf.operand or ()) for leaf in asked), text)
+        self.items = list(one_of_each.values())
         self.holds_item = [z3.Bool(f"{fact.name} has {text}") for text in self.items]
         self.is_first = [z3.Bool(f"{fact.name} begins with {text}") for text in self.items]
         self.empty = z3.Bool(f"{fact.name}=[]")
@@ -112,7 +112,7 @@ class Texts:
                 )
         return z3.Not(found) if leaf.negated else found
 
-    def wishes(self) -> list[Any]:
+    def preferences(self) -> list[Any]:
         """Preferences for a simple deployment: no list, else few texts, preferably the first ones."""
         return [z3.Not(self.stated), *(z3.Not(has) for has in reversed(self.holds_item))]
 
@@ -178,12 +178,12 @@ class Space:
         }
         self.laws = [law for fact in self.facts.values() for law in fact.laws()]
         self.laws += [
-            z3.Implies(fact.stated, self._is_there(above))
+            z3.Implies(fact.stated, self._is_present(above))
             for name, fact in self.facts.items()
             for above in ancestors(name)[-1:]
         ]
 
-    def _is_there(self, name: str) -> Any:
+    def _is_present(self, name: str) -> Any:
         return self.facts[name].stated
 
     def formula(self, condition: Condition | None, series: tuple[int, int], variable: bool | None = None) -> Any:  # noqa: FBT001  # the variable's value
@@ -202,12 +202,12 @@ class Space:
     def _leaf(self, leaf: Leaf, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         if leaf.fact == VARIABLE and variable is not None:
             return TRUE if holds(leaf, variable) else FALSE
-        above = [self._is_there(name) for name in ancestors(leaf.fact)]
+        above = [self._is_present(name) for name in ancestors(leaf.fact)]
         return z3.And([*above, self.facts[leaf.fact].leaf(leaf, series)])
 
-    def wishes(self) -> list[Any]:
+    def preferences(self) -> list[Any]:
         """The preferences for a simple deployment; each is fulfilled if possible."""
-        return [wish for fact in self.facts.values() for wish in fact.wishes()]
+        return [preference for fact in self.facts.values() for preference in fact.preferences()]
 
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""

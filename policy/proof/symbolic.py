@@ -36,7 +36,7 @@ class SymbolicRuling:
     advises: list[Any]
     decides: dict[int, Any]
     runner: dict[Runner | None, Any]
-    lifted: list[Any]
+    cleared: list[Any]
 
 
 class Symbolic:
@@ -49,7 +49,7 @@ class Symbolic:
             self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
         )
         self.runner = self.both.runner
-        self.final = self._finally()
+        self.final = self._final_refusals()
         self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
 
     def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
@@ -60,8 +60,9 @@ class Symbolic:
             self._space.formula(item.when, self.series, variable) if is_included else FALSE
             for item, is_included in zip(rules, included, strict=True)
         ]
-        lifted = [
-            FALSE if item.lifted is None else self._space.formula(item.lifted, self.series, variable) for item in rules
+        cleared = [
+            FALSE if item.cleared is None else self._space.formula(item.cleared, self.series, variable)
+            for item in rules
         ]
         alone = z3.Or([holds[n] for n, item in enumerate(rules) if item.rule.effect.alone])
         stands: list[Any] = [FALSE] * len(rules)
@@ -85,8 +86,8 @@ class Symbolic:
             which: z3.Or([when for rank, when in decides.items() if _effect(rules, rank).runner is which])
             for which in (Runner.V1, Runner.V2, None)
         }
-        refuses, advises = self._later(holds, stands, decides, runner, lifted, alone)
-        return SymbolicRuling(holds, stands, refuses, advises, decides, runner, lifted)
+        refuses, advises = self._later(holds, stands, decides, runner, cleared, alone)
+        return SymbolicRuling(holds, stands, refuses, advises, decides, runner, cleared)
 
     def _later(
         self,
@@ -94,7 +95,7 @@ class Symbolic:
         stands: list[Any],
         decides: dict[int, Any],
         runner: dict[Runner | None, Any],
-        lifted: list[Any],
+        cleared: list[Any],
         alone: Any,
     ) -> tuple[list[Any], list[Any]]:
         """Which rules refuse to start and which advise, for the chosen runner."""
@@ -102,7 +103,7 @@ class Symbolic:
         decisive = [z3.And(stands[n], decides.get(item.rule.effect.rank, FALSE)) for n, item in enumerate(rules)]
         chosen = [runner.get(item.rule.effect.lists, FALSE) for item in rules]
         left = [
-            z3.And(holds[n], z3.Or(z3.Not(chosen[n]), z3.And(stands[n], z3.Not(lifted[n]))))
+            z3.And(holds[n], z3.Or(z3.Not(chosen[n]), z3.And(stands[n], z3.Not(cleared[n]))))
             if item.rule.effect.lists
             else holds[n]
             for n, item in enumerate(rules)
@@ -112,15 +113,14 @@ class Symbolic:
             effect, part = item.rule.effect, item.range
             if effect.decides or effect.alone or effect.lists is not None:
                 continue
-            is_refusal = effect.name.startswith("refuse")
-            asks = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.unless, holds))]
+            conditions = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.unless, holds))]
             if part.runner is not None:
-                asks.append(runner[part.runner])
+                conditions.append(runner[part.runner])
             if part.decided_by:
-                asks.append(self._any(part.decided_by, decisive))
+                conditions.append(self._any(part.decided_by, decisive))
             if part.requires_any:
-                asks.append(self._any(part.requires_any, left if is_refusal else holds))
-            (refuses if is_refusal else advises)[n] = z3.And(asks)
+                conditions.append(self._any(part.requires_any, left if effect.refuses else holds))
+            (refuses if effect.refuses else advises)[n] = z3.And(conditions)
         return refuses, advises
 
     def _any(self, names: Iterable[str], which: Sequence[Any]) -> Any:
@@ -133,7 +133,7 @@ class Symbolic:
         ]
         return z3.Or(found)
 
-    def _finally(self) -> list[Any]:
+    def _final_refusals(self) -> list[Any]:
         """Which rules refuse to start in the end: if the house chose another runner, with the variable set for it."""
         if self.both is self.upstream:
             return self.upstream.refuses
@@ -149,13 +149,13 @@ class Symbolic:
             for n, alone in enumerate(self.upstream.refuses)
         ]
 
-    def said(self) -> dict[tuple[Any, ...], Any]:
+    def reasons(self) -> dict[tuple[Any, ...], Any]:
         """The condition of each possible reason, refusal and warning of an answer, by its rule and text."""
         found: dict[tuple[Any, ...], Any] = {}
         for n, item in enumerate(self.rules):
             effect = item.rule.effect
             when = self.both.stands[n] if effect.decides or effect.alone or effect.lists else self.both.advises[n]
-            if effect.name.startswith("refuse"):
+            if effect.refuses:
                 when = self.final[n]
             found[item.rule.id, effect.layer, effect.name, item.range.template.text] = when
         return found

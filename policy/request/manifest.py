@@ -93,7 +93,7 @@ def request_of(container: Container, manifest: Manifest, releases: Releases) -> 
 
 
 def values_along(document: Any, path: str) -> list[Any]:
-    """The values along a path such as ``items[3].spec``, the document first; it ends early if a step does not exist."""
+    """The values along a path such as ``items[3].spec``, the document first, up to the last step that exists."""
     return walk_path(document, _steps(path))
 
 
@@ -118,7 +118,7 @@ def name_of(document: object, path: str) -> str:
 def pointer_of(pointer: str, path: str, document: object) -> str:
     """The JSON pointer of a path such as ``items[3].spec`` in a document, below ``pointer``.
 
-    It ends at a text, if the path leads on into that text.
+    It ends at a text if the path continues inside that text.
     """
     values, steps = values_along(document, path), _steps(path)
     if isinstance(values[-1], str):

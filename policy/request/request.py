@@ -37,6 +37,7 @@ FIELDS: Final = (
     "explain",
     "beyond_verified",
 )
+_FIELDS: Final = frozenset(FIELDS)
 MAX_REQUEST_ID: Final = 256
 NEAREST: Final = "nearest"
 INVALID: Final = "invalid-request"
@@ -107,10 +108,8 @@ def read_request_or_manifest(document: object, releases: Releases, pointer: str 
             [
                 RequestFault(
                     pointer,
-                    (
-                        f'expected an object, got {quoted(document)}; write a request such as `{{"facts": '
-                        f'{{"model_config": {{}}}}}}`'
-                    ),
+                    f'expected an object, got {quoted(document)}; write a request such as `{{"facts": '
+                    f'{{"model_config": {{}}}}}}`',
                 )
             ]
         )
@@ -243,6 +242,3 @@ def _read_layers(document: Mapping[str, Any], pointer: str, faults: list[Request
     legal = ['["upstream"]', '["upstream", "house"]']
     faults.append(RequestFault(at(pointer, "layers"), f"{quoted(layers)} is not legal; legal: {listed(legal)}"))
     return False
-
-
-_FIELDS: Final = frozenset(FIELDS)

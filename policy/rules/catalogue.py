@@ -35,12 +35,12 @@ CONDITIONS: Final = "conditions"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRule:
-    """A rule in one release, its named conditions resolved; ``lifted`` is its ``cleared_at_startup``."""
+    """A rule in one release, its named conditions resolved; ``cleared`` is its ``cleared_at_startup``."""
 
     rule: Rule
     range: Range
     when: Condition | None
-    lifted: Condition | None
+    cleared: Condition | None
 
 
 @dataclass(slots=True)
@@ -115,11 +115,11 @@ class _CatalogueReader:
         elif not folders or folders[0] not in set(Layer):
             reader.fault(node, f"a rule file must be under {listed(f'{layer}/' for layer in Layer)}; move it there")
         elif folders[-1] == CONDITIONS:
-            self.keep(read_named(node, reader), self.conditions, reader, node)
+            self.add(read_named(node, reader), self.conditions, reader, node)
         else:
-            self.keep(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
+            self.add(read_rule(node, reader, Layer(folders[0])), self.rules, reader, node)
 
-    def keep(self, item: Any, known: dict[str, Any], reader: FieldReader, node: YamlNode) -> None:
+    def add(self, item: Any, known: dict[str, Any], reader: FieldReader, node: YamlNode) -> None:
         if item is None:
             return
         earlier = known.setdefault(item.id, item)
@@ -162,10 +162,10 @@ class _CatalogueReader:
         for rule in catalogue.rules:
             part = rule.range_of(release)
             if part is not None:
-                when, lifted = (
+                when, cleared = (
                     self.resolve_names(rule, part.span, c, named, release) for c in (part.when, part.cleared_at_startup)
                 )
-                found.append(ReleaseRule(rule, part, when, lifted))
+                found.append(ReleaseRule(rule, part, when, cleared))
         return tuple(sorted(found, key=precedence))
 
     def resolve_names(
@@ -213,9 +213,7 @@ class _CatalogueReader:
         for part in rule.ranges:
             for name in (*part.requires_any, *part.unless, *part.decided_by):
                 if name not in names:
-                    self.at(
-                        rule.path, rule.place, f"{quoted(name)} is neither an effect nor a rule{nearest(name, names)}"
-                    )
+                    self.at(rule.path, rule.place, f"unknown effect or rule {quoted(name)}{nearest(name, names)}")
 
     def check_releases(
         self,

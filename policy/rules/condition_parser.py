@@ -65,7 +65,7 @@ def _read_map(node: YamlNode, reader: FieldReader, *, negated: bool) -> Conditio
 
 def _read_list(word: str, node: YamlNode, reader: FieldReader, *, negated: bool) -> Condition:
     if not isinstance(node.value, list) or not node.value:
-        reader.fault(node, f"`{word}` takes a list of conditions")
+        reader.fault(node, f"expected a list of conditions under `{word}`, got {quoted(node.plain())}")
         return And(())
     parts = []
     for item in node.value:
@@ -134,7 +134,10 @@ def _read_operator(fact: Fact, word: str, node: YamlNode, reader: FieldReader, *
         return None
     if operator.takes == "nothing":
         if node.value is not True:
-            reader.fault(node, f"`{word}` takes `true` and nothing else; write `not:` around it for the reverse")
+            reader.fault(
+                node,
+                f"expected `true` for `{word}`, got {quoted(node.plain())}; write `not:` around it for the reverse",
+            )
             return None
         return Leaf(fact.name, operator.test, None, operator.negated != negated)
     return _with_operand(fact, operator, node, reader, negated=negated)

@@ -43,7 +43,7 @@ def read_by(catalogue: Catalogue) -> dict[str, list[str]]:
     for release in catalogue.releases.known:
         names: set[str] = set()
         for item in catalogue.rules_of(release):
-            for condition in (item.when, item.lifted):
+            for condition in (item.when, item.cleared):
                 for leaf in leaves(condition) if condition else ():
                     names.update((leaf.fact, *ancestors(leaf.fact)))
         for name in names:

@@ -86,6 +86,11 @@ class Effect:
     alone: bool = False
     lists: Runner | None = None
 
+    @property
+    def refuses(self) -> bool:
+        """Whether vLLM stops at startup when the rule fires."""
+        return self.name.startswith("refuse")
+
 
 _UP, _HOUSE = Layer.UPSTREAM, Layer.HOUSE
 _V1, _V2 = Runner.V1, Runner.V2
@@ -101,8 +106,8 @@ TABLE: Final = (
     ),
     Effect("reject", _UP, 1, Says.TEXT, "the configuration contradicts itself: no runner"),
     Effect("require-v2", _UP, 2, Says.MESSAGE, "V2, regardless of the variable", _V2, Outcome.REQUIRED),
-    Effect("override-v2", _UP, 3, Says.MESSAGE, "V2, because the operator's variable says so", _V2, Outcome.OVERRIDE),
-    Effect("override-v1", _UP, 4, Says.MESSAGE, "V1, because the operator's variable says so", _V1, Outcome.OVERRIDE),
+    Effect("override-v2", _UP, 3, Says.MESSAGE, "V2, because the operator's variable is true", _V2, Outcome.OVERRIDE),
+    Effect("override-v1", _UP, 4, Says.MESSAGE, "V1, because the operator's variable is false", _V1, Outcome.OVERRIDE),
     Effect("fallback-v1", _HOUSE, 5, Says.MESSAGE, "V1, because this organisation wants it", _V1, Outcome.FALLBACK),
     Effect(
         "force-v2",

@@ -207,7 +207,9 @@ def read_object(repository: Repo, sha: ObjectID, kind: type[Kind]) -> Kind:
             f"the object {brief} is damaged in {printable(repository.path)}: {error}; run `git fsck`, and fetch again"
         ) from error
     if not isinstance(found, kind):
-        raise ObjectUnreadable(f"the object {brief} is not what its entry says; run `git fsck`, and fetch again")
+        raise ObjectUnreadable(
+            f"the object {brief} is of another kind than its entry says; run `git fsck`, and fetch again"
+        )
     return found
 
 

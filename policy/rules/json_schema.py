@@ -23,7 +23,7 @@ RANGE: Final = {
 }
 NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"}
 LINK: Final = {"type": "string", "pattern": "^https://"}
-WORDS: Final = {"type": "string", "minLength": 1}
+TEXT: Final = {"type": "string", "minLength": 1}
 
 
 def facts_schema() -> dict[str, Any]:
@@ -75,9 +75,9 @@ def value_schema(fact: Fact) -> dict[str, Any]:
 
 def rule_schema() -> dict[str, Any]:
     """A rule file of either layer."""
-    words = {
+    texts = {
         str(says): {
-            **WORDS,
+            **TEXT,
             "description": f"the text of a rule whose effect has a {says}; `{{fact}}` is replaced by the value",
         }
         for says in Says
@@ -94,7 +94,7 @@ def rule_schema() -> dict[str, Any]:
             "description": "when the reason is cleared by the time at which vLLM would refuse",
         },
     }
-    common = {**words, **scope, "when": {"$ref": "#/$defs/when"}}
+    common = {**texts, **scope, "when": {"$ref": "#/$defs/when"}}
     return {
         "$schema": DIALECT,
         "title": "A rule of the runner policy",
@@ -142,13 +142,13 @@ def rule_schema() -> dict[str, Any]:
                 },
             },
         },
-        "allOf": [_words_of_effect(name) for name in names]
+        "allOf": [_texts_of_effect(name) for name in names]
         + [_scope_of_effect(name, legal) for name, legal in SCOPE_EFFECTS.items()],
         "$defs": definitions(),
     }
 
 
-def _words_of_effect(name: str) -> dict[str, Any]:
+def _texts_of_effect(name: str) -> dict[str, Any]:
     says = {str(EFFECTS[layer, name].says) for layer in Layer if (layer, name) in EFFECTS}
     other = [str(word) for word in Says if str(word) not in says]
     return {"if": {"properties": {"effect": {"const": name}}}, "then": {"properties": dict.fromkeys(other, False)}}
@@ -204,7 +204,7 @@ def cases_schema() -> dict[str, Any]:
             "starts": {"type": "boolean", "description": "whether vLLM starts"},
         },
     }
-    survivor = {
+    accepted_mutant = {
         "type": "object",
         "required": ["vllm", "change", "why"],
         "additionalProperties": False,
@@ -224,7 +224,7 @@ def cases_schema() -> dict[str, Any]:
         "properties": {
             "rule": NAME,
             "cases": {"type": "array", "minItems": 1, "items": case},
-            "accepted_mutants": {"type": "array", "minItems": 1, "items": survivor},
+            "accepted_mutants": {"type": "array", "minItems": 1, "items": accepted_mutant},
         },
     }
 

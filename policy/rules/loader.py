@@ -1,7 +1,7 @@
 """Read the rules folder: the texts of its files, by their paths inside it.
 
-Owns the only reading of rule files from disk, and the search for the folder. An incomplete folder is refused: a file
-that cannot be read would be a rule that silently does not apply.
+Owns the only reading of rule files from disk, and the search for the folder. An incomplete folder is refused: a rule in
+a file that cannot be read would silently not apply.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MAX_TOTAL: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The texts of a rules folder: ``rules`` decide, ``cases`` test them."""
+    """The texts of a rules folder by path: the rules, and their cases."""
 
     rules: dict[str, str] = field(default_factory=dict)
     cases: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, text: str) -> None:
-        """Keep a file's text by its path inside the folder."""
+        """Add a file's text by its path inside the folder."""
         (self.cases if name.endswith(TEST_SUFFIX) else self.rules)[name] = text
 
 
@@ -68,7 +68,7 @@ class SourcesReader:
         return not self._is_full
 
     def add(self, name: str, data: bytes) -> None:
-        """Keep a file's text; adds a fault if it is not UTF-8."""
+        """Add a file's text, or a fault if it is not UTF-8."""
         self._total += len(data)
         try:
             self.sources.add(name, data.decode())
@@ -102,18 +102,18 @@ class Entry:
 
 
 def printable(name: str) -> str:
-    """A path that can be written: bytes that are not UTF-8, and control characters, are escaped."""
+    """A path as printable text: bytes that are not UTF-8, and control characters, are escaped."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def is_printable(name: str) -> bool:
-    """Whether a path can be written as it is."""
+    """Whether a path is printable unchanged."""
     return printable(name) == name
 
 
 def default_folder() -> Path:
-    """``rules/`` where one works, else the rules that came with the package."""
+    """``rules/`` in the working directory if it has rules, else the rules in the package."""
     here = Path("rules")
     if (here / "releases.yaml").is_file():
         return here
@@ -125,9 +125,8 @@ def default_folder() -> Path:
 def entries(folder: Path) -> Iterator[Entry]:
     """Everything below a folder that is not hidden, with links followed.
 
-    An entry for a folder that cannot be listed has the error.
-
-    Kubernetes makes of a folder in a ConfigMap a link into a hidden one.
+    The entry of a folder that cannot be listed has the error. Links are followed because Kubernetes mounts each folder
+    of a ConfigMap as a link to a hidden one.
     """
     yield from _entries(folder, "", ())
 
@@ -163,12 +162,12 @@ def _listed(folder: Path, above: tuple[tuple[int, int], ...]) -> tuple[tuple[int
 
 
 def read_folder(folder: Path) -> Sources:
-    """The YAML files under ``folder``; hidden ones and those with other endings are left out.
+    """The YAML files under ``folder``; hidden ones and those with other suffixes are left out.
 
-    Paths, those of faults too, are seen from the folder.
+    Paths, also in faults, are relative to the folder.
 
     Raises:
-        RulesInvalid: the folder is not there, not whole or too large, or a file cannot be read as UTF-8.
+        RulesInvalid: the folder does not exist, is incomplete or too large, or a file is not UTF-8.
     """
     reader = SourcesReader()
     for number, entry in enumerate(entries(folder)):

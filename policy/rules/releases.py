@@ -75,8 +75,9 @@ class Releases:
     def _resolve(self, version: str | None, *, nearest: bool = False) -> Resolution:
         """The release that decides for ``version``, a PEP 440 text with or without ``v``; ``None`` means the default.
 
-        By its release segment: the newest known patch of its minor series that is not above it, else
-        the series' first. With ``nearest``, versions outside the known series are decided by the closest.
+        Only its release segment counts: the newest known patch of its minor series that is not above it decides, else
+        the first of the series. With ``nearest``, the closest known release decides for versions outside the known
+        series.
 
         Raises:
             InvalidVersion: ``version`` is not a PEP 440 version.

@@ -252,7 +252,7 @@ def _read_gap(node: YamlNode, reader: FieldReader) -> tuple[ReleaseRange, str] |
 def _read_range(
     node: YamlNode, rule: Mapping[str, YamlNode], reader: FieldReader, effect: Effect | None
 ) -> Range | None:
-    """A range of a rule; a field that it does not have itself is taken from the rule."""
+    """A range of a rule; fields that it does not have default to those of the rule."""
     own = reader.fields(node, "range of releases", ("vllm",), RANGE_FIELDS)
     fields = {**{name: rule[name] for name in RANGE_FIELDS if name in rule}, **own}
     span = reader.span(own.get("vllm"))
@@ -264,12 +264,13 @@ def _read_range(
             for name in template.lists if template else ():
                 reader.fault(
                     fields.get(effect.says, node),
-                    f"`{{{name}}}` can be used only with the effects {listed(LISTING)}; the list is not made yet",
+                    f"`{{{name}}}` is legal only with the effects {listed(LISTING)}; "
+                    "for others the list does not exist yet",
                 )
-    when, lifted = (
+    when, cleared = (
         reader.once(fields[name], read_condition) if name in fields else None for name in ("when", "cleared_at_startup")
     )
-    if "cleared_at_startup" in fields and lifted is None:
+    if "cleared_at_startup" in fields and cleared is None:
         reader.fault(
             fields["cleared_at_startup"], "a reason that is always cleared at startup has no effect; write a condition"
         )
@@ -280,9 +281,9 @@ def _read_range(
     }
     if span is None or effect is None or len(templates) != 1 or templates[0] is None:
         return None
-    if effect.name.startswith("refuse"):
+    if effect.refuses:
         runner = effect.runner
-    return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=lifted, **scope)
+    return Range(span=span, template=templates[0], when=when, runner=runner, cleared_at_startup=cleared, **scope)
 
 
 def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldReader, effect: Effect) -> None:
@@ -301,7 +302,7 @@ def _check_fields(node: YamlNode, fields: Mapping[str, YamlNode], reader: FieldR
             )
     for name, legal in SCOPE_EFFECTS.items():
         if name in fields and effect.name not in legal:
-            reader.fault(fields[name], f"`{name}` goes with the effects {listed(legal)} only", key=True)
+            reader.fault(fields[name], f"`{name}` is legal only with the effects {listed(legal)}", key=True)
 
 
 def _read_names(node: YamlNode, reader: FieldReader) -> tuple[str, ...]:

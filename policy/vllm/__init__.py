@@ -1,1 +1,1 @@
-"""What reads vLLM's own releases; no request comes here."""
+"""Read vLLM's own releases: to make the model tables, and to verify the rules. No request uses this package."""

@@ -341,7 +341,7 @@ def test_a_fact_takes_its_own_kind_of_value_and_refuses_every_other(client: http
         ("model_config.logits_processors", [None] * 4096, None),
         ("model_config.logits_processors", [None] * 4097, "a list of at most 4096 items, `null`"),
         ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8192, None),
-        ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8193, "the variable's text, `true`, `false`, `null` where it is unset"),
+        ("env.VLLM_USE_V2_MODEL_RUNNER", "0" * 8193, "the variable's text, `true`, `false`, `null` if it is unset"),
         ("env.VLLM_USE_V2_MODEL_RUNNER", "9" * 5000, None),
     ],
     ids=lambda value: str(value)[:50],
@@ -761,7 +761,7 @@ LADDER = f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n"
         (BOMB, "line 5, column 12: more than 20000 values"),
         (LADDER, "line 2, column 44: nested more than 64 deep"),
         ("facts: *x\n", "line 1, column 8: the alias `*x` has no anchor before it"),
-        ("facts: {<<: 1}\n", "line 1, column 14: `<<` takes a map, or a list of maps"),
+        ("facts: {<<: 1}\n", "line 1, column 14: expected a map or a list of maps under `<<`, got `1`"),
         (
             "facts: !!python/object/apply:os.system [ls]\n",
             "line 1, column 8: the tag `tag:yaml.org,2002:python/object/apply:os.system` is not read",

@@ -184,7 +184,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             "on V1   kv_transfer_config.kv_connector=NixlConnector"
         ),
         "set VLLM_USE_V2_MODEL_RUNNER=0  so that vLLM follows this decision",
-        "vLLM by itself: V2, default, starts",
+        "vLLM alone: V2, default, starts",
     ]
 
 
@@ -196,7 +196,7 @@ def test_on_a_terminal_a_decision_is_a_table_in_colours(
             [
                 "no runner  no outcome  does not start  vLLM 0.23.0 (the default release)",
                 "refuses to start: invalid literal for int() with base 10: '[bold]'",
-                "vLLM by itself: no runner, no outcome, does not start",
+                "vLLM alone: no runner, no outcome, does not start",
             ],
         ),
         (
@@ -412,20 +412,23 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["rules", "check", "--format", "xml"], "'text'"),
         (["rules", "test", "--format", "xml"], "'text'"),
         (["rules", "show", "kv-conector"], "unknown rule `kv-conector`; did you mean `kv-connector-fallback`?"),
-        (["rules", "show", "--vllm", "0.99"], "unknown release `0.99`"),
-        (["rules", "show", "--vllm", "latest"], "invalid version `latest`"),
+        (["rules", "show", "--vllm-version", "0.99"], "unknown release `0.99`"),
+        (["rules", "show", "--vllm-version", "latest"], "invalid version `latest`"),
         (["rules", "show", "moe", "fp8"], "unexpected extra argument"),
         (["rules", "proof"], "No such command 'proof'"),
         (["rules", "diff"], "Missing argument 'BASE'"),
         (["verify"], "Missing argument 'VERSION…'"),
         (
             ["verify", "0.33.0", "--draft"],
-            "--draft: expected one final release newer than all known ones; known are 0.20.0 to",
+            "--draft: expected one final release newer than all known ones, got `0.33.0`; known are 0.20.0 to",
         ),
-        (["verify", "0.34", "--draft"], "--draft: expected one final release newer than all known ones"),
-        (["verify", "newest", "--draft"], "--draft: expected one final release newer than all known ones"),
-        (["verify", "0.99.0"], "unknown release 0.99.0; known are 0.20.0 to"),
-        (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: expected one release; name one"),
+        (["verify", "0.34", "--draft"], "--draft: expected one final release newer than all known ones, got `0.34`"),
+        (
+            ["verify", "a", "b", "--draft"],
+            "--draft: expected one final release newer than all known ones, got `a`, `b`",
+        ),
+        (["verify", "0.99.0"], "unknown release `0.99.0`; known are 0.20.0 to"),
+        (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: expected one release, got `0.32.0`, `0.33.0`"),
         (["pins"], "No such command 'pins'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -666,10 +669,10 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("rules",): set(),
         ("rules", "check"): {"--rules", "--format"},
         ("rules", "test"): {"--rules", "--format", "--mutate"},
-        ("rules", "show"): {"--rules", "--vllm", "--json"},
+        ("rules", "show"): {"--rules", "--vllm-version", "--json"},
         ("rules", "prove"): {"--rules", "--format"},
         ("rules", "diff"): {"--rules", "--format", "--fleet", "--exit-code"},
-        ("verify",): {"--rules", "--source", "--cache", "--cases", "--seed", "--draft", "--json"},
+        ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},
     }
 
 

@@ -326,7 +326,7 @@ def test_a_proof_as_text(call: Callable[..., Done], small: Callable[[Any], str])
 
 def test_a_proof_as_json(call: Callable[..., Done], small: Callable[[Any], str]) -> None:
     proof = json.loads(call("rules", "prove", small({"model_config.is_moe": True}), "--format", "json").out)
-    assert (proof["faults"], proof["alike"]) == ([], [["0.22.0", "0.22.1"], ["0.23.0"]])
+    assert (proof["faults"], proof["equivalent"]) == ([], [["0.22.0", "0.22.1"], ["0.23.0"]])
     assert proof["steps"][1]["changes"] == [
         {
             "rule": "moe",

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from policy.checks import check as acceptance
+from policy.checks.check import faults_of
 from policy.rules.loader import read_folder
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ releases:
     "upstream/v2-by-default_test.yaml": """\
 rule: v2-by-default
 cases:
-  - name: by itself
+  - name: alone
     vllm: [0.22.0, 0.23.0]
     given: {}
     fires: true
@@ -479,7 +479,7 @@ def test_a_rule_s_history_is_a_table_over_the_releases(on_terminal: Callable[...
 def test_a_house_rule_s_history_names_its_owner(on_terminal: Callable[..., tuple[int, str]]) -> None:
     code, out = on_terminal("rules", "show", "kv-connector-fallback", NO_COLOR="1")
     owner = (
-        "owner inference-platform, to be reviewed by 2027-06-30, waits for "
+        "owner inference-platform, to be reviewed by 2027-06-30, blocked by "
         "https://github.com/vllm-project/vllm/issues/42846"
     )
     assert (code, owner in squeezed(out), "remedy: drop `--kv-transfer-config`" in "\n".join(squeezed(out))) == (
@@ -521,7 +521,7 @@ def test_without_an_id_all_rules_are_listed_in_order_of_precedence(
 
 @pytest.mark.parametrize("version", ["0.24.0", "v0.24.1"])
 def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogue: Catalogue, version: str) -> None:
-    done = call("rules", "show", "--vllm", version)
+    done = call("rules", "show", "--vllm-version", version)
     rules = json.loads(done.out)
     assert (done.code, [rule["id"] for rule in rules], {len(rule["releases"]) for rule in rules}) == (
         0,
@@ -531,7 +531,7 @@ def test_the_rules_of_one_release_are_listed(call: Callable[..., Done], catalogu
 
 
 def test_on_a_terminal_rules_are_a_line_each(on_terminal: Callable[..., tuple[int, str]], catalogue: Catalogue) -> None:
-    code, out = on_terminal("rules", "show", "--vllm", "0.23.0", NO_COLOR="1", COLUMNS="300")
+    code, out = on_terminal("rules", "show", "--vllm-version", "0.23.0", NO_COLOR="1", COLUMNS="300")
     lines = squeezed(out)
     assert (code, lines[0], [line.split("  ")[0] for line in lines[2:] if line]) == (
         0,
@@ -546,12 +546,12 @@ def test_on_a_terminal_json_is_there_on_demand(on_terminal: Callable[..., tuple[
 
 
 def test_one_rule_is_shown_as_one_release_has_it(call: Callable[..., Done]) -> None:
-    done = call("rules", "show", "parallel-drafting", "--vllm", "0.24.0")
+    done = call("rules", "show", "parallel-drafting", "--vllm-version", "0.24.0")
     assert (done.code, [part["vllm"] for part in json.loads(done.out)["releases"]]) == (0, [">=0.24,<0.25"])
 
 
 def test_a_rule_that_is_not_in_force_in_a_release_is_wrong_usage(call: Callable[..., Done]) -> None:
-    done = call("rules", "show", "kv-connector-fallback", "--vllm", "0.25.0")
+    done = call("rules", "show", "kv-connector-fallback", "--vllm-version", "0.25.0")
     assert (done.code, done.out, done.err) == (2, "", "the rule `kv-connector-fallback` is not in force in 0.25.0\n")
 
 
@@ -644,11 +644,11 @@ def test_a_service_loads_what_passes_check_and_test_and_refuses_the_rest_with_th
         for each in tested.get("failed", [])
     ]
     assert (change == "nothing") is not bool(wrong + failed)
-    assert [f"{two_rules}/{fault}" for fault in acceptance.faults_of(read_folder(two_rules), None)] == wrong + failed
+    assert [f"{two_rules}/{fault}" for fault in faults_of(read_folder(two_rules), None)] == wrong + failed
 
 
 def test_a_fault_of_no_file_is_told_without_a_place(two_rules: Path) -> None:
-    (said,) = acceptance.faults_of(read_folder(two_rules), "9.9.9")
+    (said,) = faults_of(read_folder(two_rules), "9.9.9")
     assert said.startswith("unknown release `9.9.9`")
 
 

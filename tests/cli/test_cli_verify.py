@@ -28,7 +28,7 @@ def verify(call: Callable[..., Done], tmp_path: Path) -> Callable[..., Done]:
             (tmp_path / "rules" / name).write_text(text)
         source = written(tmp_path / "source", ALIKE)
         return call(
-            "verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--cases", "600", *flags
+            "verify", "0.33.0", "--rules", str(tmp_path / "rules"), "--source", str(source), "--samples", "600", *flags
         )
 
     return command
@@ -94,8 +94,10 @@ def test_only_a_newer_release_is_drafted(
 ) -> None:
     verify()
     done = call("verify", release, "--draft", "--rules", str(tmp_path / "rules"), "--source", str(tmp_path / "source"))
-    said = "--draft: expected one final release newer than all known ones; known are 0.33.0 to 0.33.0\n"
-    assert (done.code, done.out, done.err) == (2, "", said)
+    message = (
+        f"--draft: expected one final release newer than all known ones, got `{release}`; known are 0.33.0 to 0.33.0\n"
+    )
+    assert (done.code, done.out, done.err) == (2, "", message)
 
 
 def test_a_wheel_that_cannot_be_had_is_told(call: Callable[..., Done], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from policy.checks.candidate import COMMAND, CandidateJob, encode, exit_reason, overlay, run_job
 from policy.checks.comparison import MemberChange, SandboxResult, compare, read_result
-from policy.errors import RequestInvalid, RulesInvalid
+from policy.errors import RequestFault, RequestInvalid, RulesInvalid
 from policy.request.request import read_request
 
 if TYPE_CHECKING:
@@ -217,8 +217,8 @@ def test_taking_away_what_decides_last_is_a_fault(sources: Sources) -> None:
 def test_a_request_that_does_not_fit_is_told_so(sources: Sources) -> None:
     assert run_job(job(sources, request={"facts": {}, "vllm_version": "newest", "explain": 1})) == SandboxResult(
         request_faults=[
-            ("/vllm_version", "invalid version `newest`; write it as `0.23.0` or `v0.23.0`"),
-            ("/explain", "expected `true` or `false`, got `1`"),
+            RequestFault("/vllm_version", "invalid version `newest`; write it as `0.23.0` or `v0.23.0`"),
+            RequestFault("/explain", "expected `true` or `false`, got `1`"),
         ],
         problem="invalid-request",
     )

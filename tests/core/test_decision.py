@@ -537,7 +537,7 @@ def test_in_this_release_a_deployment_is_decided_so(
     assert verdict(decided(policy, facts, version)) == expected
 
 
-def test_what_is_lifted_at_start_alone_lets_vllm_start(policy: Policy) -> None:
+def test_a_reason_that_is_cleared_at_startup_lets_vllm_start(policy: Policy) -> None:
     facts = {
         "model_config": QWEN3,
         "env": {NAME: "1"},

@@ -339,7 +339,7 @@ def test_what_is_said_is_stated_though_it_be_the_default() -> None:
 
 
 LEGAL = {
-    "presence": "an object, `null` where it is absent",
+    "presence": "an object, `null` if it is absent",
     "boolean": "`true`, `false`",
     "role": "`kv_producer`, `kv_consumer`, `kv_both`, `null`",
 }
@@ -404,7 +404,7 @@ LEGAL = {
                 (
                     f"/env/{VARIABLE_NAME}",
                     (
-                        f"`1` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` where "
+                        f"`1` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` if "
                         "it is unset"
                     ),
                 )
@@ -417,7 +417,7 @@ LEGAL = {
                     f"/env/{VARIABLE_NAME}",
                     (
                         f"`1\\x00` is not legal for `{VARIABLE}`; legal: the variable's text, `true`, `false`, `null` "
-                        "where it is unset"
+                        "if it is unset"
                     ),
                 )
             ],
@@ -580,8 +580,8 @@ def test_one_fact_of_each_kind_says_what_is_legal() -> None:
         if not fact.nullable or fact.kind in {FactKind.TEXT, FactKind.LIST}
     }
     assert found == {
-        "presence": "an object, `null` where it is absent",
-        "tri-state": "the variable's text, `true`, `false`, `null` where it is unset",
+        "presence": "an object, `null` if it is absent",
+        "tri-state": "the variable's text, `true`, `false`, `null` if it is unset",
         "boolean": "`true`, `false`",
         "integer": "a whole number from 1 to 2147483647",
         "choice": "`generate`, `pooling`, `draft`",

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from ruletexts import rule_text
 
-from policy.checks.cases import read_cases, read_survivors
+from policy.checks.cases import read_accepted_mutants, read_cases
 from policy.checks.mutation import mutants, mutate
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
@@ -137,26 +137,26 @@ AFTER = {
     "given": {"model_config": {"is_moe": True, "is_hybrid": True}},
     "fires": False,
 }
-SURVIVOR = {"vllm": ">=0.23,<0.24", "change": "when: without `model_config.is_hybrid: True`", "why": "For the test."}
+ACCEPTED = {"vllm": ">=0.23,<0.24", "change": "when: without `model_config.is_hybrid: True`", "why": "For the test."}
 TRIALS: list[tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[list[str], int, int]]] = [
     ([*MOE, AFTER, DENSE], [], ([], 0, 0)),
-    ([*MOE, AFTER], [], ([SURVIVOR["change"]], 0, 0)),
+    ([*MOE, AFTER], [], ([ACCEPTED["change"]], 0, 0)),
     ([*MOE, DENSE, {**AFTER, "given": {}}], [], (["vllm: 0.24.0 as well"], 0, 0)),
-    ([*MOE, AFTER], [SURVIVOR], ([], 1, 0)),
-    ([*MOE, AFTER, DENSE], [SURVIVOR], ([], 0, 1)),
+    ([*MOE, AFTER], [ACCEPTED], ([], 1, 0)),
+    ([*MOE, AFTER, DENSE], [ACCEPTED], ([], 0, 1)),
 ]
 
 
-@pytest.mark.parametrize(("cases", "explained", "expected"), TRIALS)
-def test_what_no_case_notices_survives_unless_it_is_explained(
-    cases: list[dict[str, Any]], explained: list[dict[str, Any]], expected: tuple[list[str], int, int]
+@pytest.mark.parametrize(("cases", "accepted", "expected"), TRIALS)
+def test_what_no_case_notices_survives_unless_it_is_accepted(
+    cases: list[dict[str, Any]], accepted: list[dict[str, Any]], expected: tuple[list[str], int, int]
 ) -> None:
     when = {"model_config.is_moe": True, "model_config.is_hybrid": True}
     catalogue = catalogue_of(releases=[{"vllm": ">=0.23,<0.24", "message": "words", "when": when}])
     near = {"name": "none", "vllm": ["0.24.0"], "given": {"env": {"VLLM_USE_V2_MODEL_RUNNER": "1"}}, "fires": False}
     texts = {
         "upstream/example_test.yaml": yaml.safe_dump(
-            {"rule": "example", "cases": cases, **({"accepted_mutants": explained} if explained else {})}
+            {"rule": "example", "cases": cases, **({"accepted_mutants": accepted} if accepted else {})}
         ),
         "upstream/v2_test.yaml": yaml.safe_dump(
             {
@@ -166,9 +166,9 @@ def test_what_no_case_notices_survives_unless_it_is_explained(
         ),
     }
     own = [case for case in read_cases(texts, catalogue) if case.rule == "example"]
-    trial = mutate(catalogue, own, read_survivors(texts))
+    trial = mutate(catalogue, own, read_accepted_mutants(texts))
     found = [mutant.change for mutant in trial.survivors if mutant.item.id == "example"]
-    assert (found, len(trial.explained), len(trial.outdated)) == expected
+    assert (found, len(trial.accepted), len(trial.outdated)) == expected
 
 
 def test_a_condition_is_tried_by_the_cases_of_the_rules_that_use_it() -> None:

@@ -62,7 +62,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
         {
             "name": "env.VLLM_USE_V2_MODEL_RUNNER",
             "type": "tri-state",
-            "legal": "the variable's text, `true`, `false`, `null` where it is unset",
+            "legal": "the variable's text, `true`, `false`, `null` if it is unset",
             "choices": [],
             "nullable": True,
             "default": None,
@@ -75,7 +75,7 @@ def test_every_fact_is_published_in_the_order_of_the_vocabulary(catalogue: Catal
         {
             "name": "kv_transfer_config",
             "type": "presence",
-            "legal": "an object, `null` where it is absent",
+            "legal": "an object, `null` if it is absent",
             "choices": [],
             "nullable": True,
             "default": False,

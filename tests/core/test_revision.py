@@ -111,7 +111,7 @@ BROKEN: dict[str, Made] = {
         b"house",
         FOLDER,
         lambda r: r.blob(b"b"),
-        "house:1:1: the object 63d8dbd40c23 is not what its entry says; run `git fsck`",
+        "house:1:1: the object 63d8dbd40c23 is of another kind than its entry says; run `git fsck`",
     ),
     "tree as a blob": (b"a.yaml", FILE, lambda r: r.tree(b"b.yaml", FILE, r.blob(b"b")), "a.yaml:1:1: the object "),
     "other ending": (b"a.yml", FILE, lambda r: r.blob(b"a"), "a.yml:1:1: rule files end in `.yaml`; rename it"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policy.errors import MAX_FAULTS
 from policy.intake.command.arguments import MATTER, MAX_WARNINGS, below, read_options
 from policy.intake.command.flag_values import parse_value
-from policy.intake.command.flags import elsewhere, flags
+from policy.intake.command.flags import flags, in_other_release
 from policy.intake.command.shell import MAX_WORDS, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.intake.model.tables import releases
@@ -627,7 +627,7 @@ def test_hostile_words_end_soon_and_their_faults_are_bounded() -> None:
 def test_a_release_without_tables_is_no_release() -> None:
     with pytest.raises(KeyError):
         flags("9.9.9")
-    assert elsewhere("--nothing", NEW) is None
+    assert in_other_release("--nothing", NEW) is None
 
 
 @pytest.mark.parametrize("release", releases())

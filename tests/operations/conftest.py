@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from api.conftest import BIN, PATIENCE, ROOT, environment
+from files import replace_file
 from processes import bound
 
 from service.auth.tokens import entry_of, new_token
@@ -283,18 +284,11 @@ def folder(few_rules: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(few_rules, tmp_path / "policy"))
 
 
-def put(file: Path, text: str) -> None:
-    """Write a file atomically, as an editor does: a new file is renamed to it."""
-    other = file.with_name(f".{file.name}.swp")
-    other.write_text(text)
-    other.replace(file)
-
-
 def edit(file: Path, old: str, new: str) -> None:
     """Replace a text in a file."""
     text = file.read_text()
     assert old in text
-    put(file, text.replace(old, new))
+    replace_file(file, text.replace(old, new))
 
 
 def read(path: Path) -> bytes:
@@ -326,7 +320,7 @@ class Tokens:
         return self.texts[name]
 
     def write(self) -> None:
-        put(self.path, "tokens:\n" + "".join(self.entries.values()))
+        replace_file(self.path, "tokens:\n" + "".join(self.entries.values()))
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from api.conftest import BIN
+from files import replace_file
 from shared_services import SCOPES
 
-from .conftest import QWEN, put, read, until
+from .conftest import QWEN, read, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,7 +226,7 @@ def test_no_token_stands_in_an_answer_a_log_a_file_or_a_command(
             f"tokens:\n  - {text}\n  - name: {text}\n    sha256: {text}\n    scopes: [{text}]\n    until: {text}\n"
             f"    {text}: 1\n"
         )
-        put(tokens.path, mistaken)
+        replace_file(tokens.path, mistaken)
         until(lambda: service.log.read_text().count("the previous tokens stay valid") >= 2)
         commands = b"".join(map(read, Path("/proc").glob("[0-9]*/cmdline")))
         tokens.path.unlink()
@@ -263,7 +264,7 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
             None: "cannot be read",
         }.items():
             before = len(service.says("the file of tokens was rejected; the previous tokens stay valid"))
-            tokens.path.unlink() if text is None else put(tokens.path, text)
+            tokens.path.unlink() if text is None else replace_file(tokens.path, text)
             until(
                 lambda before: (
                     len(service.says("the file of tokens was rejected; the previous tokens stay valid")) > before
@@ -274,7 +275,7 @@ def test_tokens_are_rotated_without_a_restart_and_a_broken_file_leaves_the_ones_
             assert statuses(service, old, new) == [401, 200]
         third = tokens.add("controller-3", "read")
         until(lambda: statuses(service, old, new, third) == [401, 200, 200])
-        put(tokens.path, "tokens: []\n")
+        replace_file(tokens.path, "tokens: []\n")
         until(lambda: statuses(service, new, third) == [401, 401])
 
 

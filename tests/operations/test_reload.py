@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from files import replace_file
 
-from .conftest import JSON, QWEN, RULE, TITLE, edit, put, retitled, until
+from .conftest import JSON, QWEN, RULE, TITLE, edit, retitled, until
 from .test_life import refused
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def test_an_edit_a_removed_file_and_a_new_one_are_taken_up(serve: Callable[..., 
         until(lambda: decided(service) == "default")
         revisions.append(service.revision())
         for name, text in kept.items():
-            put(folder / name, text)
+            replace_file(folder / name, text)
         until(lambda: decided(service) == "fallback" and service.revision() == revisions[0])
         state, metrics = service.state(), service.metrics()
     assert (len(set(revisions)), state["rules"]["last_error"]) == (3, None)
@@ -186,7 +187,7 @@ def broken(folder: Path, how: str) -> str:
                 else next(folder.rglob("conditions/*.yaml"))
             )
             other = source.with_name("nobodys.yaml")
-            put(
+            replace_file(
                 other,
                 source.read_text()
                 .replace(f"condition: {source.stem}", "condition: nobodys")
@@ -393,7 +394,7 @@ def test_a_worker_that_dies_while_rules_and_tokens_are_broken_is_replaced_with_w
         until(lambda: len(service.says("rules loaded")) == len(service.says("tokens loaded")) == 2)
         good = service.revision()
         edit(folder / RULE, "title: Published", "title: [")
-        put(tokens.path, "tokens: [")
+        replace_file(tokens.path, "tokens: [")
         until(
             lambda: (
                 service.state()["rules"]["last_error"]

@@ -18,8 +18,9 @@ import pytest
 from api.conftest import PATIENCE
 from certificates import Authority, trusting
 from cryptography import x509
+from files import replace_file
 
-from .conftest import QWEN, put, until
+from .conftest import QWEN, until
 from .test_life import refused
 
 if TYPE_CHECKING:
@@ -125,12 +126,12 @@ def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none
             assert (len(second), first in second, kept.get("/livez").text) == (1, False, "ok\n")
         good = key.read_text()
         refused_before = len(service.says(REFUSED))  # the certificate may have been looked at before its key came
-        put(key, authority.issue("stranger")[1].read_text())
+        replace_file(key, authority.issue("stranger")[1].read_text())
         until(lambda: len(service.says(REFUSED)) == refused_before + 2)
         assert {shown(service, trust) for _ in range(10)} == second
         os.kill(service.workers()[0], signal.SIGKILL)  # its successor waits until the key fits again
         until(lambda: len(service.workers()) == 1)
-        put(key, good)
+        replace_file(key, good)
         until(lambda: service.times_ready() >= 3)
         assert {shown(service, trust) for _ in range(10)} == second
         assert service.process.poll() is None
@@ -171,11 +172,11 @@ def test_a_client_without_a_certificate_is_not_heard_and_one_with_it_needs_its_t
                     found[f"{name} {asked}"] = 0
         later = Authority(tmp_path, "later")
         other = later.issue("newcomer")
-        put(clients.path, clients.path.read_text() + later.path.read_text())
+        replace_file(clients.path, clients.path.read_text() + later.path.read_text())
         newcomer, left = (trusting(authority, client=each) for each in (other, known))
         until(lambda: service.client(token, verify=newcomer).get("/v1/policy").status_code == 200)
         assert heard(service, token, left)
-        put(clients.path, later.path.read_text())
+        replace_file(clients.path, later.path.read_text())
         until(lambda: not heard(service, token, left))
         assert heard(service, token, newcomer)
     assert found == {

@@ -35,13 +35,13 @@ def test_the_shipped_rules_are_all_of_use(shipped: Callable[[], Proof]) -> None:
 @pytest.mark.slow
 def test_patch_releases_decide_alike_and_no_others(shipped: Callable[[], Proof]) -> None:
     proof = shipped()
-    assert [group for group in proof.alike if len(group) > 1] == [
+    assert [group for group in proof.equivalent if len(group) > 1] == [
         ("0.20.0", "0.20.2"),
         ("0.22.0", "0.22.1"),
         ("0.25.0", "0.25.1"),
         ("0.27.0", "0.27.1"),
     ]
-    assert len(proof.alike) == 14
+    assert len(proof.equivalent) == 14
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ BROKEN: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
 def test_a_rule_that_is_of_no_use_is_found(rules: dict[str, str], expected: list[tuple[str, str]]) -> None:
     proof = prove(policy_of(rules))
     assert sorted((fault.path, fault.message) for fault in proof.faults) == expected
-    assert proof.alike == (("0.22.0", "0.23.0"),)
+    assert proof.equivalent == (("0.22.0", "0.23.0"),)
 
 
 def test_facts_that_nothing_decides_are_found() -> None:

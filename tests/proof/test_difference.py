@@ -48,7 +48,7 @@ def conditions(policy: Policy, release: str) -> list[Any]:
     return [
         condition
         for item in policy.catalogue.rules_of(release)
-        for condition in (item.when, item.lifted)
+        for condition in (item.when, item.cleared)
         if condition is not None
     ]
 
@@ -65,25 +65,31 @@ def test_a_model_of_the_rules_answers_as_the_engine_does(policy: Policy, release
         solver.push()
         for fact in random.sample(list(space.facts.values()), min(12, len(space.facts))):
             solver.push()
-            solver.add(random.choice(fact.wishes()) if random.random() < 0.5 else z3.Not(random.choice(fact.wishes())))
+            solver.add(
+                random.choice(fact.preferences())
+                if random.random() < 0.5
+                else z3.Not(random.choice(fact.preferences()))
+            )
             if solver.check() != z3.sat:
                 solver.pop()
         solver.check()
         model = solver.model()
         while solver.num_scopes():
             solver.pop()
-        said = {key[0::2] for key, when in side.said().items() if z3.is_true(model.eval(when, model_completion=True))}
+        reasons = {
+            key[0::2] for key, when in side.reasons().items() if z3.is_true(model.eval(when, model_completion=True))
+        }
         runner = next(
             which for which, when in side.runner.items() if z3.is_true(model.eval(when, model_completion=True))
         )
         starts = z3.is_true(model.eval(side.starts, model_completion=True))
         facts = space.stated(model)
         answer, _ = replay(facts)
-        assert (answer.runner, answer.starts, set(answer.said)) == (runner, starts, said), facts
+        assert (answer.runner, answer.starts, set(answer.reasons)) == (runner, starts, reasons), facts
 
 
 def deployments(space: Space, names: list[str]) -> Iterator[Facts]:
-    """Every deployment of a reduced space: all that can be said of the named facts, a value of each kind."""
+    """Every deployment of a reduced space: all that can be reasons of the named facts, a value of each kind."""
     facts = [space.facts[name] for name in names]
     values = [
         list(fact.values) if isinstance(fact, Choice) else [[], ["LlamaForCausalLM"], ["Another"]] for fact in facts

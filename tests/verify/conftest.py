@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.vllm.verify.verification import asking
+from policy.vllm.verify.verification import release_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,11 +36,13 @@ class Remembered:
 def processes() -> Iterator[Callable[[Path], Remembered]]:
     """The process of each source that is asked."""
     with ExitStack() as stack:
-        yield cache(lambda source: Remembered(stack.enter_context(asking(source))))
+        yield cache(lambda source: Remembered(stack.enter_context(release_process(source))))
 
 
 @pytest.fixture
 def remembered(processes: Callable[[Path], Remembered], monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources are asked in those processes."""
     for module in ("verification", "drafting"):
-        monkeypatch.setattr(f"policy.vllm.verify.{module}.asking", lambda source: nullcontext(processes(source)))
+        monkeypatch.setattr(
+            f"policy.vllm.verify.{module}.release_process", lambda source: nullcontext(processes(source))
+        )

@@ -43,7 +43,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> RulesDraft:
 
 def test_what_changed_is_named_function_by_function(found: RulesDraft) -> None:
     assert (found.release, found.known) == ("0.34.0", "0.33.0")
-    assert (found.said, found.unsaid) == (("'adapters'",), ("'stock torch.compile'",))
+    assert (found.new_reasons, found.removed_reasons) == (("'adapters'",), ("'stock torch.compile'",))
     assert (
         "+LISTED = ('LlamaForCausalLM', 'Qwen3ForCausalLM', 'NewForCausalLM')"
         in found.changed["vllm/config/vllm.py:LISTED"]
@@ -92,5 +92,5 @@ def test_a_hidden_release_is_drafted(sources: Sources, tmp_path_factory: pytest.
 
     found = draft(hidden(sources, "0.32"), "0.32.0", wheel("0.32.0"), wheel, 2000, 0)
     assert found.known == "0.31.0"
-    assert found.said == ("'heterogeneous-vocabulary draft models'",)
+    assert found.new_reasons == ("'heterogeneous-vocabulary draft models'",)
     assert (found.before.different > 100, found.after.different) == (True, 0)

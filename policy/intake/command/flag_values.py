@@ -47,14 +47,14 @@ def parse_value(flag: Flag, text: str) -> Any:
         read = READERS[flag.kind]
         value = text if read is None else read(text)
         if flag.members is not None and type(value) is dict:
-            value = fitted(flag.members, value)
+            value = convert_fields(flag.members, value)
     if flag.choices is not None and value not in flag.choices:
         legal = [str(choice) for choice in flag.choices if choice is not None]
         raise InvalidValue(f"{quoted(text)} is not legal; legal: {listed(legal)}{nearest(text, legal)}")
     return value
 
 
-def fitted(members: Mapping[str, Any], value: dict[str, Any], path: str = "") -> dict[str, Any]:
+def convert_fields(members: Mapping[str, Any], value: dict[str, Any], path: str = "") -> dict[str, Any]:
     """An object with its fields converted as the release does: `"true"` and 1 are true for a boolean.
 
     Raises:
@@ -65,15 +65,15 @@ def fitted(members: Mapping[str, Any], value: dict[str, Any], path: str = "") ->
         if name not in members:
             few = f"; its fields are {listed(members)}" if len(members) <= SHOWN else ""
             raise InvalidValue(f"unknown field {quoted(path + name)} in this release{nearest(name, members) or few}")
-        found[name] = _member(members[name], item, path + name)
+        found[name] = _convert_field(members[name], item, path + name)
     return found
 
 
-def _member(kind: Any, item: Any, path: str) -> Any:
+def _convert_field(kind: Any, item: Any, path: str) -> Any:
     if kind is None:
         return item
     if type(kind) is dict:
-        return fitted(kind, item, f"{path}.") if type(item) is dict else item
+        return convert_fields(kind, item, f"{path}.") if type(item) is dict else item
     if type(kind) is list:
         if item not in kind:
             legal = [word for word in kind if word is not None]

@@ -123,21 +123,21 @@ def flags(release: str) -> Flags:
 
 
 @lru_cache(maxsize=1024)
-def elsewhere(word: str, release: str) -> tuple[Flag, str, str] | None:
+def in_other_release(word: str, release: str) -> tuple[Flag, str, str] | None:
     """A flag of the nearest other release that has this spelling, with the first and last release of that span."""
     order = releases()
     having = _spellings().get(word, ())
     if not having:
         return None
     here = order.index(release)
-    nearest_one = next((version for version in having if order.index(version) > here), having[-1])
-    at = order.index(nearest_one)
+    nearest = next((version for version in having if order.index(version) > here), having[-1])
+    at = order.index(nearest)
     first = last = at
     while first and order[first - 1] in having:
         first -= 1
     while last + 1 < len(order) and order[last + 1] in having:
         last += 1
-    return flags(nearest_one).exact[word], order[first], order[last]
+    return flags(nearest).exact[word], order[first], order[last]
 
 
 def dashed(key: str) -> str:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 DEPTH: Final = 4
 MODEL: Final = re.compile(r"[A-Z0-9]")
+REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 
 
 Variables: TypeAlias = "Mapping[str, str | None]"
@@ -69,9 +70,6 @@ class UnreadableCommand(Struct, frozen=True, gc=False):
     why: str
     place: str
     names_vllm: bool = False
-
-
-REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 
 
 def read_command(

@@ -34,6 +34,7 @@ BLANKS: Final = re.compile(r"[^\S\n]+")
 BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
+KUBERNETES: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
 TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
 TOO_MANY: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
 _SPECIAL: Final = frozenset("#?$!-0123456789")
@@ -276,7 +277,7 @@ class _ShellReader:
             )
             self.at = start + 2
         elif text[start + 1 : start + 2] == "'" and not inside:
-            self.at += 1  # $'…': its escapes are rare enough to be read as they stand
+            self.at += 1  # $'…': its escapes are rare enough to be read as written
         else:
             self.put("$", bare=False)
             self.at += 1
@@ -566,6 +567,3 @@ def known(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | No
 
     filled = KUBERNETES.sub(value, text)
     return Unknown(filled) if unknown or type(text) is Unknown else filled
-
-
-KUBERNETES: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")

@@ -123,7 +123,7 @@ def derive_compilation(
 ) -> None:
     """The facts ``compilation_config.*``, and those of speculative decoding that depend on the runner.
 
-    ``runs_on_v2`` asks the rules with the facts so far.
+    ``runs_on_v2`` evaluates the rules with the facts derived so far.
     """
     series = tables.series
     if options.get("enforce_eager"):
@@ -131,7 +131,7 @@ def derive_compilation(
         made.set_graph("NONE", options.place("enforce_eager"))
     if env.get("TORCH_COMPILE_DISABLE") == "1":
         made.set_mode("NONE", "env.TORCH_COMPILE_DISABLE")
-    _break(made, target, env, platform, tables)
+    _set_breakable(made, target, env, platform, tables)
     level = options.get("optimization_level", DEFAULT_LEVEL)
     by_level = options.place("optimization_level")
     if made.mode is None:
@@ -174,8 +174,8 @@ def split_graph(
         derived.later[GRAPH] = (made.graph, made.graph_from)
 
 
-def _break(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables) -> None:
-    """Set breakable CUDA graphs, which some architectures have by default and which exclude compilation."""
+def _set_breakable(made: Compilation, target: Target, env: Mapping[str, str], platform: str, tables: Tables) -> None:
+    """Set breakable CUDA graphs, the default of some architectures. They exclude compilation."""
     setting = env.get(BREAKABLE)
     if setting is not None and tables.series >= (0, 22):
         made.breakable = setting.strip() not in {"", "0"}

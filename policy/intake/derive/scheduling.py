@@ -1,7 +1,7 @@
 """Asynchronous scheduling: the fact ``scheduler_config.async_scheduling``.
 
-Supplies the inputs of the tables' formula of ``VllmConfig.__post_init__``, and asks the rules for the runner when vLLM
-does.
+Supplies the inputs of the tables' formula of ``VllmConfig.__post_init__``, and evaluates the rules for the runner when
+vLLM does.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def derive_scheduling(
 ) -> None:
     """Set the fact, as stated or as vLLM chooses.
 
-    ``runs_on_v2`` asks the rules with the facts so far, as vLLM does at this point from 0.31 on.
+    ``runs_on_v2`` evaluates the rules with the facts derived so far, as vLLM does at this point from 0.31 on.
     """
     stated = options.get("async_scheduling")
     if platform == "cpu":

@@ -70,8 +70,8 @@ def read_speculation(options: ParsedOptions) -> Speculation | None:
     return Speculation(given, options.place("speculative_config")) if isinstance(given, dict) else None
 
 
-def unfit(speculation: Speculation) -> str | None:
-    """The part of a speculative configuration that vLLM refuses before it reads a draft."""
+def fault_of(speculation: Speculation) -> str | None:
+    """Why vLLM refuses a speculative configuration before it reads a draft; ``None`` if it does not."""
     method, model = speculation.keys.get("method"), speculation.keys.get("model")
     if model is not None and not isinstance(model, str):
         return f"`model`: expected a string, got {quoted(model)}"

@@ -27,14 +27,14 @@ def derive_transfer(
     if OPTIONS.isdisjoint(options.values):
         return
     given, place = options.values.get("kv_transfer_config"), options.places.get("kv_transfer_config", DEFAULT)
-    there = isinstance(given, dict)
+    is_configured = isinstance(given, dict)
     connector = given.get("kv_connector") if isinstance(given, dict) else None
     role = given.get("kv_role") if isinstance(given, dict) else None
     connector_from = place
     if options.values.get("kv_offloading_size") is not None:
         connector_from = options.places.get("kv_offloading_size", DEFAULT)
-        place = place if there else connector_from
-        there, role = True, "kv_both"
+        place = place if is_configured else connector_from
+        is_configured, role = True, "kv_both"
         match options.values.get("kv_offloading_backend", NATIVE):
             case "native":
                 connector = (
@@ -44,8 +44,8 @@ def derive_transfer(
                 )
             case "lmcache":
                 connector = "LMCacheMPConnector" if series >= (0, 23) else "LMCacheConnectorV1"
-    derived.facts["kv_transfer_config"] = there, place
-    if there:
+    derived.facts["kv_transfer_config"] = is_configured, place
+    if is_configured:
         derived.facts["kv_transfer_config.kv_connector"] = connector, connector_from
         derived.facts["kv_transfer_config.kv_role"] = role, connector_from
     derived.facts["ec_transfer_config"] = (

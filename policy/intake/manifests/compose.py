@@ -63,7 +63,7 @@ def is_compose(document: ManifestNode) -> bool:
 
 def read_compose(document: ManifestNode) -> None:
     """Read every service that starts vLLM."""
-    for _, service in document.get("services").members():
+    for _, service in document.get("services").fields():
         if not service.is_object():
             continue
         draft = EngineDraft(service)
@@ -75,9 +75,9 @@ def read_compose(document: ManifestNode) -> None:
         if service.get("env_file").value:
             draft.note("`env_file` sets variables that the manifest does not show")
         if service.get("extends").value:
-            draft.note("`extends` takes members from another service, which is not read here")
+            draft.note("`extends` adds fields of another service, which is not read here")
         if draft.starts_vllm():
-            draft.take()
+            draft.finish()
 
 
 def _add_words(draft: EngineDraft, node: ManifestNode, name: str) -> None:
@@ -110,7 +110,7 @@ def _read_environment(node: ManifestNode, draft: EngineDraft) -> None:
             if name:
                 draft.env[name] = _interpolated(value, draft) if equals else None
         return
-    for name, item in node.members():
+    for name, item in node.fields():
         if isinstance(item.value, bool):
             item.fault(f"expected a string in quotes, got {quoted(item.value)}; Compose refuses a boolean")
         else:

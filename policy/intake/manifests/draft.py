@@ -1,6 +1,6 @@
-"""One engine while it is read: words with places, variables, notes.
+"""One engine as it is read from a manifest: the words of its command with their places, its variables, its notes.
 
-Defines the order in which a controller's words and the user's are joined, and the notes on words that are not final.
+Defines the order of a controller's words and the user's, and the notes on words whose value is not final.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMAND: Final = "vllm"
 
 
 class EngineDraft:
-    """An engine at a place of the manifest; until it is added to the manifest's engines or dropped."""
+    """An engine that is being read from a node of the manifest. ``finish`` adds it to the manifest's engines."""
 
     def __init__(self, node: ManifestNode) -> None:
         self.node = node
@@ -39,7 +39,7 @@ class EngineDraft:
         self.notes: dict[str, None] = {}
 
     def add(self, place: str, *words: str) -> None:
-        """Append words with the same place, or added by the same controller."""
+        """Append words that have the same place, or that the same controller adds."""
         self.words.extend(words)
         self.places.extend([place] * len(words))
 
@@ -51,13 +51,13 @@ class EngineDraft:
                 self.add(f"{name}[{place}]", word)
 
     def add_shell(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Append texts as arguments that a shell reads once more: split at blanks, unquoted, variables expanded."""
+        """Append texts that a shell reads again: it splits them at blanks, removes quotes and expands variables."""
         budget = shell.ExpansionBudget()
         size = sum(map(len, self.words))
         for place, text in texts:
             size += len(text)
             if len(self.words) > shell.MAX_WORDS or size > shell.MAX_TEXT:
-                self._is_short()
+                self._is_within_limits()
                 return
             try:
                 first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
@@ -66,7 +66,7 @@ class EngineDraft:
                 self.add(place, *text.split())
                 continue
             self.add(place, *first.words[1:])
-            if not self.takes_notes():
+            if not self.accepts_notes():
                 continue
             if others:
                 self.note(
@@ -77,22 +77,22 @@ class EngineDraft:
 
     def note(self, message: str) -> None:
         """Add a note for the user, once, up to the maximum."""
-        if self.takes_notes():
+        if self.accepts_notes():
             self.notes[message] = None
         else:
             self.notes[MORE] = None
 
-    def takes_notes(self) -> bool:
-        """Whether there is room for one more note."""
+    def accepts_notes(self) -> bool:
+        """Whether another note can be added."""
         return len(self.notes) < MAX_NOTES
 
     def starts_vllm(self) -> bool:
         """Whether the words so far start vLLM, or may start it in a way that cannot be read.
 
-        Either the command does, or a known image without a command has arguments. A command that cannot be read counts
-        with a known image, or if it names vLLM's server; reading it again gives the fault.
+        They do if the command starts vLLM, or if a known image has arguments without a command. A command that cannot
+        be read counts if the image is known or if the command names vLLM's server. Reading it again reports the fault.
         """
-        if not self.words or not self._is_short():
+        if not self.words or not self._is_within_limits():
             return False
         is_known = images.starts_vllm(self.image)
         if not self.has_command:
@@ -112,9 +112,9 @@ class EngineDraft:
         except shell.ShellSyntaxError:
             return self.words
 
-    def take(self, installed: str | None = None) -> None:
+    def finish(self, installed: str | None = None) -> None:
         """Add the finished engine to the manifest's; ``installed`` is vLLM's version if not only the image has it."""
-        if not self._is_short():
+        if not self._is_within_limits():
             return
         version, unversioned = (installed, None) if installed is not None else images.release(self.image)
         before = ""
@@ -140,8 +140,8 @@ class EngineDraft:
         )
         self.node.reading.add(container, self.node)
 
-    def _is_short(self) -> bool:
-        """Whether the command is short enough to be read; a longer one is a fault."""
+    def _is_within_limits(self) -> bool:
+        """Whether the command is within the limits on its words and characters; a longer one is a fault."""
         if len(self.words) <= shell.MAX_WORDS and sum(map(len, self.words)) <= shell.MAX_TEXT:
             return True
         self.node.fault(
@@ -151,5 +151,5 @@ class EngineDraft:
 
 
 def _is_model(word: str) -> bool:
-    """Whether a single word can be the model of an image's own ``vllm serve``: a path, or ``organisation/name``."""
+    """Whether a word can be the model in the arguments of a ``vllm serve`` image: a path, or ``organisation/name``."""
     return "/" in word and " " not in word and not word.startswith(("/bin/", "/usr/", "/opt/", "./"))

@@ -85,7 +85,7 @@ VALUES: Final = frozenset(
 def read_graph(document: ManifestNode) -> None:
     """Read every service (v1alpha1) and component (v1beta1) of a graph that runs vLLM."""
     spec = document.get("spec")
-    for _, service in spec.get("services").members():
+    for _, service in spec.get("services").fields():
         _read_service(service, spec)
     for component in spec.get("components").items():
         _read_component(component, spec)
@@ -135,7 +135,7 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             "`--data-parallel-…`; they are not known here"
         )
     if MODULE in draft.words:
-        _take_own(draft)
+        _remove_own_flags(draft)
         if not any(
             word.partition("=")[0].replace("_", "-") in {"--enable-prefix-caching", "--no-enable-prefix-caching"}
             for word in draft.words
@@ -146,10 +146,10 @@ def _finish(draft: EngineDraft, service: ManifestNode) -> None:
             "Dynamo turns prefix caching on by default, and makes a `--kv-transfer-config` of `--connector`; "
             "in a script this is not known"
         )
-    draft.take()
+    draft.finish()
 
 
-def _take_own(draft: EngineDraft) -> None:
+def _remove_own_flags(draft: EngineDraft) -> None:
     """Remove Dynamo's own flags, which vLLM never sees, and replace ``--connector NAME …`` by its configuration."""
     words, places, names = [], [], []
     connecting = value = False
@@ -173,7 +173,7 @@ def _take_own(draft: EngineDraft) -> None:
             places.append(place)
     draft.words, draft.places = words, places
     for name in dict.fromkeys(names):
-        if name not in CONNECTORS and name not in NONE and draft.takes_notes():
+        if name not in CONNECTORS and name not in NONE and draft.accepts_notes():
             legal = [*CONNECTORS, *NONE]
             draft.note(f"unknown connector {quoted(name)}; legal: {listed(legal)}{nearest(name, legal)}")
     chosen = [CONNECTORS[name] for name in names if name in CONNECTORS]

@@ -67,7 +67,7 @@ def _read_model(model: ManifestNode) -> None:
     elif wanted == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env, own.has_command = dict(SERVER_ENV), True
-        resources = [*model.get("resources", "limits").members(), *model.get("resources", "requests").members()]
+        resources = [*model.get("resources", "limits").fields(), *model.get("resources", "requests").fields()]
         if not any("gpu" in resource for resource, _ in resources):
             own.note(
                 "no GPU is requested, so KServe uses the `-cpu` build of the image; set `environment.platform` to `cpu`"
@@ -95,7 +95,7 @@ def _read_model(model: ManifestNode) -> None:
     if uri is not None:
         mount(own, uri, MODEL_PATH)
     if own.starts_vllm():
-        own.take()
+        own.finish()
 
 
 def _huggingface(draft: EngineDraft, own: EngineDraft, model: ManifestNode) -> bool:

@@ -70,30 +70,30 @@ def _read_workload(workload: ManifestNode, spec: ManifestNode) -> None:
         if uri is not None:
             mount(draft, uri, MODEL_PATH)
         if draft.starts_vllm():
-            draft.take()
+            draft.finish()
 
 
 def _add_parallelism(draft: EngineDraft, parallelism: ManifestNode, *, with_workers: bool, worker: bool) -> None:
-    def add(flag: str, member: str) -> None:
-        value = parallelism.get(member).count()
+    def add(flag: str, field: str) -> None:
+        value = parallelism.get(field).count()
         if value is not None:
-            draft.add(parallelism.get(member).path, flag, str(value))
+            draft.add(parallelism.get(field).path, flag, str(value))
 
     if with_workers and parallelism.get("expert").flag():
         draft.add(parallelism.get("expert").path, "--enable-expert-parallel")
     add("--tensor-parallel-size", "tensor")
     if not with_workers:
-        for member in ("data", "dataLocal", "expert", "pipeline"):
-            if parallelism.get(member).value:
+        for field in ("data", "dataLocal", "expert", "pipeline"):
+            if parallelism.get(field).value:
                 draft.note(
-                    f"`{parallelism.get(member).path}` has no effect without `worker`: KServe's configuration "
+                    f"`{parallelism.get(field).path}` has no effect without `worker`: KServe's configuration "
                     "for one node has no flag for it"
                 )
         return
-    for flag, member in (("--data-parallel-size", "data"), ("--data-parallel-size-local", "dataLocal")):
-        if parallelism.get(member).value is None:
+    for flag, field in (("--data-parallel-size", "data"), ("--data-parallel-size-local", "dataLocal")):
+        if parallelism.get(field).value is None:
             draft.add(ADDED, flag, "1")
-        add(flag, member)
+        add(flag, field)
     if worker:
         draft.add(ADDED, "--headless")
 
@@ -145,14 +145,14 @@ def _add_adapters(draft: EngineDraft, lora: ManifestNode, user: list[str]) -> No
     if not adapters or "--lora-modules" in " ".join([draft.env.get(EXTRA) or "", *user]):
         return
     draft.add(lora.get("adapters").path, "--enable-lora")
-    for flag, member in (
+    for flag, field in (
         ("--max-lora-rank", "maxRank"),
         ("--max-loras", "maxAdapters"),
         ("--max-cpu-loras", "maxCpuAdapters"),
     ):
-        value = lora.get(member).count()
+        value = lora.get(field).count()
         if value is not None:
-            draft.add(lora.get(member).path, f"{flag}={value}")
+            draft.add(lora.get(field).path, f"{flag}={value}")
     draft.add(lora.get("adapters").path, "--lora-modules")
     for adapter in sorted(adapters, key=lambda item: str(item.get("name").value)):
         name = adapter.get("name").text()

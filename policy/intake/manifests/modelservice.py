@@ -66,7 +66,7 @@ def _read_container(container: ManifestNode, role: ManifestNode, document: Manif
         draft.add_list(container.get("args"), "args")
     _add_env(draft, role, document, mounted=container.get("mountModelVolume").flag())
     if draft.starts_vllm() or command == "vllmServe":
-        draft.take()
+        draft.finish()
 
 
 def _add_model(draft: EngineDraft, artifacts: ManifestNode, *, flag: bool) -> None:

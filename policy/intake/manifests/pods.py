@@ -27,7 +27,7 @@ def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None) -> N
         draft = read_container(container, pod)
         draft.env = {**draft.env, **(added or {})}
         if draft.starts_vllm():
-            draft.take()
+            draft.finish()
 
 
 def pod_containers(pod: ManifestNode) -> Iterator[ManifestNode]:

@@ -69,25 +69,25 @@ def _read_spec(spec: ManifestNode, serving: ManifestNode) -> None:
     if cache.get("enabled").flag():
         _add_cache(draft, cache, config, ray=ray)
     _add_env(draft, spec, serving, config)
-    draft.take()
+    draft.finish()
 
 
 def _add_config(draft: EngineDraft, config: ManifestNode, *, ray: bool) -> None:
-    for member, positive, negative in (
+    for field, positive, negative in (
         ("enableChunkedPrefill", "--enable-chunked-prefill", "--no-enable-chunked-prefill"),
         ("enablePrefixCaching", "--enable-prefix-caching", None if ray else "--no-enable-prefix-caching"),
     ):
-        stated = config.get(member).value is not None
-        if config.get(member).flag():
-            draft.add(f"vllmConfig.{member}", positive)
-        elif negative is not None and (stated or member == "enablePrefixCaching"):
-            draft.add(f"vllmConfig.{member}" if stated else ADDED, negative)
-    for member, flag in VALUES.items():
-        value = config.get(member).scalar()
-        if value is not None and member not in (ONE_NODE_ONLY if ray else RAY_ONLY):
-            draft.add(f"vllmConfig.{member}", flag, value)
+        stated = config.get(field).value is not None
+        if config.get(field).flag():
+            draft.add(f"vllmConfig.{field}", positive)
+        elif negative is not None and (stated or field == "enablePrefixCaching"):
+            draft.add(f"vllmConfig.{field}" if stated else ADDED, negative)
+    for field, flag in VALUES.items():
+        value = config.get(field).scalar()
+        if value is not None and field not in (ONE_NODE_ONLY if ray else RAY_ONLY):
+            draft.add(f"vllmConfig.{field}", flag, value)
         elif value is not None:
-            draft.note(f"`vllmConfig.{member}` has no effect {'with' if ray else 'without'} `raySpec`")
+            draft.note(f"`vllmConfig.{field}` has no effect {'with' if ray else 'without'} `raySpec`")
     for place, item in enumerate(config.get("extraArgs").items()):
         word = item.scalar()
         if word is not None:

@@ -99,20 +99,20 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
     model = name if source.value is None or isinstance(source.value, dict) else source.text()
     if model is not None:
         draft.add("model_loading_config.model_id" if model == name else "model_loading_config.model_source", model)
-    for key, value in config.get("engine_kwargs").members():
+    for key, value in config.get("engine_kwargs").fields():
         if key in NOT_ALLOWED:
             value.fault(f"`{key}` is not allowed in `engine_kwargs`; write `model_loading_config`")
         else:
             draft.add(f"engine_kwargs.{key}", *flag_words(key, value.value))
     if config.get("engine_kwargs", "distributed_executor_backend").value is None:
         draft.add(ADDED, "--distributed-executor-backend", "mp" if config.get("use_cpu").flag() else "ray")
-    for key, value in config.get("runtime_env", "env_vars").members():
+    for key, value in config.get("runtime_env", "env_vars").fields():
         draft.env[key] = value.text()
     draft.note(
         "an image's own variables are not known here, and Ray's images may set the model runner; "
         "set `VLLM_USE_V2_MODEL_RUNNER` in `env_vars` to be sure"
     )
-    draft.take()
+    draft.finish()
 
 
 def flag_words(name: str, value: Any) -> list[str]:

@@ -1,7 +1,7 @@
-"""A node of a manifest: its value, its path as users write it, its JSON pointer.
+"""A node of a manifest: its value, its path as users write it, and its JSON pointer.
 
-Walks a document of any content: absent values are null, and a value of a type that the manifest's own project does not
-accept is a fault, reported once at its place. Not here: what the values mean, which the adapters know.
+Reads documents of any content. An absent value is null, and a value of a type that the manifest's own project does not
+accept is a fault, reported once at its place. The adapters define what the values mean.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ManifestReader:
             node.fault(message)
 
     def affords(self, size: int, node: ManifestNode) -> bool:
-        """Whether ``size`` more characters may be copied; a limit keeps a short manifest from growing without bound."""
+        """Whether ``size`` more characters may be copied; the limit keeps a short manifest from growing endlessly."""
         self.copied += size
         if self.copied > MAX_COPIED:
             self.fault_once(
@@ -134,12 +134,12 @@ class ManifestNode:
 
     def _ancestry(self) -> list[ManifestNode]:
         """The nodes from the root to this one."""
-        way = []
+        nodes = []
         node: ManifestNode | None = self
         while node is not None:
-            way.append(node)
+            nodes.append(node)
             node = node.parent
-        return way[::-1]
+        return nodes[::-1]
 
     def shown(self) -> str:
         """The value for a message, unless it may be a secret."""
@@ -165,7 +165,7 @@ class ManifestNode:
             node = node._below(key, value)
         return node
 
-    def members(self) -> list[tuple[str, ManifestNode]]:
+    def fields(self) -> list[tuple[str, ManifestNode]]:
         """The fields of an object by name; none if it is null."""
         return (
             [(key, self._below(key, value)) for key, value in self.value.items() if isinstance(key, str)]

@@ -1,7 +1,8 @@
-"""Choose the adapter of each document: by API group and kind, or by shape if a document has no kind.
+"""Choose the adapter for each document: by API group and kind, or by shape if the document has no kind.
 
 Handles lists of documents, Kubernetes ``List`` objects, kinds to ignore (objects that never contain a container) and
-unknown kinds, which are faults. ConfigMaps and KServe runtimes are collected first, as other documents refer to them.
+unknown kinds, which are faults. ConfigMaps and KServe runtimes are collected first, because other documents refer to
+them.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ SHAPES: Final[tuple[tuple[str, Callable[[ManifestNode], bool], Adapter], ...]] =
     ("a Compose file (`services`)", compose.is_compose, compose.read_compose),
     ("a SkyPilot task (`run` beside `resources`, `setup` or `envs`)", skypilot.is_task, skypilot.read_task),
 )
-PASSED_OVER: Final = frozenset(
+IGNORED_GROUPS: Final = frozenset(
     {
         *("", "apps", "batch", "autoscaling", "policy", "extensions"),
         *(
@@ -106,7 +107,7 @@ PASSED_OVER: Final = frozenset(
         ),
     }
 )
-PASSED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
+IGNORED_SUFFIXES: Final = (".k8s.io", "x-k8s.io")
 KINDS: Final = tuple(dict.fromkeys(kind for _, kind in ADAPTERS))
 
 
@@ -140,7 +141,7 @@ def _documents(node: ManifestNode, depth: int = 0) -> Iterator[ManifestNode]:
     """The objects of a list or of a ``List``, or the single object."""
     reading = node.reading
     if depth > MAX_NESTED:
-        node.fault(f"lists stand more than {MAX_NESTED} deep in one another; write the objects side by side")
+        node.fault(f"lists are nested more than {MAX_NESTED} deep; write the objects in one list")
     elif isinstance(node.value, list):
         for item in node.items():
             if reading.documents > MAX_DOCUMENTS:
@@ -176,7 +177,7 @@ def _note_referred(node: ManifestNode) -> None:
     identity = _identity(node)
     if identity == CONFIG_MAP:
         name = node.get("metadata", "name").text()
-        data = {key: item.value for key, item in node.get("data").members() if isinstance(item.value, str)}
+        data = {key: item.value for key, item in node.get("data").fields() if isinstance(item.value, str)}
         if name is not None:
             same = node.reading.config_maps.get(name, data) == data
             node.reading.config_maps[name] = data if same else {}
@@ -206,7 +207,7 @@ def _read(node: ManifestNode) -> None:
         node.get("kind").fault(f"unknown kind {quoted(node.value['kind'])}; legal: {listed(KINDS)}")
     else:
         node.fault(
-            f"no `kind`, and none of the shapes that are known without one: {'; '.join(name for name, _, _ in SHAPES)}"
+            f"expected a `kind`, or one of the shapes that need none: {'; '.join(name for name, _, _ in SHAPES)}"
         )
 
 
@@ -216,7 +217,7 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
     if known:
         legal = listed(owner or "v1" for owner in known)
         node.get("apiVersion").fault(
-            f"{quoted(node.value.get('apiVersion'))} has no `{kind}` that is known here; its API group is {legal}"
+            f"expected the API group {legal} for `{kind}`, got {quoted(node.value.get('apiVersion'))}"
         )
-    elif (group not in PASSED_OVER and not group.endswith(PASSED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
+    elif (group not in IGNORED_GROUPS and not group.endswith(IGNORED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
         node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")

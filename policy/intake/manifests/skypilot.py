@@ -36,12 +36,12 @@ def read_task(document: ManifestNode) -> None:
     draft.has_command = True
     nodes = document.get("num_nodes").count()
     draft.env = dict.fromkeys(NODE_VARIABLES) | {"SKYPILOT_NUM_NODES": str(1 if nodes is None else nodes)}
-    for members in ("envs", "secrets"):
-        for name, value in document.get(members).members():
+    for field in ("envs", "secrets"):
+        for name, value in document.get(field).fields():
             draft.env[name] = value.scalar()
     image = document.get("resources", "image_id").value
     if isinstance(image, str) and image.startswith("docker:"):
         draft.image = image.removeprefix("docker:")
     found = INSTALLS.search(document.get("setup").text() or "")
     if draft.starts_vllm():
-        draft.take(installed=found[1] if found else None)
+        draft.finish(installed=found[1] if found else None)

@@ -32,12 +32,12 @@ def read_vllm_runtime(document: ManifestNode) -> None:
     lora = model.get("enableLoRA").flag()
     if lora:
         draft.add("model.enableLoRA", "--enable-lora")
-    for member, flag in (
+    for field, flag in (
         ("enableChunkedPrefill", "enable-chunked-prefill"),
         ("enablePrefixCaching", "enable-prefix-caching"),
     ):
-        place = ADDED if config.get(member).value is None else f"vllmConfig.{member}"
-        draft.add(place, f"--{flag}" if config.get(member).flag() else f"--no-{flag}")
+        place = ADDED if config.get(field).value is None else f"vllmConfig.{field}"
+        draft.add(place, f"--{flag}" if config.get(field).flag() else f"--no-{flag}")
     for node, word in (
         (model.get("maxModelLen"), "--max-model-len"),
         (model.get("dtype"), "--dtype"),
@@ -62,4 +62,4 @@ def read_vllm_runtime(document: ManifestNode) -> None:
         )
         draft.env["VLLM_RPC_TIMEOUT"] = "1000000"
     read_env(config.get("env"), draft)
-    draft.take()
+    draft.finish()

@@ -1,4 +1,4 @@
-"""A model's `config.json` as vLLM sees it, with what the configuration class adds and the language model's part.
+"""A model's `config.json` as vLLM reads it: with what its configuration class adds, and the language model's part.
 
 Applies the defaults, aliases and formulas of configuration classes to one document, and the rows by which a release
 rewrites a configuration for a draft. Reads no files: the tables are passed in. Reading an attribute always gives a
@@ -21,9 +21,9 @@ TEXT_PARTS: Final = ("text_encoder", "decoder", "generator", "text_config")
 REWRITTEN: Final = frozenset({"model_type", "architectures", "layer_types", "part", "return"})
 UNSTATED: Final = object()
 SMALL: Final = frozenset({bool, int, float, type(None), type(UNSTATED)})
-MOST_KEPT: Final = 128
-LONGEST_KEPT: Final = 256
-DEEPEST: Final = 4
+MAX_CACHED: Final = 128
+MAX_CACHED_ITEMS: Final = 256
+MAX_NESTED: Final = 4
 """The maximum nesting of parts for a class's own `get_text_config`; no class needs more than two."""
 
 
@@ -76,7 +76,7 @@ class Configuration:
         """The part that describes the language model; the configuration itself if it has no such part."""
         if self._text is None and not self._whole:
             found = self
-            for _ in range(DEEPEST):
+            for _ in range(MAX_NESTED):
                 inner = found._text_part()
                 if inner is None:
                     break
@@ -129,15 +129,15 @@ class Configuration:
         if not SMALL.issuperset(types):
             return self._fresh(stored, formula)
         known = self.tables.computed
-        question = (id(self.kind), stored, values, types)
-        if question not in known:
+        key = (id(self.kind), stored, values, types)
+        if key not in known:
             found = self._fresh(stored, formula)
-            if isinstance(found, list) and len(found) > LONGEST_KEPT:
+            if isinstance(found, list) and len(found) > MAX_CACHED_ITEMS:
                 return found
-            if len(known) >= MOST_KEPT:
+            if len(known) >= MAX_CACHED:
                 known.clear()
-            known[question] = found
-        return known[question]
+            known[key] = found
+        return known[key]
 
     def _fresh(self, stored: str, formula: Any) -> Any:
         """The result of a formula, computed once per document: some are slow and several facts need them."""

@@ -1,7 +1,7 @@
 """A model's `config.json` from the hub, if an operator has enabled it; otherwise this module is not even imported.
 
-Bounds how often and how long the hub is asked: one fetch of a model at a time, a few models at once, none longer than
-the time limit, and a short cache of the results, refusals included. `hub_client` does the fetch, through
+Bounds the number and the time of requests to the hub: one fetch of a model at a time, a few models at once, none longer
+than the time limit, and a short cache of the results, refusals included. `hub_client` does the fetch, through
 huggingface_hub and its cache.
 """
 
@@ -41,8 +41,8 @@ MAX_NAME: Final = 200
 REVISION: Final = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9_](?:[A-Za-z0-9_./+-]{0,198}[A-Za-z0-9_+-])?", re.ASCII)
 TRUE: Final = {"1", "ON", "YES", "TRUE"}
 
-KEPT: Final = 300.0  # seconds that a result from the hub is cached
-KEPT_SHORT: Final = 15.0  # seconds that a refusal, or a result from huggingface_hub's cache, is cached
+CACHED: Final = 300.0  # seconds that a result from the hub is cached
+CACHED_SHORT: Final = 15.0  # seconds that a refusal, or a result from huggingface_hub's cache, is cached
 MEMORY: Final = 16 << 20  # bytes of all cached results
 SMALLEST: Final = 1 << 10  # minimum bytes counted for a result, which bounds their number too
 
@@ -60,7 +60,7 @@ class Hub:
         at_once: int = 4,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout`` is the time limit of one question in seconds; ``at_once`` the maximum of concurrent fetches.
+        """``timeout`` is the time limit of one call in seconds; ``at_once`` the maximum of concurrent fetches.
 
         Values that are not given are read from the environment now, by huggingface_hub's names: `HF_ENDPOINT`,
         `HF_HUB_OFFLINE`, and at its import `HF_HOME` and `HF_HUB_CACHE`. `HF_TOKEN` is read at each fetch. ``clock`` is
@@ -97,7 +97,7 @@ class Hub:
         raise type(outcome)(*outcome.args)
 
     def kept(self, name: str) -> ModelFiles | None:
-        """The cached result for a model's main branch with all its companions; ``None`` if there is no good one.
+        """The cached files of a model's main branch, with all companions; ``None`` if there are none.
 
         Never waits for the hub.
         """
@@ -119,7 +119,7 @@ class Hub:
         try:
             return running.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            return self._late(question)
+            return self._timed_out(question)
 
     def _start(self, question: Question, running: Future[Outcome], deadline: float) -> None:
         if self._slots.acquire(timeout=self.timeout):
@@ -134,7 +134,7 @@ class Hub:
         self._settle(question, running, HubBusy(busy))
 
     def _fetch(self, question: Question, running: Future[Outcome], deadline: float) -> None:
-        # huggingface_hub is imported only when a hub is asked
+        # huggingface_hub is imported only when the hub is used
         from policy.intake.model.hub_client import fetched  # noqa: PLC0415  # see above
 
         outcome: Outcome = HubUnreachable(f"the fetch of {quoted(question[0])} from {self.source} failed")
@@ -151,8 +151,8 @@ class Hub:
                 self._known[question] = outcome
         running.set_result(outcome)
 
-    def _late(self, question: Question) -> Outcome:
-        # huggingface_hub is imported only when a hub is asked
+    def _timed_out(self, question: Question) -> Outcome:
+        # huggingface_hub is imported only when the hub is used
         from policy.intake.model.hub_client import cached  # noqa: PLC0415  # see above
 
         return cached(self.source, question) or HubTimeout(
@@ -162,7 +162,7 @@ class Hub:
 
 
 def _until(_: Question, outcome: Outcome, now: float) -> float:
-    return now + (KEPT if isinstance(outcome, ModelFiles) and not outcome.cached else KEPT_SHORT)
+    return now + (CACHED if isinstance(outcome, ModelFiles) and not outcome.cached else CACHED_SHORT)
 
 
 def _size(outcome: Outcome) -> int:
@@ -179,7 +179,7 @@ def _check(name: str, revision: str | None) -> None:
 
 
 def _is_repository(name: str) -> bool:
-    # huggingface_hub is imported only when a hub is asked. Its lazy loading hides this public function.
+    # huggingface_hub is imported only when the hub is used. Its lazy loading hides this public function.
     from huggingface_hub.errors import HFValidationError  # noqa: PLC0415  # see above
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # noqa: PLC0415  # see above
 

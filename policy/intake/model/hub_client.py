@@ -53,7 +53,7 @@ INSTEAD: Final = "or give its `config.json`"
 
 
 def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome:
-    """The hub's result before ``deadline`` (monotonic), or the cache's if the hub cannot or must not be asked."""
+    """The hub's result before ``deadline`` (monotonic), or the cached one if the hub cannot or must not be used."""
     if source.offline:
         name = quoted(question[0])
         return cached(source, question) or HubOffline(
@@ -69,7 +69,7 @@ def fetched(source: ModelSource, question: Question, deadline: float) -> Outcome
 
 
 def cached(source: ModelSource, question: Question) -> Outcome | None:
-    """The cache's files of a model, without asking the hub; None if its configuration is not cached."""
+    """The cached files of a model, without a request to the hub; None if its configuration is not cached."""
     name, revision, also = question
     found = {file: _known(source, name, file, revision) for file in (CONFIG, *also)}
     paths = {file: Path(path) for file, path in found.items() if isinstance(path, str)}
@@ -96,7 +96,7 @@ class _Fetch:
         if path is None:
             raise HubNotFound(f"{self.shown} on {self.source} has no `{CONFIG}`; check the name, {INSTEAD}")
         paths = {CONFIG: path}
-        commit = path.parent.name  # the same commit for all files, even if the branch moves on meanwhile
+        commit = path.parent.name  # the same commit for all files, even if the branch changes meanwhile
         for file in self.also:
             known = _known(self.source, self.name, file, commit)
             other = self._download(file, commit) if known is None else Path(known) if isinstance(known, str) else None
@@ -105,7 +105,7 @@ class _Fetch:
         return _read(self.name, paths)
 
     def _download(self, file: str, revision: str) -> Path | None:
-        """The cached path of a file after the hub was asked for it; None if the repository does not have it."""
+        """The cached path of a file after a request to the hub; None if the repository does not have it."""
         try:
             self.token = _token()
             return Path(
@@ -225,7 +225,7 @@ class _Now(threading.local):
         assert self.deadline is not None  # INVARIANT: only called in a fetch
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise _late()
+            raise _timed_out()
         return left
 
 
@@ -241,7 +241,7 @@ def _until(deadline: float) -> Iterator[None]:
         _now.deadline = None
 
 
-def _late() -> HubTimeout:
+def _timed_out() -> HubTimeout:
     return HubTimeout(f"the hub did not answer within the time limit; try again later, {INSTEAD}")
 
 
@@ -295,7 +295,7 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except httpx.TimeoutException:
-        raise _late() from None
+        raise _timed_out() from None
     except httpx.TransportError as error:
         raise HubUnreachable(
             f"the hub cannot be reached ({type(error).__name__}); check the network and `HF_ENDPOINT`, {INSTEAD}"

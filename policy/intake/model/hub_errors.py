@@ -11,7 +11,7 @@ from policy.errors import PolicyError
 
 
 class ModelFiles(Struct, frozen=True):
-    """What the hub has of a model. Shared by all callers: not to be changed.
+    """What the hub has of a model. All callers share it, so it must not be changed.
 
     ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may exist or
     not, because the cache does not know. ``commit`` is the revision that all files belong to. ``cached`` says that the
@@ -76,7 +76,7 @@ Outcome: TypeAlias = "ModelFiles | HubFailed"
 
 
 class ModelSource(Struct, frozen=True):
-    """Which hub is asked.
+    """The hub that is used.
 
     ``endpoint`` has no slash at its end. ``cache`` is the cache's folder; ``None`` is the default of huggingface_hub.
     """

@@ -1,4 +1,4 @@
-"""The model tables: what each vLLM release knows of an architecture, a model type and its configuration class.
+"""The model tables: what each vLLM release knows about an architecture, a model type and its configuration class.
 
 Reads `data/` once, on first use, and defines the types of the tables. Not here: how they are made
 (`policy.vllm.tablegen`), and what follows from them for a deployment (`configuration`, `registry`).
@@ -177,7 +177,7 @@ class Tables(Struct, frozen=True, eq=False):
 
 FLAGS: Final = frozenset(field.name for field in msgspec.structs.fields(Model) if field.type is bool)
 TEXTS: Final = ("attn_type", "seq_pooling_type", "tok_pooling_type", "score_type")
-MEMBERS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flattens")
+CLASS_FIELDS: Final = ("defaults", "formulas", "aliases", "parts", "text", "flattens")
 
 
 @cache
@@ -270,7 +270,7 @@ def _other_platforms(rows: Mapping[str, Any]) -> dict[str, dict[str, Model]]:
 
 
 def _config(row: Mapping[str, Any]) -> ConfigClass:
-    given = {name: row[name] for name in MEMBERS if name in row}
+    given = {name: row[name] for name in CLASS_FIELDS if name in row}
     spellings: dict[str, tuple[str, ...]] = {}
     for alias, stored in row.get("aliases", {}).items():
         spellings[stored] = (*spellings.get(stored, (stored,)), alias)

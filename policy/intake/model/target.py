@@ -50,15 +50,15 @@ class Target(Struct, frozen=True):
         return self.found.runner_type == "pooling"
 
 
-def overridden(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any]:
+def with_overrides(config: Mapping[str, Any], overrides: object) -> Mapping[str, Any]:
     """A ``config.json`` with ``--hf-overrides`` overlaid on it: objects field by field, the rest replaced."""
     if not isinstance(overrides, dict) or not overrides:
         return config
-    laid = dict(config)
+    merged = dict(config)
     for key, value in overrides.items():
         below = config.get(key)
-        laid[key] = overridden(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
-    return laid
+        merged[key] = with_overrides(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
+    return merged
 
 
 def read_target(
@@ -79,7 +79,7 @@ def read_target(
         Unsupported: the release has no class for it.
     """
     pooling = read_pooling(name, files, options, tables.series)
-    configuration = Configuration(overridden(config, options.values.get("hf_overrides")), tables)
+    configuration = Configuration(with_overrides(config, options.values.get("hf_overrides")), tables)
     below = f"{described}/"
     architectures = architectures_of(
         configuration, frozenset(file.removeprefix(below) for file in files if file.startswith(below))

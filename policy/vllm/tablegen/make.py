@@ -42,7 +42,7 @@ TRANSFORMERS = (("0.31", "5.19.0"), ("0.27", "5.12.0"), ("0", "5.8.0"))
 
 @dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """One distribution's sources, and the proof of them."""
+    """One distribution's sources, and the record of what was read."""
 
     source: ReleaseSource
     provenance: Mapping[str, object]

@@ -1,6 +1,6 @@
 """Sources of a release: a wheel that pip downloads, or an unpacked folder; read as text, file by file.
 
-Reads them and records what was read, as the proof. Not here: what the text means (`modules`).
+Reads them and records what was read, as evidence. Not here: what the text means (`modules`).
 """
 
 import ast

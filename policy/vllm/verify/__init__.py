@@ -1,1 +1,1 @@
-"""The rules against vLLM itself: a release's own decision, taken out of its source and run beside the catalogue."""
+"""Compare the rules with vLLM itself: the decision is extracted from a release's source and run next to the rules."""

@@ -19,7 +19,7 @@ from policy.rules.catalogue import RELEASES_FILE, load
 from policy.rules.loader import Sources
 from policy.rules.releases import series
 from policy.rules.rule import MAX_ORDER
-from policy.vllm.verify.verification import Mismatch, asking, verify
+from policy.vllm.verify.verification import Mismatch, release_process, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ FOLDERS: Final = {"exclude-v2": "v2", "exclude-v1": "v1"}
 class RulesDraft:
     """The changes of a release since the newest known one below it.
 
-    ``changed`` has a diff for each function and constant of the decision, ``said`` and ``unsaid`` the new and removed
+    ``changed`` has a diff for each function and constant of the decision. ``new_reasons`` and ``removed_reasons`` are
     texts. ``before`` and ``after`` compare the release with the rules without and with the draft; their ``beyond`` are
     places that read something that is not a fact yet. ``patch`` is a unified diff.
     """
@@ -44,8 +44,8 @@ class RulesDraft:
     release: str
     known: str
     changed: dict[str, list[str]]
-    said: tuple[str, ...]
-    unsaid: tuple[str, ...]
+    new_reasons: tuple[str, ...]
+    removed_reasons: tuple[str, ...]
     before: VerificationResult
     after: VerificationResult
     patch: str
@@ -61,11 +61,11 @@ def draft(
         PolicyError: the rules cannot be used.
     """
     known = load(sources).releases.resolve(release, nearest=True).decided_as
-    with asking(known_source(known)) as old, asking(source) as new:
-        changed = dict(_changes(old.found["taken"], new.found["taken"]))
-        said = tuple(text for text in new.found["reasons"] if text not in old.found["reasons"])
+    with release_process(known_source(known)) as old, release_process(source) as new:
+        changed = dict(_changes(old.found["code"], new.found["code"]))
+        new_reasons = tuple(text for text in new.found["reasons"] if text not in old.found["reasons"])
         reasons: list[str] = new.found["reasons"]
-        unsaid = tuple(text for text in old.found["reasons"] if text not in new.found["reasons"])
+        removed_reasons = tuple(text for text in old.found["reasons"] if text not in new.found["reasons"])
     texts = dict(sources.rules)
     texts[RELEASES_FILE] = _with_release(texts[RELEASES_FILE], release)
     before = after = verify(Policy(load(Sources(texts))), release, source, cases, seed)
@@ -76,7 +76,9 @@ def draft(
         if better is None:
             break
         texts, after = better
-    return RulesDraft(release, known, changed, said, unsaid, before, after, _patch(sources.rules, texts))
+    return RulesDraft(
+        release, known, changed, new_reasons, removed_reasons, before, after, _patch(sources.rules, texts)
+    )
 
 
 def _better(
@@ -87,8 +89,8 @@ def _better(
     again: Callable[[Policy], VerificationResult],
 ) -> Iterator[tuple[dict[str, str], VerificationResult]]:
     """Rule files closer to the release: with new and removed reasons, or else without a rule that alone differs."""
-    for bold in (False, True):
-        edited = _edited(texts, verified, release, reasons, bold=bold)
+    for drop_alone in (False, True):
+        edited = _edited(texts, verified, release, reasons, drop_alone=drop_alone)
         if edited != texts:
             found = again(Policy(load(Sources(edited))))
             if found.different < verified.different:
@@ -114,18 +116,18 @@ def _with_release(text: str, release: str) -> str:
 
 
 def _edited(
-    texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, bold: bool
+    texts: dict[str, str], verified: VerificationResult, release: str, reasons: Sequence[str], *, drop_alone: bool
 ) -> dict[str, str]:
     """The rule files edited for the mismatches: ended ranges, and new reasons in the order of ``reasons``."""
     edited = dict(texts)
     paths = {yaml.safe_load(text).get("id"): path for path, text in texts.items()}
     for mismatch in verified.mismatches:
         for rule in mismatch.rules:
-            if rule in paths and _is_gone(mismatch, edited[paths[rule]], bold=bold):
-                edited[paths[rule]] = _ended(edited[paths[rule]], release)
-        for path, document in _coming(mismatch, release):
+            if rule in paths and _is_gone(mismatch, edited[paths[rule]], drop_alone=drop_alone):
+                edited[paths[rule]] = _with_end(edited[paths[rule]], release)
+        for path, document in _new_rules(mismatch, release):
             document["order"] = _order(document, edited, reasons)
-            edited[path] = yaml.safe_dump(_joined(edited.get(path), document), sort_keys=False, width=120)
+            edited[path] = yaml.safe_dump(_merged(edited.get(path), document), sort_keys=False, width=120)
     try:
         load(Sources(edited))
     except PolicyError:
@@ -133,36 +135,36 @@ def _edited(
     return edited
 
 
-def _is_gone(mismatch: Mismatch, text: str, *, bold: bool) -> bool:
-    """Whether vLLM no longer has the rule's text; with ``bold``, also whether the rule alone decides differently."""
+def _is_gone(mismatch: Mismatch, text: str, *, drop_alone: bool) -> bool:
+    """Whether vLLM no longer has the rule's text, or with ``drop_alone`` whether the rule alone decides differently."""
     document = yaml.safe_load(text)
     words = {part.get("feature", document.get("feature")) for part in document["releases"]} | {
         part.get("text", document.get("text")) for part in document["releases"]
     }
     gone = [
-        said for name in LISTS for said in mismatch.rules_say.get(name, ()) if said not in mismatch.vllm.get(name, ())
+        text for name in LISTS for text in mismatch.rules_say.get(name, ()) if text not in mismatch.vllm.get(name, ())
     ]
-    gone += [said for said in mismatch.rules_say["startup_errors"] if said not in mismatch.vllm["startup_errors"]]
+    gone += [text for text in mismatch.rules_say["startup_errors"] if text not in mismatch.vllm["startup_errors"]]
     alone = (
-        bold
+        drop_alone
         and len(mismatch.rules) == 1
         and all(mismatch.rules_say[name] == mismatch.vllm.get(name) for name in mismatch.rules_say if name != "runner")
     )
-    return alone or any(isinstance(word, str) and _says(word, said) for word in words for said in gone)
+    return alone or any(isinstance(word, str) and _matches(word, text) for word in words for text in gone)
 
 
-def _says(words: str, said: str) -> bool:
+def _matches(words: str, text: str) -> bool:
     """Whether a rule's text, with values filled in, can be equal to a text of vLLM."""
-    return re.fullmatch(re.sub(r"\\\{[^}]*\\\}", ".*", re.escape(words)), said) is not None
+    return re.fullmatch(re.sub(r"\\\{[^}]*\\\}", ".*", re.escape(words)), text) is not None
 
 
-def _ended(text: str, release: str) -> str:
+def _with_end(text: str, release: str) -> str:
     """The rule with its open range ended before the release's series."""
     major, minor = series(release)
     return re.sub(r'(vllm: ["\x27])(>=[\d.]+)(["\x27])', rf"\g<1>\g<2>,<{major}.{minor}\g<3>", text)
 
 
-def _joined(there: str | None, document: dict[str, Any]) -> dict[str, Any]:
+def _merged(there: str | None, document: dict[str, Any]) -> dict[str, Any]:
     """A drafted rule, merged with an earlier draft of it as an alternative condition."""
     if there is None:
         return document
@@ -179,7 +181,7 @@ def _order(document: dict[str, Any], texts: dict[str, str], reasons: Sequence[st
     own = document["releases"][0]["feature"]
     places = {"'" + own + "'", '"' + own + '"'}
     before = reasons[
-        : next((n for n, reason in enumerate(reasons) if reason in places or _says(_plain(reason), own)), 0)
+        : next((n for n, reason in enumerate(reasons) if reason in places or _matches(_plain(reason), own)), 0)
     ]
     rules = [
         rule
@@ -202,7 +204,7 @@ def _plain(reason: str) -> str:
     return re.sub(r"\{[^}]*\}", "{}", reason.removeprefix("f").strip("'\""))
 
 
-def _coming(mismatch: Mismatch, release: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _new_rules(mismatch: Mismatch, release: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """A rule for each reason that only vLLM gives, with the facts that cause it."""
     major, minor = series(release)
     for name, effect in LISTS.items():

@@ -81,7 +81,7 @@ def _values(fact: Fact, asked: Sequence[Leaf], names: Sequence[str], bounds: Seq
     return [[text] for text in texts] + [pair for pair in pairs if len(set(pair)) > 1] + ([[]] if fact.nullable else [])
 
 
-def aims(conditions: Iterable[Condition], values: Mapping[str, Sequence[Any]]) -> list[Facts]:
+def targeted(conditions: Iterable[Condition], values: Mapping[str, Sequence[Any]]) -> list[Facts]:
     """Facts that fulfil each condition by each alternative, and facts that fail in one leaf, if the values allow it."""
     ways = dict.fromkeys(near for condition in conditions for way in _ways(condition) for near in (way, *_near(way)))
     found = [facts for facts in (_fulfilling(way, values) for way in ways) if facts is not None]
@@ -125,23 +125,23 @@ def _read(name: str, value: Any) -> Any:
 
 
 def cases(
-    values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int
+    values: Mapping[str, Sequence[Any]], targets: Sequence[Facts], usual: Sequence[Facts], count: int, seed: int
 ) -> Iterator[Facts]:
     """``count`` facts, each on one of ``usual``.
 
-    Every value alone and those in ``aimed`` come first, on each of ``usual``, then all pairs, then random ones.
+    Every value alone and those in ``targets`` come first, on each of ``usual``, then all pairs, then random ones.
     """
-    return islice(_all(values, aimed, usual, Random(seed)), count)  # noqa: S311  # not for security
+    return islice(_all(values, targets, usual, Random(seed)), count)  # noqa: S311  # not for security
 
 
 def _all(
-    values: Mapping[str, Sequence[Any]], aimed: Sequence[Facts], usual: Sequence[Facts], random: Random
+    values: Mapping[str, Sequence[Any]], targets: Sequence[Facts], usual: Sequence[Facts], random: Random
 ) -> Iterator[Facts]:
     yield from usual
     for base in usual:
         for name, own in values.items():
-            yield from (laid(base, {name: value}) for value in own)
-    yield from (laid(base, facts) for base in usual for facts in aimed)
+            yield from (overlaid(base, {name: value}) for value in own)
+    yield from (overlaid(base, facts) for base in usual for facts in targets)
     drawn = [
         {one: value, other: another}
         for one, other in combinations(values, 2)
@@ -150,14 +150,14 @@ def _all(
     ]
     random.shuffle(drawn)
     for number, stated in enumerate(drawn):
-        yield laid(usual[number % len(usual)], stated)
+        yield overlaid(usual[number % len(usual)], stated)
     names = list(values)
     while True:
         chosen = random.sample(names, min(random.choice(FEW), len(names)))
-        yield laid(random.choice(usual), {name: random.choice(values[name]) for name in chosen})
+        yield overlaid(random.choice(usual), {name: random.choice(values[name]) for name in chosen})
 
 
-def laid(base: Facts, stated: Facts) -> Facts:
+def overlaid(base: Facts, stated: Facts) -> Facts:
     """The base with facts overlaid; an absent object removes all facts below it that are not stated."""
     facts = base | stated
     gone = [

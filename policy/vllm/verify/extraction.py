@@ -75,16 +75,16 @@ class Extraction:
         for name in (PROPERTY, V2_LIST) if self.has_property else (GATE,):
             if name not in self._methods:
                 raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; there are {_names(self._methods)}")
-        self._take([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
+        self._extract([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
         self._variables[VARIABLE] = self._evaluated(ENVS, self._entry(VARIABLE))
         self.guards = list(self._guards())
-        self.said = [
+        self.messages = [
             each.value
             for each in ast.walk(self._config)
             if isinstance(each, ast.Constant) and isinstance(each.value, str)
         ]
 
-    def _take(self, names: Sequence[str]) -> None:
+    def _extract(self, names: Sequence[str]) -> None:
         """Extract these methods, and all methods of the class that they use."""
         left = [name for name in names if ("", name) not in self._members]
         while left:
@@ -142,7 +142,7 @@ class Extraction:
                     numbers.add(each.value)
         return texts, numbers
 
-    def taken(self) -> dict[str, str]:
+    def code(self) -> dict[str, str]:
         """The extracted code by name, without comments and layout, for comparison with a later release."""
         return {name: ast.unparse(node) for name, node in sorted(self._taken.items())}
 
@@ -192,7 +192,7 @@ class Extraction:
         for place in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
             if member and place in self._source:
                 return self._named(place, member, {})
-        raise SourceNotFound(f"{path} takes `{name}` from {module}, which the source does not have")
+        raise SourceNotFound(f"{path} imports `{name}` from {module}, which the source does not have")
 
     def _defined(self, path: str, node: ast.FunctionDef | ast.ClassDef) -> Any:
         self._note(path, node.name, node)

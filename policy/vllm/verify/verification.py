@@ -20,7 +20,7 @@ from policy.facts.facts import nested
 from policy.request.request import read_request
 from policy.rules.conditions import leaves
 from policy.rules.effects import Layer
-from policy.vllm.verify.drawing import aims, cases, laid, values_of, whole
+from policy.vllm.verify.drawing import cases, overlaid, targeted, values_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ class VerificationResult:
 
 
 class ReleaseProcess:
-    """A release's decision in its process, and what was found in its source."""
+    """A release's decision in its process, and what was read from its source."""
 
     def __init__(self, process: subprocess.Popen[str], source: Path) -> None:
         self._process, self._source = process, source
@@ -106,7 +106,7 @@ class ReleaseProcess:
 
 
 @contextmanager
-def asking(source: Path) -> Iterator[ReleaseProcess]:
+def release_process(source: Path) -> Iterator[ReleaseProcess]:
     """The decision of a source (a wheel, an archive, a folder) in a process that ends with the block.
 
     Raises:
@@ -131,17 +131,17 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def verify(
-    policy: Policy, release: str, source: Path, count: int, seed: int, tell: Callable[[int], None] = lambda _: None
+    policy: Policy, release: str, source: Path, count: int, seed: int, progress: Callable[[int], None] = lambda _: None
 ) -> VerificationResult:
     """Decide ``count`` facts by a known release's source and by the catalogue's upstream layer.
 
-    ``tell`` is called with the number of facts done.
+    ``progress`` is called with the number of facts done.
 
     Raises:
         NotExtracted: the decision was not found in the source.
     """
-    with asking(source) as vllm:
-        return _ReleaseComparison(policy, release, vllm).verified(count, seed, tell)
+    with release_process(source) as vllm:
+        return _ReleaseComparison(policy, release, vllm).compare(count, seed, progress)
 
 
 class _ReleaseComparison:
@@ -150,40 +150,38 @@ class _ReleaseComparison:
     def __init__(self, policy: Policy, release: str, vllm: ReleaseProcess) -> None:
         self._policy, self._release, self._vllm = policy, release, vllm
         self._rules = [item for item in policy.catalogue.rules_of(release) if item.rule.layer is Layer.UPSTREAM]
-        self._elsewhere = [
-            item for item in self._rules if item.rule.effect.name.startswith("refuse") and not self._is_said(item)
-        ]
+        self._elsewhere = [item for item in self._rules if item.rule.effect.refuses and not self._is_in_source(item)]
         self._beyond: set[str] = set()
 
-    def _is_said(self, item: ReleaseRule) -> bool:
+    def _is_in_source(self, item: ReleaseRule) -> bool:
         """Whether a refusal's text is in the extracted code."""
         parts = [text for text, _ in item.range.template.parts if text.strip()]
-        return all(any(part.strip() in text for text in self._vllm.found["said"]) for part in parts)
+        return all(any(part.strip() in text for text in self._vllm.found["messages"]) for part in parts)
 
-    def verified(self, count: int, seed: int, tell: Callable[[int], None]) -> VerificationResult:
+    def compare(self, count: int, seed: int, progress: Callable[[int], None]) -> VerificationResult:
         found = self._vllm.found
         items = [item for rules in self._policy.catalogue.of_release.values() for item in rules]
         conditions = list(
             dict.fromkeys(
-                condition for item in items for condition in (item.when, item.lifted) if condition is not None
+                condition for item in items for condition in (item.when, item.cleared) if condition is not None
             )
         )
         asked = [leaf for condition in conditions for leaf in leaves(condition)]
-        code = "\n".join(found["taken"].values())
+        code = "\n".join(found["code"].values())
         values = values_of(asked, found["texts"], found["numbers"], code)
         different = 0
         mismatches: dict[Any, Mismatch] = {}
-        aimed = aims(conditions, values)
-        for number, facts in enumerate(cases(values, aimed, self._usual(), count, seed)):
+        targets = targeted(conditions, values)
+        for number, facts in enumerate(cases(values, targets, self._usual(), count, seed)):
             if number % EVERY == 0:
-                tell(number)
+                progress(number)
             mismatch = self._mismatch(facts)
             if mismatch is not None:
                 different += 1
                 key = (mismatch.rules, *(mismatch.vllm.get(name) == mismatch.rules_say.get(name) for name in COMPARED))
                 if key not in mismatches and len(mismatches) < SHOWN:
-                    mismatches[key] = self._shrunk(facts, mismatch)
-        tell(count)
+                    mismatches[key] = self._minimize(facts, mismatch)
+        progress(count)
         distinct = {json.dumps(each.facts, sort_keys=True): each for each in mismatches.values()}
         elsewhere = tuple(item.rule.id for item in self._elsewhere)
         return VerificationResult(
@@ -207,50 +205,52 @@ class _ReleaseComparison:
         vllm = self._vllm.answer(facts)
         self._beyond.update(vllm.pop("beyond", ()))
         decision = self._decision(facts)
-        said = self._said(decision)
+        compared = self._compared(decision)
         known: dict[str, Any] = {name: vllm[name] for name in COMPARED if name in vllm}
-        if all(_plain(name, said[name]) == _plain(name, value) for name, value in known.items()):
+        if all(_sorted_errors(name, compared[name]) == _sorted_errors(name, value) for name, value in known.items()):
             return None
-        return Mismatch(nested(whole(facts)), known, {name: said[name] for name in known}, _suspects(decision, known))
+        return Mismatch(
+            nested(whole(facts)), known, {name: compared[name] for name in known}, _suspects(decision, known)
+        )
 
     def _decision(self, facts: Facts) -> Decision:
-        asked = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
-        return self._policy.decide(read_request(asked, self._policy.releases), LONG_AGO)
+        request = {"vllm_version": self._release, "layers": [Layer.UPSTREAM.value], "facts": nested(whole(facts))}
+        return self._policy.decide(read_request(request, self._policy.releases), LONG_AGO)
 
-    def _said(self, decision: Decision) -> dict[str, Any]:
+    def _compared(self, decision: Decision) -> dict[str, Any]:
         """The compared fields of the decision, without refusals that other files of vLLM make."""
         elsewhere = {item.rule.id for item in self._elsewhere}
         texts = [reason.message for reason in decision.reasons if reason.rule in elsewhere]
         errors = [text for text in decision.startup_errors if text not in texts]
         return {name: errors if name == "startup_errors" else getattr(decision, name) for name in COMPARED}
 
-    def _shrunk(self, facts: Facts, mismatch: Mismatch) -> Mismatch:
+    def _minimize(self, facts: Facts, mismatch: Mismatch) -> Mismatch:
         """The same mismatch with as few facts as possible."""
-        shrinking = True
-        while shrinking:
-            shrinking = False
+        is_smaller = True
+        while is_smaller:
+            is_smaller = False
             for name in sorted(facts, key=lambda name: -name.count(".")):
-                fewer = laid({other: value for other, value in facts.items() if other != name}, {})
+                fewer = overlaid({other: value for other, value in facts.items() if other != name}, {})
                 left = self._mismatch(fewer)
                 if left is not None:
-                    facts, mismatch, shrinking = fewer, left, True
+                    facts, mismatch, is_smaller = fewer, left, True
                     break
         return mismatch
 
 
-def _plain(name: str, value: Any) -> Any:
+def _sorted_errors(name: str, value: Any) -> Any:
     """The value for comparison; refusals in any order, since vLLM stops at the first."""
     return sorted(value) if name == "startup_errors" else value
 
 
 def _suspects(decision: Decision, vllm: dict[str, Any]) -> tuple[str, ...]:
     """The rules that decided, if the runner differs, and those whose text vLLM does not have."""
-    said = {*vllm.get("unsupported_features", ()), *vllm.get("v1_unsupported_features", ()), *vllm["startup_errors"]}
+    texts = {*vllm.get("unsupported_features", ()), *vllm.get("v1_unsupported_features", ()), *vllm["startup_errors"]}
     decided = [reason.rule for reason in decision.reasons if reason.decisive and decision.runner != vllm["runner"]]
     listed = [
         reason.rule
         for reason in decision.reasons
-        if (reason.feature is not None and reason.feature not in said)
-        or (reason.effect.startswith(("refuse", "invalid", "reject")) and reason.message not in said)
+        if (reason.feature is not None and reason.feature not in texts)
+        or (reason.effect.startswith(("refuse", "invalid", "reject")) and reason.message not in texts)
     ]
     return tuple(dict.fromkeys(decided + listed))

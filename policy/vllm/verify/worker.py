@@ -26,7 +26,7 @@ REFUSALS: Final = (ValueError, AssertionError, NotImplementedError)
 """How vLLM's code refuses a configuration."""
 
 
-def opened(place: Path) -> ReleaseSource:
+def open_source(place: Path) -> ReleaseSource:
     """A wheel, a source archive, or the folder that holds ``vllm/``."""
     if place.is_dir():
         return FolderSource(place)
@@ -81,7 +81,7 @@ def _called(value: Any) -> Any:
     return lambda: value
 
 
-def answered(release: Extraction, configurations: Configurations, facts: dict[str, Any]) -> dict[str, Any]:
+def evaluate(release: Extraction, configurations: Configurations, facts: dict[str, Any]) -> dict[str, Any]:
     """The release's decision on a configuration: runner, lists, refusals, and checks that could not run."""
     variable = facts.get(f"env.{VARIABLE}")
     os.environ.pop(VARIABLE, None)
@@ -129,7 +129,7 @@ def _lists(release: Extraction, config: Object, errors: list[str]) -> dict[str, 
     return lists | ({"v1_unsupported_features": getattr(config, V1_LIST)()} if release.has_v1_list else {})
 
 
-def _say(document: dict[str, Any]) -> None:
+def _write(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
@@ -146,27 +146,27 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("VLLM_")]:
         del os.environ[name]  # the user's own variables are not facts
     try:
-        release = Extraction(SourceReader(opened(Path(sys.argv[1]))))
+        release = Extraction(SourceReader(open_source(Path(sys.argv[1]))))
         configurations = Configurations(release)
-        answered(release, configurations, {"model_config": True})
+        evaluate(release, configurations, {"model_config": True})
     except Exception as error:  # noqa: BLE001  # a broken source or its code may raise anything; it is reported to the caller
-        _say(_fault(error))
+        _write(_fault(error))
         return
     texts, numbers = release.constants()
-    _say(
+    _write(
         {
             "texts": sorted(texts),
             "numbers": sorted(numbers),
-            "taken": release.taken(),
-            "said": release.said,
+            "code": release.code(),
+            "messages": release.messages,
             "reasons": release.reasons,
         }
     )
     for line in sys.stdin:
         try:
-            _say(answered(release, configurations, json.loads(line)))
+            _write(evaluate(release, configurations, json.loads(line)))
         except Exception as error:  # noqa: BLE001  # as above
-            _say(_fault(error))
+            _write(_fault(error))
 
 
 if __name__ == "__main__":

@@ -169,15 +169,15 @@ SHAPES = (
         (
             {"apiVersion": "v1", "kind": "Deployment"},
             "/apiVersion",
-            "`v1` has no `Deployment` that is known here; its API group is `apps`",
+            "expected the API group `apps` for `Deployment`, got `v1`",
         ),
         (
             {"apiVersion": "x/v1", "kind": "Pod"},
             "/apiVersion",
-            "`x/v1` has no `Pod` that is known here; its API group is `v1`",
+            "expected the API group `v1` for `Pod`, got `x/v1`",
         ),
         ({"kind": 7}, "/kind", f"unknown kind `7`; legal: {KINDS}"),
-        ({"a": 1}, "", f"no `kind`, and none of the shapes that are known without one: {SHAPES}"),
+        ({"a": 1}, "", f"expected a `kind`, or one of the shapes that need none: {SHAPES}"),
         ("text", "", "expected a Kubernetes object, a list of them, or a chart's values, got `text`"),
         (None, "", "expected a Kubernetes object, a list of them, or a chart's values, got `null`"),
         ([None, 3], "/1", "expected a Kubernetes object, a list of them, or a chart's values, got `3`"),
@@ -720,7 +720,7 @@ OFFLOADING = {"cpu": "1Gi"}
         ),
         (
             {"services": {"a": {"entrypoint": "vllm serve", "extends": {"service": "b"}}}},
-            "`extends` takes members from another service, which is not read here",
+            "`extends` adds fields of another service, which is not read here",
         ),
     ],
 )
@@ -784,7 +784,7 @@ def test_lists_do_not_nest_without_end() -> None:
     for _ in range(20):
         document = [document]
     assert [fault.message for fault in taken(document)[1]] == [
-        "lists stand more than 8 deep in one another; write the objects side by side"
+        "lists are nested more than 8 deep; write the objects in one list"
     ]
 
 
