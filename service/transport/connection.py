@@ -172,6 +172,8 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self.held:
             self.held += data
+        elif len(data) <= PIECE and not self.pipeline and not self.flow.read_paused:
+            self._parse(data)
         else:
             self._read(data)
 
@@ -225,7 +227,8 @@ class Connection(HttpToolsProtocol):
         if len(self.headers) > MAX_HEADERS or (self.unread > MAX_HEAD and self._head_size() > MAX_HEAD):
             raise httptools.HttpParserError("the headers are too large")
         self.unread = 0
-        if [name for name, _ in self.headers].count(b"host") != 1:
+        distinct = dict(self.headers)
+        if len(distinct) != len(self.headers) or b"host" not in distinct:
             self._check_hosts()
         _on_headers_complete(self)
         self.headers = []

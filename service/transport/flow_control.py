@@ -29,12 +29,13 @@ class Flow(FlowControl):
         self._connection = connection
 
     def resume_reading(self) -> None:
-        """Resume reading once no data is held."""
+        """Resume reading once no data is held; uvicorn calls it twice for each request."""
         if self._connection.held:
             self.read_paused = False
             self._connection.loop.call_soon(self._connection.read_held)
-        else:
-            super().resume_reading()
+        elif self.read_paused:
+            self.read_paused = False
+            self._transport.resume_reading()
 
     def hold(self) -> None:
         """Stop reading from the transport until ``release`` or ``resume_reading``."""
