@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class DecisionBatcher:
     """Decides the requests of one turn of the event loop in a row.
 
-    No server code runs between two decisions, which would evict the engine from the processor's caches.
+    No server code runs between two decisions, which would evict the engine from the processor's caches. Over HTTP on 16
+    connections this saves 20 of 170 µs of processor time for a request.
     """
 
     def __init__(self) -> None:
