@@ -59,7 +59,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedMutant:
-    """A mutant that no case can detect, and why: ``change``, in the range ``vllm``, as ``mutation`` describes it."""
+    """A mutant that no case can detect, and why: ``change``, in the range ``vllm``, as ``mutants`` describes it."""
 
     item: str
     vllm: str

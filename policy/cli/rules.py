@@ -19,7 +19,7 @@ from policy import render
 from policy.checks import report
 from policy.checks.cases import read_accepted_mutants, read_cases, run_cases
 from policy.checks.check import CheckResult, check
-from policy.checks.mutation import mutate
+from policy.checks.mutants import mutate
 from policy.cli.console import (
     FOUND,
     INVALID,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policy.checks.cases import AcceptedMutant, CaseResult
-    from policy.checks.mutation import Mutant, Trial
+    from policy.checks.mutants import Mutant, Trial
     from policy.rules.catalogue import Catalogue
 
 rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)

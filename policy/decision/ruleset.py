@@ -12,9 +12,9 @@ from weakref import finalize
 
 import msgspec
 
+from policy.cache import memoize
 from policy.decision.decision import RuleView, encode
 from policy.decision.ruling import RuleCombiner
-from policy.engine.cache import memoize
 from policy.engine.compiler import compile_rules
 from policy.engine.rete import Engine
 

@@ -12,7 +12,7 @@ from itertools import repeat
 from operator import call, getitem, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from policy.engine.cache import memoize
+from policy.cache import memoize
 from policy.rules.operators import Comparison
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from uuid_utils import uuid7
 
+from policy.cache import SecondHitCache
 from policy.decision.decision import ID_END, ID_START, encode
 from policy.decision.evaluation import EncodedDecision
-from policy.engine.cache import SecondHitCache
 from policy.errors import PolicyError
 from policy.fastpath.request_decoder import decode_fast
 from policy.intake.intake import ModelConfigNeeded

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policy.engine.cache import SecondHitCache
+from policy.cache import SecondHitCache
 from policy.facts.vocabulary import FACTS
 from policy.rules.documents import (
     facts_document,

@@ -9,7 +9,7 @@ import yaml
 from ruletexts import rule_text
 
 from policy.checks.cases import read_accepted_mutants, read_cases
-from policy.checks.mutation import mutants, mutate
+from policy.checks.mutants import mutants, mutate
 from policy.rules.catalogue import load
 from policy.rules.loader import Sources
 
