@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from policy.cli import proof_report as report
-from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, loaded, parsed, read_text
+from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
+from policy.cli.requests import loaded, parsed, read_text
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.parser.jsontext import NotJson, read_json
 from policy.policy import Policy

