@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import PolicyError
-from policy.proof.space import FALSE, Space
+from policy.facts.vocabulary import VOCABULARY
+from policy.proof.space import FALSE, Space, all_of, any_of, none_of, unequal
 from policy.proof.symbolic import Symbolic
 
 if TYPE_CHECKING:
@@ -70,9 +71,14 @@ def differences(
     Raises:
         ProofFailed: a decision of ``replay`` is not that of the solver.
     """
-    if list(map(_meaning, before)) == list(map(_meaning, after)) and series[0] == series[1]:
+    if meaning(before, series[0]) == meaning(after, series[1]):
         return []
     return list(_RuleSetComparison(before, after, series).changes(replay))
+
+
+def meaning(rules: Sequence[ReleaseRule], series: Series) -> tuple[Any, ...]:
+    """Everything that a decision of a release can depend on: its rules in their order, and the defaults of facts."""
+    return (*map(_meaning, rules), *(fact.default_in(series) for fact in VOCABULARY))
 
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
@@ -93,25 +99,26 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     )
 
 
-def differ(before: Symbolic, after: Symbolic, besides: str | None = None) -> Any:
-    """The condition under which two sets of rules differ; reasons of the rule ``besides`` itself are ignored."""
-    return z3.Or(list(_differences(before, after, _swapped(before.rules, after.rules), besides)))
+def differ(before: Symbolic, after: Symbolic) -> Callable[[str | None], Any]:
+    """The condition under which two sets of rules differ; reasons of the rule that is given are ignored."""
+    found = list(_differences(before, after, _swapped(before.rules, after.rules)))
+    return lambda besides: any_of(when for rule, when in found if rule is None or rule != besides)
 
 
 def _differences(
-    before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]], besides: str | None
-) -> Iterator[Any]:
-    yield before.starts != after.starts
+    before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str | None, Any]]:
+    """Each way in which they can differ: the rule whose reason it is, if it is one, and the condition."""
+    yield None, unequal(before.starts, after.starts)
     for which in before.runner:
-        yield before.runner[which] != after.runner[which]
+        yield None, unequal(before.runner[which], after.runner[which])
     outcomes, said = (before.outcomes(), after.outcomes()), (before.said(), after.said())
     for outcome in dict.fromkeys([*outcomes[0], *outcomes[1]]):
-        yield outcomes[0].get(outcome, FALSE) != outcomes[1].get(outcome, FALSE)
+        yield None, unequal(outcomes[0].get(outcome, FALSE), outcomes[1].get(outcome, FALSE))
     for key in dict.fromkeys([*said[0], *said[1]]):
-        if key[0] != besides:
-            yield said[0].get(key, FALSE) != said[1].get(key, FALSE)
+        yield key[0], unequal(said[0].get(key, FALSE), said[1].get(key, FALSE))
     for pair in swapped:
-        yield _all_said(pair, said[0])
+        yield None, _all_said(pair, said[0])
 
 
 class _RuleSetComparison:
@@ -127,12 +134,9 @@ class _RuleSetComparison:
         self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
-        self.differs = differ(*self.sides)
+        self.differs = differ(*self.sides)(None)
         self.wishes = self.space.wishes()
-        self.counted = (
-            _at_most(list(self.responsible.values())),
-            _at_most([fact.stated for fact in self.space.facts.values()]),
-        )
+        self.stated = [fact.stated for fact in self.space.facts.values()]
         self.found: list[tuple[str, Any]] = []
 
     def _responsible(self) -> dict[str, Any]:
@@ -144,17 +148,17 @@ class _RuleSetComparison:
         said = [side.said() for side in self.sides]
         keys = {**said[0], **said[1]}
         says = {
-            rule: z3.Or(
-                [said[0].get(key, FALSE) != said[1].get(key, FALSE) for key in keys if key[0] == rule]
+            rule: any_of(
+                [unequal(said[0].get(key, FALSE), said[1].get(key, FALSE)) for key in keys if key[0] == rule]
                 + [self._moved(rule, said[0])]
             )
             for rule in edited
         }
-        silent = z3.Not(z3.Or(list(says.values())))
-        return {rule: z3.Or(says[rule], z3.And(silent, holds)) for rule, holds in edited.items()}
+        silent = none_of(says.values())
+        return {rule: any_of([says[rule], all_of([silent, holds])]) for rule, holds in edited.items()}
 
     def _moved(self, rule: str, said: dict[tuple[Any, ...], Any]) -> Any:
-        return z3.Or([_all_said(pair, said) for pair in self.swapped if pair[0] == rule])
+        return any_of(_all_said(pair, said) for pair in self.swapped if pair[0] == rule)
 
     def _edited(self) -> dict[str, Any]:
         """For each rule, the facts for which it holds in only one set, or holds and differs.
@@ -176,10 +180,8 @@ class _RuleSetComparison:
             ways = []
             for variable in (None, True, False):
                 holds, lifts = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
-                ways.append(
-                    z3.Or(holds[0] != holds[1], z3.And(holds[0], lifts[0] != lifts[1])) if same else z3.Or(holds)
-                )
-            found[rule] = z3.Or(ways)
+                ways.append(any_of([unequal(*holds), all_of([holds[0], unequal(*lifts)])]) if same else any_of(holds))
+            found[rule] = any_of(ways)
         return found
 
     def _of(self, side: Symbolic, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
@@ -196,23 +198,32 @@ class _RuleSetComparison:
         solver.add(self.space.laws)
         solver.add(self.differs)
         for rule, when in self.responsible.items():
-            others = [z3.Not(other) for name, other in self.responsible.items() if name != rule]
+            others = none_of(other for name, other in self.responsible.items() if name != rule)
             solver.push()
-            yield from self._classes(solver, z3.And([when, *others]), replay)
+            yield from self._classes(solver, all_of([when, others]), replay)
             solver.pop()
-            solver.add(z3.Not(z3.And(when, z3.Or([step for name, step in self.found if name == rule]))))
-        yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
+            solver.add(none_of([all_of([when, any_of(step for name, step in self.found if name == rule)])]))
+        yield from self._classes(solver, any_of(self.responsible.values()), replay, of_several=True)
         solver.add([z3.Not(when) for when in self.responsible.values()])
         if solver.check() != z3.unsat:
             raise ProofFailed("the solver finds different answers for equal rules; report it with both sets of rules")
 
     def _classes(
-        self, solver: Any, when: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
+        self,
+        solver: Any,
+        when: Any,
+        replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
+        *,
+        of_several: bool = False,
     ) -> Iterator[Difference]:
-        """One change for each step that the solver still finds; each is then excluded."""
+        """One change for each step that the solver still finds; each is then excluded.
+
+        ``of_several`` rules together; else exactly one rule is responsible in each class.
+        """
         solver.add(when)
+        least = (0, 0)
         while solver.check() == z3.sat:
-            model = self._smallest(solver)
+            model, least = self._smallest(solver, least, of_several=of_several)
             step = self._step(model)
             change = self._change(model, replay)
             yield change
@@ -224,14 +235,21 @@ class _RuleSetComparison:
         terms = [term for side in self.sides for term in (*side.runner.values(), side.starts)]
         return z3.And([term if z3.is_true(model.eval(term, model_completion=True)) else z3.Not(term) for term in terms])
 
-    def _smallest(self, solver: Any) -> Any:
-        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences."""
+    def _smallest(self, solver: Any, least: tuple[int, int], *, of_several: bool) -> tuple[Any, tuple[int, int]]:
+        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences.
+
+        Also returns both numbers. ``least`` are those of the model before it, when less was excluded: there cannot be
+        fewer now.
+        """
+        rules, facts = least
         solver.push()
-        for few in self.counted:
-            solver.add(few[_fewest(solver, few)])
+        if of_several:
+            rules = _add_fewest(solver, list(self.responsible.values()), least[0])
+            facts = facts if rules == least[0] else 0
+        facts = _add_fewest(solver, self.stated, facts)
         model = plainest(solver, self.wishes)
         solver.pop()
-        return model
+        return model, (rules, facts)
 
     def _change(self, model: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Difference:
         facts = self.space.stated(model)
@@ -261,20 +279,18 @@ def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
     return model
 
 
-def _at_most(propositions: list[Any]) -> list[Any]:
-    """For each number, the constraint that no more of them hold."""
-    return [
-        z3.PbLe([(proposition, 1) for proposition in propositions], number) for number in range(len(propositions))
-    ] + [z3.BoolVal(val=True)]
-
-
-def _fewest(solver: Any, at_most: list[Any]) -> int:
-    """The least number of them that must hold."""
-    return next(number for number, few in enumerate(at_most) if solver.check(few) == z3.sat)
+def _add_fewest(solver: Any, propositions: Sequence[Any], least: int) -> int:
+    """Constrain the solver to the fewest of them that can hold; returns the number, which is not below ``least``."""
+    for number in range(least, len(propositions)):
+        few = z3.PbLe([(proposition, 1) for proposition in propositions], number)
+        if solver.check(few) == z3.sat:
+            solver.add(few)
+            return number
+    return len(propositions)
 
 
 def _all_said(pair: tuple[str, str], said: dict[tuple[Any, ...], Any]) -> Any:
-    return z3.And([when for key, when in said.items() if key[0] in pair])
+    return all_of(when for key, when in said.items() if key[0] in pair)
 
 
 def _answer(side: Symbolic, model: Any) -> ProofOutcome:

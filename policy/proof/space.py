@@ -29,6 +29,33 @@ FALSE: Final = z3.BoolVal(val=False)
 MALFORMED: Final = parse_variable("true")
 
 
+def all_of(parts: Iterable[Any]) -> Any:
+    """The conjunction; ``TRUE`` and ``FALSE`` themselves are left out, since terms are slow to make."""
+    left = [part for part in parts if part is not TRUE]
+    if any(part is FALSE for part in left):
+        return FALSE
+    return TRUE if not left else left[0] if len(left) == 1 else z3.And(left)
+
+
+def any_of(parts: Iterable[Any]) -> Any:
+    """The disjunction, as ``all_of``."""
+    left = [part for part in parts if part is not FALSE]
+    if any(part is TRUE for part in left):
+        return TRUE
+    return FALSE if not left else left[0] if len(left) == 1 else z3.Or(left)
+
+
+def none_of(parts: Iterable[Any]) -> Any:
+    """The negation of ``any_of``."""
+    found = any_of(parts)
+    return FALSE if found is TRUE else TRUE if found is FALSE else z3.Not(found)
+
+
+def unequal(one: Any, other: Any) -> Any:
+    """Whether two formulas have different values; ``FALSE`` if they are the same formula."""
+    return FALSE if one is other or one.eq(other) else one != other
+
+
 class Choice:
     """A fact with one proposition for each value; ``values`` begins with its default."""
 
@@ -176,6 +203,7 @@ class Space:
             for fact in VOCABULARY
             if fact.name in names
         }
+        self._formulas: dict[tuple[Condition, tuple[int, int], bool | None], Any] = {}
         self.laws = [law for fact in self.facts.values() for law in fact.laws()]
         self.laws += [
             z3.Implies(fact.stated, self._is_there(above))
@@ -188,22 +216,28 @@ class Space:
 
     def formula(self, condition: Condition | None, series: tuple[int, int], variable: bool | None = None) -> Any:  # noqa: FBT001  # the variable's value
         """The formula of a condition in a series; with ``variable``, the operator's variable has that value."""
+        if condition is None:
+            return TRUE
+        key = (condition, series, variable)
+        if key not in self._formulas:
+            self._formulas[key] = self._formula(condition, series, variable)
+        return self._formulas[key]
+
+    def _formula(self, condition: Condition, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         match condition:
-            case None:
-                return TRUE
             case Leaf():
                 return self._leaf(condition, series, variable)
             case And(parts):
-                return z3.And([self.formula(part, series, variable) for part in parts])
+                return all_of(self.formula(part, series, variable) for part in parts)
             case Or(parts):
-                return z3.Or([self.formula(part, series, variable) for part in parts])
+                return any_of(self.formula(part, series, variable) for part in parts)
         raise TypeError(condition)  # INVARIANT: named conditions are resolved
 
     def _leaf(self, leaf: Leaf, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         if leaf.fact == VARIABLE and variable is not None:
             return TRUE if holds(leaf, variable) else FALSE
         above = [self._is_there(name) for name in ancestors(leaf.fact)]
-        return z3.And([*above, self.facts[leaf.fact].leaf(leaf, series)])
+        return all_of([*above, self.facts[leaf.fact].leaf(leaf, series)])
 
     def wishes(self) -> list[Any]:
         """The preferences for a simple deployment; each is fulfilled if possible."""
