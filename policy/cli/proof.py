@@ -104,6 +104,10 @@ def diff(
             help="Deployments to count (requests, JSON lines, manifests); `-` reads standard input.",
         ),
     ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Also append the Markdown to this file, whatever the format."),
+    ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.
@@ -118,6 +122,8 @@ def diff(
     with _proving("comparing") as tell:
         edit = edit_of(before, after, tell)
     counted = _counted(fleet, before, after) if fleet else None
+    if markdown is not None:
+        _append(markdown, report.markdown(edit, counted))
     match form:
         case EditFormat.TEXT:
             typer.echo(as_text(report.edit(edit, counted)), nl=False)
@@ -129,6 +135,15 @@ def diff(
             for line in report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
+
+
+def _append(file: Path, lines: Iterator[str]) -> None:
+    """Append lines to a file; the command fails if it cannot be written."""
+    try:
+        with file.open("a", encoding="utf-8") as target:
+            target.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        fail(USAGE, f"{file}: cannot be written: {error.strerror or error}")
 
 
 @contextmanager
