@@ -82,6 +82,7 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     if solver.check(nothing) == z3.sat:
         solver.push()
         solver.add(nothing)
+        solver.check()
         facts = space.stated(plainest(solver, space.wishes()))
         solver.pop()
         yield Fault(

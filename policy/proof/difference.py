@@ -15,7 +15,7 @@ import z3
 
 from policy.errors import PolicyError
 from policy.facts.vocabulary import VOCABULARY
-from policy.proof.space import FALSE, Space, all_of, any_of, none_of, unequal
+from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.proof.symbolic import Symbolic
 
 if TYPE_CHECKING:
@@ -121,6 +121,33 @@ def _differences(
         yield None, _all_said(pair, said[0])
 
 
+class _Count:
+    """The number of some propositions that hold."""
+
+    def __init__(self, propositions: Sequence[Any]) -> None:
+        self._terms = [(proposition, 1) for proposition in propositions]
+        self._at_most: dict[int, Any] = {}
+
+    def at_most(self, number: int) -> Any:
+        """The formula that no more hold."""
+        if number not in self._at_most:
+            self._at_most[number] = z3.PbLe(self._terms, number)
+        return self._at_most[number]
+
+    def add_fewest(self, solver: Any, least: int) -> int | None:
+        """Constrain the solver to the fewest that can hold, and find a model; it is not below ``least``.
+
+        Returns the number, or nothing if there is no model at all.
+        """
+        for number in range(least, len(self._terms) + 1):
+            if solver.check(self.at_most(number)) == z3.sat:
+                solver.add(self.at_most(number))
+                return number
+            if number == least and solver.check() != z3.sat:
+                return None
+        return None
+
+
 class _RuleSetComparison:
     """Two sets of rules over one space."""
 
@@ -136,7 +163,8 @@ class _RuleSetComparison:
         self.responsible = self._responsible()
         self.differs = differ(*self.sides)(None)
         self.wishes = self.space.wishes()
-        self.stated = [fact.stated for fact in self.space.facts.values()]
+        self.rules = _Count(list(self.responsible.values()))
+        self.facts = _Count([fact.stated for fact in self.space.facts.values()])
         self.found: list[tuple[str, Any]] = []
 
     def _responsible(self) -> dict[str, Any]:
@@ -222,34 +250,35 @@ class _RuleSetComparison:
         """
         solver.add(when)
         least = (0, 0)
-        while solver.check() == z3.sat:
-            model, least = self._smallest(solver, least, of_several=of_several)
+        while (smallest := self._smallest(solver, least, of_several=of_several)) is not None:
+            model, least = smallest
             step = self._step(model)
             change = self._change(model, replay)
             yield change
             self.found.append((change.rule, step))
-            solver.add(z3.Not(z3.And(self.responsible[change.rule], step)))
+            solver.add(none_of([all_of([self.responsible[change.rule], step])]))
 
     def _step(self, model: Any) -> Any:
         """What a model goes from and to: the runner and whether it starts, on both sides."""
         terms = [term for side in self.sides for term in (*side.runner.values(), side.starts)]
-        return z3.And([term if z3.is_true(model.eval(term, model_completion=True)) else z3.Not(term) for term in terms])
+        return z3.And([term if holds_in(model, term) else z3.Not(term) for term in terms])
 
-    def _smallest(self, solver: Any, least: tuple[int, int], *, of_several: bool) -> tuple[Any, tuple[int, int]]:
-        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences.
+    def _smallest(self, solver: Any, least: tuple[int, int], *, of_several: bool) -> tuple[Any, tuple[int, int]] | None:
+        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences, if any.
 
         Also returns both numbers. ``least`` are those of the model before it, when less was excluded: there cannot be
         fewer now.
         """
-        rules, facts = least
+        rules: int | None = least[0]
+        facts: int | None = least[1]
         solver.push()
         if of_several:
-            rules = _add_fewest(solver, list(self.responsible.values()), least[0])
+            rules = self.rules.add_fewest(solver, least[0])
             facts = facts if rules == least[0] else 0
-        facts = _add_fewest(solver, self.stated, facts)
-        model = plainest(solver, self.wishes)
+        facts = None if rules is None or facts is None else self.facts.add_fewest(solver, facts)
+        model = None if facts is None else plainest(solver, self.wishes)
         solver.pop()
-        return model, (rules, facts)
+        return None if rules is None or facts is None else (model, (rules, facts))
 
     def _change(self, model: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Difference:
         facts = self.space.stated(model)
@@ -260,33 +289,27 @@ class _RuleSetComparison:
                 "the solver and the engine disagree; report it with these facts: "
                 f"{json.dumps(facts)}: expected {expected}, got {answers}"
             )
-        rules = tuple(
-            name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True))
-        )
+        rules = tuple(name for name, when in self.responsible.items() if holds_in(model, when))
         return Difference(rules[0], rules, facts, *answers)
 
 
-def plainest(solver: Any, wishes: Sequence[Any]) -> Any:
-    """The model that fulfils every preference that it can, the first ones first; these stay in the solver."""
-    solver.check()
+def plainest(solver: Any, wishes: Sequence[tuple[Any, Sequence[Any]]]) -> Any:
+    """The model that fulfils every preference that it can, the first ones first; these stay in the solver.
+
+    The solver has just found a model.
+    """
     model = solver.model()
-    for wish in wishes:
-        if z3.is_true(model.eval(wish, model_completion=True)):
-            solver.add(wish)
-        elif solver.check(wish) == z3.sat:
-            model = solver.model()
-            solver.add(wish)
+    for together, each in wishes:
+        if holds_in(model, together):
+            solver.add(together)
+            continue
+        for wish in each:
+            if holds_in(model, wish):
+                solver.add(wish)
+            elif solver.check(wish) == z3.sat:
+                model = solver.model()
+                solver.add(wish)
     return model
-
-
-def _add_fewest(solver: Any, propositions: Sequence[Any], least: int) -> int:
-    """Constrain the solver to the fewest of them that can hold; returns the number, which is not below ``least``."""
-    for number in range(least, len(propositions)):
-        few = z3.PbLe([(proposition, 1) for proposition in propositions], number)
-        if solver.check(few) == z3.sat:
-            solver.add(few)
-            return number
-    return len(propositions)
 
 
 def _all_said(pair: tuple[str, str], said: dict[tuple[Any, ...], Any]) -> Any:
@@ -294,13 +317,10 @@ def _all_said(pair: tuple[str, str], said: dict[tuple[Any, ...], Any]) -> Any:
 
 
 def _answer(side: Symbolic, model: Any) -> ProofOutcome:
-    def true(term: Any) -> bool:
-        return bool(z3.is_true(model.eval(term, model_completion=True)))
-
-    runner: Runner | None = next(which for which, when in side.runner.items() if true(when))
-    outcome = next(which for which, when in side.outcomes().items() if true(when))
-    said = sorted((rule, effect) for (rule, _, effect, _), when in side.said().items() if true(when))
-    return ProofOutcome(runner, outcome, true(side.starts), tuple(said))
+    runner: Runner | None = next(which for which, when in side.runner.items() if holds_in(model, when))
+    outcome = next(which for which, when in side.outcomes().items() if holds_in(model, when))
+    said = sorted((rule, effect) for (rule, _, effect, _), when in side.said().items() if holds_in(model, when))
+    return ProofOutcome(runner, outcome, holds_in(model, side.starts), tuple(said))
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:

@@ -51,6 +51,11 @@ def none_of(parts: Iterable[Any]) -> Any:
     return FALSE if found is TRUE else TRUE if found is FALSE else z3.Not(found)
 
 
+def holds_in(model: Any, formula: Any) -> bool:
+    """Whether a formula is true in a model of the solver."""
+    return bool(model.eval(formula, model_completion=True).eq(TRUE))
+
+
 def unequal(one: Any, other: Any) -> Any:
     """Whether two formulas have different values; ``FALSE`` if they are the same formula."""
     return FALSE if one is other or one.eq(other) else one != other
@@ -89,9 +94,7 @@ class Choice:
     def value(self, model: Any) -> Any:
         """The value that holds in a model."""
         return next(
-            value
-            for value, proposition in zip(self.values, self.is_value, strict=True)
-            if z3.is_true(model.eval(proposition, model_completion=True))
+            value for value, proposition in zip(self.values, self.is_value, strict=True) if holds_in(model, proposition)
         )
 
 
@@ -145,15 +148,13 @@ class Texts:
 
     def value(self, model: Any) -> list[str] | None:
         """The list in a model of the solver."""
-
-        def true(proposition: Any) -> bool:
-            return bool(z3.is_true(model.eval(proposition, model_completion=True)))
-
-        if true(self.null):
+        if holds_in(model, self.null):
             return None
-        first = [text for text, begins in zip(self.items, self.is_first, strict=True) if true(begins)]
+        first = [text for text, begins in zip(self.items, self.is_first, strict=True) if holds_in(model, begins)]
         return first + [
-            text for text, has in zip(self.items, self.holds_item, strict=True) if true(has) and text not in first
+            text
+            for text, has in zip(self.items, self.holds_item, strict=True)
+            if holds_in(model, has) and text not in first
         ]
 
 
@@ -239,15 +240,12 @@ class Space:
         above = [self._is_there(name) for name in ancestors(leaf.fact)]
         return all_of([*above, self.facts[leaf.fact].leaf(leaf, series)])
 
-    def wishes(self) -> list[Any]:
-        """The preferences for a simple deployment; each is fulfilled if possible."""
-        return [wish for fact in self.facts.values() for wish in fact.wishes()]
+    def wishes(self) -> list[tuple[Any, list[Any]]]:
+        """The preferences for a simple deployment, each fulfilled if possible: for each fact, together and singly."""
+        wishes = [fact.wishes() for fact in self.facts.values()]
+        return [(all_of(each), each) for each in wishes]
 
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""
-        stated = {
-            name: fact
-            for name, fact in self.facts.items()
-            if z3.is_true(model.eval(fact.stated, model_completion=True))
-        }
+        stated = {name: fact for name, fact in self.facts.items() if holds_in(model, fact.stated)}
         return nested({name: to_json(fact.value(model)) for name, fact in stated.items()})
