@@ -166,6 +166,8 @@ class _RuleSetComparison:
         self.rules = _Count(list(self.responsible.values()))
         self.facts = _Count([fact.stated for fact in self.space.facts.values()])
         self.found: list[tuple[str, Any]] = []
+        self.least = 0
+        """The fewest facts of any deployment that differs."""
 
     def _responsible(self) -> dict[str, Any]:
         """For each edited rule, the facts for which it is responsible.
@@ -225,6 +227,9 @@ class _RuleSetComparison:
         solver = z3.SolverFor("QF_FD")
         solver.add(self.space.laws)
         solver.add(self.differs)
+        solver.push()
+        self.least = self.facts.add_fewest(solver, 0) or 0
+        solver.pop()
         for rule, when in self.responsible.items():
             others = none_of(other for name, other in self.responsible.items() if name != rule)
             solver.push()
@@ -246,10 +251,10 @@ class _RuleSetComparison:
     ) -> Iterator[Difference]:
         """One change for each step that the solver still finds; each is then excluded.
 
-        ``of_several`` rules together; else exactly one rule is responsible in each class.
+        ``of_several`` rules together, when the classes of single rules are excluded; else exactly one is responsible.
         """
         solver.add(when)
-        least = (0, 0)
+        least = (2 if of_several else 1, self.least)
         while (smallest := self._smallest(solver, least, of_several=of_several)) is not None:
             model, least = smallest
             step = self._step(model)
@@ -274,7 +279,7 @@ class _RuleSetComparison:
         solver.push()
         if of_several:
             rules = self.rules.add_fewest(solver, least[0])
-            facts = facts if rules == least[0] else 0
+            facts = facts if rules == least[0] else self.least
         facts = None if rules is None or facts is None else self.facts.add_fewest(solver, facts)
         model = None if facts is None else plainest(solver, self.wishes)
         solver.pop()
