@@ -75,8 +75,8 @@ class Policy:
 
         ``default_release`` decides if a request names no release; it defaults to the catalogue's own. ``find`` looks up
         a model whose ``config.json`` a deployment does not include. ``before`` is an earlier policy of the same thread;
-        its rulesets are reused for releases whose rules are the same. Without ``compile_all`` a release is
-        compiled when it first decides, and ``EngineFailed`` raised then.
+        its rulesets are reused for releases whose rules are the same. Without ``compile_all`` only the
+        default release is compiled now, and each other one when it first decides, which raises ``EngineFailed`` then.
 
         Raises:
             EngineFailed: the engine refuses the rules.
@@ -91,7 +91,7 @@ class Policy:
         self._intakes: dict[bytes, IntakeResult] = {}
         self.compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
-        for release in catalogue.releases.known if compile_all else ():
+        for release in catalogue.releases.known if compile_all else (self.releases.default,):
             self._compile(release, {} if before is None else before.compiled)
 
     def ruleset(self, release: str) -> Ruleset:

@@ -86,7 +86,7 @@ def decision_table(answer: Decision) -> RenderableType:
 def loaded(
     folder: Path, default_release: str | None, find: Find = no_models, *, compile_all: bool = True
 ) -> tuple[Sources, Policy]:
-    """The rules of a folder, ready to decide; without ``compile_all`` only for the releases that are asked for."""
+    """The rules of a folder, ready to decide; without ``compile_all`` as ``Policy`` has it."""
     try:
         sources = read_folder(folder)
         return sources, Policy(load(sources), default_release, find, compile_all=compile_all)

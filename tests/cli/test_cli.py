@@ -668,7 +668,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("rules", "test"): {"--rules", "--format", "--mutate"},
         ("rules", "show"): {"--rules", "--vllm", "--json"},
         ("rules", "prove"): {"--rules", "--format"},
-        ("rules", "diff"): {"--rules", "--format", "--fleet", "--exit-code"},
+        ("rules", "diff"): {"--rules", "--format", "--fleet", "--markdown", "--exit-code"},
         ("verify",): {"--rules", "--source", "--cache", "--cases", "--seed", "--draft", "--json"},
     }
 
