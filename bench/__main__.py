@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench import inprocess, servers
+from bench.command_line import CommandFailed, command_line
 from bench.deployments import derived
 from bench.job import LoadFailed
 from bench.memory import grown
@@ -34,7 +35,7 @@ def run(*, quick: bool) -> Results:
 
     load = QUICK if quick else FULL
     policy = Policy(load_rules(read_folder(default_folder())))
-    skipped = ["Cerbos is left out of the quick version"] if quick else []
+    skipped = ["Cerbos and the checks of all rules are left out of the quick version"] if quick else []
     with TemporaryDirectory(prefix="bench-") as folder:
         tell("writing documents")
         measured = traffic(policy, load, corpus(policy, load, Path(folder)), tell)
@@ -50,10 +51,12 @@ def run(*, quick: bool) -> Results:
     facts = derived(load.seed, 300 if quick else 5_000, load.rounds)
     tell("starting")
     ready = median(_ready_after() for _ in range(load.rounds))
+    tell("command line")
+    commands = command_line(quick=quick)
     tell("memory")
     growth = grown(load.seed, 5_000 if quick else 1_000_000)
     tell("done")
-    return Results(load, measured, compared, facts, growth, ready, skipped)
+    return Results(load, measured, compared, facts, growth, ready, commands, skipped)
 
 
 def _ready_after() -> float:
@@ -76,7 +79,7 @@ def main() -> None:
     quick: bool = parser.parse_args().quick
     try:
         results = run(quick=quick)
-    except (LoadFailed, ServerFailed, inprocess.Differs) as error:
+    except (LoadFailed, ServerFailed, CommandFailed, inprocess.Differs) as error:
         sys.exit(str(error))
     report = written(results)
     print(report)

@@ -20,6 +20,7 @@ from bench.traffic import BATCH, CERBOS, CONSTANT, DIFFERENT, LOGGED, REPEATED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.command_line import CommandLine
     from bench.deployments import Derived
     from bench.inprocess import Compared
     from bench.memory import Growth
@@ -67,6 +68,7 @@ class Results:
     derived: Derived
     growth: Growth
     ready: float
+    commands: CommandLine
     skipped: Sequence[str]
 
 
@@ -123,6 +125,22 @@ def bars(results: Results) -> list[Bar]:
         ),
         Bar(f"memory after {results.growth.decisions:,} decisions more, MB", results.growth.megabytes, 5, at_most=True),
         Bar("ready after, s", results.ready, 2, at_most=True),
+        *_command_bars(results.commands),
+    ]
+
+
+def _command_bars(commands: CommandLine) -> list[Bar]:
+    """The requirements of the command line."""
+    waited = (
+        ("`rules prove`, s", commands.prove, 15),
+        ("`rules diff` of one edited rule, s", commands.diff, 3),
+        ("dry run of one edited rule for all deployments, s", commands.dry_run, 2),
+        ("`.ci/rules HEAD`, s", commands.checks, 60),
+    )
+    return [
+        Bar("processor time of `--help`, of a plain interpreter's", commands.help / commands.plain, 3, at_most=True),
+        Bar("processor time of `decide`, of a plain interpreter's", commands.decide / commands.plain, 5, at_most=True),
+        *(Bar(what, seconds, most, at_most=True, form=".1f") for what, seconds, most in waited if seconds is not None),
     ]
 
 
@@ -147,6 +165,8 @@ def written(results: Results) -> str:
         ),
         "## In process: from a deployment as it is written to its facts",
         _table(("deployments", "facts µs", "whole request µs", "share"), _derived(results.derived)),
+        "## Command line",
+        _table(("command", "processor ms", "of a plain interpreter"), _commands(results.commands)),
         "## How",
         "\n".join(f"- {note}" for note in _notes(results)),
     ]
@@ -204,6 +224,10 @@ def _notes(results: Results) -> list[str]:
         f"{derived.count:,} deployments of {derived.size:,.0f} bytes, with 14 arguments on average; all differ in "
         "arguments and config.json. A whole request goes from JSON text to JSON text, without HTTP."
     )
+    notes.append(
+        "The command line starts ten times, in turn with an interpreter that imports json, argparse, asyncio, typing, "
+        "dataclasses, re and pathlib; medians. Its checks are timed once, by the clock."
+    )
     return notes + [f"{word}." for word in results.skipped]
 
 
@@ -225,6 +249,11 @@ def _rates(traffic: Traffic) -> list[tuple[str, ...]]:
 def _derived(figures: Derived) -> list[tuple[str, ...]]:
     rows = (("new", figures.new, figures.whole_new), ("seen before", figures.seen, figures.whole_seen))
     return [(name, f"{facts:.1f}", f"{whole:.1f}", f"{facts / whole:.0%}") for name, facts, whole in rows]
+
+
+def _commands(commands: CommandLine) -> list[tuple[str, ...]]:
+    rows = (("plain interpreter", commands.plain), ("--help", commands.help), ("decide FILE", commands.decide))
+    return [(name, f"{1000 * seconds:.0f}", f"{seconds / commands.plain:.2f}") for name, seconds in rows]
 
 
 def _compared(each: Compared) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from policy.rules.releases import series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
 
     from policy.decision.ruling import Ruling
@@ -67,12 +68,15 @@ class Policy:
         default_release: str | None = None,
         find: Find = no_models,
         before: Policy | None = None,
+        *,
+        compile_all: bool = True,
     ) -> None:
         """Compile the rules of every known release; releases with the same rules share a ruleset.
 
         ``default_release`` decides if a request names no release; it defaults to the catalogue's own. ``find`` looks up
         a model whose ``config.json`` a deployment does not include. ``before`` is an earlier policy of the same thread;
-        its rulesets are reused for releases whose rules are the same.
+        its rulesets are reused for releases whose rules are the same. Without ``compile_all`` only the
+        default release is compiled now, and each other one when it first decides, which raises ``EngineFailed`` then.
 
         Raises:
             EngineFailed: the engine refuses the rules.
@@ -85,18 +89,22 @@ class Policy:
         self._ref = PolicyRef(catalogue.revision)
         self._encoder = ResponseEncoder(self._ref)
         self._intakes: dict[bytes, IntakeResult] = {}
-        compiled = {} if before is None else before.compiled
         self.compiled: dict[tuple[tuple[ReleaseRule, ...], Any], Ruleset] = {}
         self._rulesets: dict[str, Ruleset] = {}
-        for release in catalogue.releases.known:
-            key = (catalogue.rules_of(release), series(release))
-            if key not in self.compiled:
-                self.compiled[key] = compiled.get(key) or Ruleset(*key)
-            self._rulesets[release] = self.compiled[key]
+        for release in catalogue.releases.known if compile_all else (self.releases.default,):
+            self._compile(release, {} if before is None else before.compiled)
 
     def ruleset(self, release: str) -> Ruleset:
         """The compiled rules of a known release."""
-        return self._rulesets[release]
+        return self._rulesets.get(release) or self._compile(release, {})
+
+    def _compile(self, release: str, reusable: Mapping[tuple[tuple[ReleaseRule, ...], Any], Ruleset]) -> Ruleset:
+        """The ruleset of a release, which may be one of the ``reusable`` ones; kept for the next decision."""
+        key = (self.catalogue.rules_of(release), series(release))
+        if key not in self.compiled:
+            self.compiled[key] = reusable.get(key) or Ruleset(*key)
+        self._rulesets[release] = self.compiled[key]
+        return self.compiled[key]
 
     def decide(self, request: Request, today: date) -> Decision:
         """The decision, with a new id; it warns of house rules whose review was due before ``today``.
@@ -129,7 +137,7 @@ class Policy:
         if request.deployment is not None:
             intake = self.intake(request)
             request = replace(request, facts=intake.facts)
-        ruleset = self._rulesets[request.release.decided_as]
+        ruleset = self.ruleset(request.release.decided_as)
         return RequestEvaluation(
             request, ruleset, evaluate(ruleset, request.facts, upstream_only=request.upstream_only), intake
         )
@@ -153,7 +161,7 @@ class Policy:
     def _derive(self, request: Request) -> IntakeResult:
         """Derive the facts; where vLLM needs its own runner during that, the release's rules decide it."""
         assert request.deployment is not None  # INVARIANT: called for deployments only
-        ruleset = self._rulesets[request.release.decided_as]
+        ruleset = self.ruleset(request.release.decided_as)
 
         def upstream_result(facts: Facts) -> tuple[Runner | None, bool]:
             upstream = evaluate(ruleset, facts, upstream_only=True).upstream

@@ -153,7 +153,7 @@ def run_job(job: CandidateJob) -> SandboxResult:
         texts, ids = overlay(job.base, job.rules, job.remove)
         policy = Policy(load(Sources(texts)), job.default_release)
         decision = policy.decide(read_request(job.request, policy.releases), job.today)
-        affected = _affected(Policy(load(Sources(job.base))), policy) if job.for_all else None
+        affected = _affected(job, policy) if job.for_all else None
         result = SandboxResult(decision, affected=affected, rules=ids)
         return (
             result
@@ -168,10 +168,11 @@ def run_job(job: CandidateJob) -> SandboxResult:
         return SandboxResult(failed=str(error))
 
 
-def _affected(loaded: Policy, candidate: Policy) -> list[AffectedClass]:
+def _affected(job: CandidateJob, candidate: Policy) -> list[AffectedClass]:
     from policy.proof.documents import change_document  # noqa: PLC0415  # the solver takes a third of a second to import
     from policy.proof.edit import edit_of  # noqa: PLC0415  # as above
 
+    loaded = Policy(load(Sources(job.base)), compile_all=False)
     classes = [
         {"releases": effect.releases, **change_document(effect.change)} for effect in edit_of(loaded, candidate).effects
     ]

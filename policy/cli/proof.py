@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from policy.cli import proof_report as report
-from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail, loaded, parsed, read_text
+from policy.cli.console import FOUND, INVALID, USAGE, RulesOption, annotation, err, fail
+from policy.cli.requests import loaded, parsed, read_text
 from policy.errors import EngineFailed, RequestInvalid, RulesInvalid
 from policy.parser.jsontext import NotJson, read_json
 from policy.policy import Policy
@@ -103,6 +104,10 @@ def diff(
             help="Deployments to count (requests, JSON lines, manifests); `-` reads standard input.",
         ),
     ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Also append the Markdown to this file, whatever the format."),
+    ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if a deployment is affected.")] = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show what an edit changes: for each release, the classes of deployments with another runner, start or reasons.
@@ -117,6 +122,8 @@ def diff(
     with _proving("comparing") as progress:
         edit = edit_of(before, after, progress)
     counted = _counted(fleet, before, after) if fleet else None
+    if markdown is not None:
+        _append(markdown, report.markdown(edit, counted))
     match form:
         case EditFormat.TEXT:
             typer.echo(as_text(report.edit(edit, counted)), nl=False)
@@ -128,6 +135,15 @@ def diff(
             for line in report.notices(edit, place, after.catalogue, before.catalogue):
                 typer.echo(line)
     raise typer.Exit(FOUND if exit_code and edit.changes_something else 0)
+
+
+def _append(file: Path, lines: Iterator[str]) -> None:
+    """Append lines to a file; the command fails if it cannot be written."""
+    try:
+        with file.open("a", encoding="utf-8") as target:
+            target.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        fail(USAGE, f"{file}: cannot be written: {error.strerror or error}")
 
 
 @contextmanager

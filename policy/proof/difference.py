@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import z3
 
 from policy.errors import PolicyError
-from policy.proof.space import FALSE, Space
+from policy.facts.vocabulary import VOCABULARY
+from policy.proof.space import FALSE, Space, all_of, any_of, holds_in, none_of, unequal
 from policy.proof.symbolic import Symbolic
 
 if TYPE_CHECKING:
@@ -70,9 +71,14 @@ def differences(
     Raises:
         ProofFailed: a decision of ``replay`` is not that of the solver.
     """
-    if list(map(_meaning, before)) == list(map(_meaning, after)) and series[0] == series[1]:
+    if meaning(before, series[0]) == meaning(after, series[1]):
         return []
     return list(_RuleSetComparison(before, after, series).changes(replay))
+
+
+def meaning(rules: Sequence[ReleaseRule], series: Series) -> tuple[Any, ...]:
+    """Everything that a decision of a release can depend on: its rules in their order, and the defaults of facts."""
+    return (*map(_meaning, rules), *(fact.default_in(series) for fact in VOCABULARY))
 
 
 def _meaning(item: ReleaseRule) -> tuple[Any, ...]:
@@ -93,25 +99,53 @@ def _scope(item: ReleaseRule) -> tuple[Any, ...]:
     )
 
 
-def differ(before: Symbolic, after: Symbolic, besides: str | None = None) -> Any:
-    """The condition under which two sets of rules differ; reasons of the rule ``besides`` itself are ignored."""
-    return z3.Or(list(_differences(before, after, _swapped(before.rules, after.rules), besides)))
+def differ(before: Symbolic, after: Symbolic) -> Callable[[str | None], Any]:
+    """The condition under which two sets of rules differ; reasons of the rule that is given are ignored."""
+    found = list(_differences(before, after, _swapped(before.rules, after.rules)))
+    return lambda besides: any_of(when for rule, when in found if rule is None or rule != besides)
 
 
 def _differences(
-    before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]], besides: str | None
-) -> Iterator[Any]:
-    yield before.starts != after.starts
+    before: Symbolic, after: Symbolic, swapped: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str | None, Any]]:
+    """Each way in which they can differ: the rule whose reason it is, if it is one, and the condition."""
+    yield None, unequal(before.starts, after.starts)
     for which in before.runner:
-        yield before.runner[which] != after.runner[which]
+        yield None, unequal(before.runner[which], after.runner[which])
     outcomes, reasons = (before.outcomes(), after.outcomes()), (before.reasons(), after.reasons())
     for outcome in dict.fromkeys([*outcomes[0], *outcomes[1]]):
-        yield outcomes[0].get(outcome, FALSE) != outcomes[1].get(outcome, FALSE)
+        yield None, unequal(outcomes[0].get(outcome, FALSE), outcomes[1].get(outcome, FALSE))
     for key in dict.fromkeys([*reasons[0], *reasons[1]]):
-        if key[0] != besides:
-            yield reasons[0].get(key, FALSE) != reasons[1].get(key, FALSE)
+        yield key[0], unequal(reasons[0].get(key, FALSE), reasons[1].get(key, FALSE))
     for pair in swapped:
-        yield _all_apply(pair, reasons[0])
+        yield None, _all_apply(pair, reasons[0])
+
+
+class _Count:
+    """The number of some propositions that hold."""
+
+    def __init__(self, propositions: Sequence[Any]) -> None:
+        self._terms = [(proposition, 1) for proposition in propositions]
+        self._at_most: dict[int, Any] = {}
+
+    def at_most(self, number: int) -> Any:
+        """The formula that no more hold."""
+        if number not in self._at_most:
+            self._at_most[number] = z3.PbLe(self._terms, number)
+        return self._at_most[number]
+
+    def add_fewest(self, solver: Any, least: int) -> int | None:
+        """Constrain the solver to the fewest that can hold, and find a model; it is not below ``least``.
+
+        Returns the number, or nothing if there is no model at all.
+        """
+        for number in range(least, len(self._terms) + 1):
+            if solver.check(self.at_most(number)) == z3.sat:
+                solver.add(self.at_most(number))
+                return number
+            if number == least and solver.check() != z3.sat:
+                return None
+        return None
 
 
 class _RuleSetComparison:
@@ -127,13 +161,13 @@ class _RuleSetComparison:
         self.sides = Symbolic(before, self.space, series[0]), Symbolic(after, self.space, series[1])
         self.swapped = _swapped(before, after)
         self.responsible = self._responsible()
-        self.differs = differ(*self.sides)
+        self.differs = differ(*self.sides)(None)
         self.preferences = self.space.preferences()
-        self.counted = (
-            _at_most(list(self.responsible.values())),
-            _at_most([fact.stated for fact in self.space.facts.values()]),
-        )
+        self.rules = _Count(list(self.responsible.values()))
+        self.facts = _Count([fact.stated for fact in self.space.facts.values()])
         self.found: list[tuple[str, Any]] = []
+        self.least = 0
+        """The fewest facts of any deployment that differs."""
 
     def _responsible(self) -> dict[str, Any]:
         """For each edited rule, the facts for which it is responsible.
@@ -144,17 +178,17 @@ class _RuleSetComparison:
         reasons = [side.reasons() for side in self.sides]
         keys = {**reasons[0], **reasons[1]}
         says = {
-            rule: z3.Or(
-                [reasons[0].get(key, FALSE) != reasons[1].get(key, FALSE) for key in keys if key[0] == rule]
+            rule: any_of(
+                [unequal(reasons[0].get(key, FALSE), reasons[1].get(key, FALSE)) for key in keys if key[0] == rule]
                 + [self._moved(rule, reasons[0])]
             )
             for rule in edited
         }
-        silent = z3.Not(z3.Or(list(says.values())))
-        return {rule: z3.Or(says[rule], z3.And(silent, holds)) for rule, holds in edited.items()}
+        silent = none_of(says.values())
+        return {rule: any_of([says[rule], all_of([silent, holds])]) for rule, holds in edited.items()}
 
     def _moved(self, rule: str, reasons: dict[tuple[Any, ...], Any]) -> Any:
-        return z3.Or([_all_apply(pair, reasons) for pair in self.swapped if pair[0] == rule])
+        return any_of(_all_apply(pair, reasons) for pair in self.swapped if pair[0] == rule)
 
     def _edited(self) -> dict[str, Any]:
         """For each rule, the facts for which it holds in only one set, or holds and differs.
@@ -176,10 +210,8 @@ class _RuleSetComparison:
             ways = []
             for variable in (None, True, False):
                 holds, clears = zip(*(self._of(side, n, variable) for side, n in here), strict=True)
-                ways.append(
-                    z3.Or(holds[0] != holds[1], z3.And(holds[0], clears[0] != clears[1])) if same else z3.Or(holds)
-                )
-            found[rule] = z3.Or(ways)
+                ways.append(any_of([unequal(*holds), all_of([holds[0], unequal(*clears)])]) if same else any_of(holds))
+            found[rule] = any_of(ways)
         return found
 
     def _of(self, side: Symbolic, n: int | None, variable: bool | None) -> tuple[Any, Any]:  # noqa: FBT001  # the variable's value
@@ -195,43 +227,63 @@ class _RuleSetComparison:
         solver = z3.SolverFor("QF_FD")
         solver.add(self.space.laws)
         solver.add(self.differs)
+        solver.push()
+        self.least = self.facts.add_fewest(solver, 0) or 0
+        solver.pop()
         for rule, when in self.responsible.items():
-            others = [z3.Not(other) for name, other in self.responsible.items() if name != rule]
+            others = none_of(other for name, other in self.responsible.items() if name != rule)
             solver.push()
-            yield from self._classes(solver, z3.And([when, *others]), replay)
+            yield from self._classes(solver, all_of([when, others]), replay)
             solver.pop()
-            solver.add(z3.Not(z3.And(when, z3.Or([step for name, step in self.found if name == rule]))))
-        yield from self._classes(solver, z3.Or(list(self.responsible.values())), replay)
+            solver.add(none_of([all_of([when, any_of(step for name, step in self.found if name == rule)])]))
+        yield from self._classes(solver, any_of(self.responsible.values()), replay, of_several=True)
         solver.add([z3.Not(when) for when in self.responsible.values()])
         if solver.check() != z3.unsat:
             raise ProofFailed("the solver finds different answers for equal rules; report it with both sets of rules")
 
     def _classes(
-        self, solver: Any, when: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]
+        self,
+        solver: Any,
+        when: Any,
+        replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]],
+        *,
+        of_several: bool = False,
     ) -> Iterator[Difference]:
-        """One change for each step that the solver still finds; each is then excluded."""
+        """One change for each step that the solver still finds; each is then excluded.
+
+        ``of_several`` rules together, when the classes of single rules are excluded; else exactly one is responsible.
+        """
         solver.add(when)
-        while solver.check() == z3.sat:
-            model = self._smallest(solver)
+        least = (2 if of_several else 1, self.least)
+        while (smallest := self._smallest(solver, least, of_several=of_several)) is not None:
+            model, least = smallest
             step = self._step(model)
             change = self._change(model, replay)
             yield change
             self.found.append((change.rule, step))
-            solver.add(z3.Not(z3.And(self.responsible[change.rule], step)))
+            solver.add(none_of([all_of([self.responsible[change.rule], step])]))
 
     def _step(self, model: Any) -> Any:
         """What a model goes from and to: the runner and whether it starts, on both sides."""
         terms = [term for side in self.sides for term in (*side.runner.values(), side.starts)]
-        return z3.And([term if z3.is_true(model.eval(term, model_completion=True)) else z3.Not(term) for term in terms])
+        return z3.And([term if holds_in(model, term) else z3.Not(term) for term in terms])
 
-    def _smallest(self, solver: Any) -> Any:
-        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences."""
+    def _smallest(self, solver: Any, least: tuple[int, int], *, of_several: bool) -> tuple[Any, tuple[int, int]] | None:
+        """The model with the fewest responsible rules, then the fewest facts, then by the order of preferences, if any.
+
+        Also returns both numbers. ``least`` are those of the model before it, when less was excluded: there cannot be
+        fewer now.
+        """
+        rules: int | None = least[0]
+        facts: int | None = least[1]
         solver.push()
-        for few in self.counted:
-            solver.add(few[_fewest(solver, few)])
-        model = simplest_model(solver, self.preferences)
+        if of_several:
+            rules = self.rules.add_fewest(solver, least[0])
+            facts = facts if rules == least[0] else self.least
+        facts = None if rules is None or facts is None else self.facts.add_fewest(solver, facts)
+        model = None if facts is None else simplest_model(solver, self.preferences)
         solver.pop()
-        return model
+        return None if rules is None or facts is None else (model, (rules, facts))
 
     def _change(self, model: Any, replay: Callable[[Facts], tuple[ProofOutcome, ProofOutcome]]) -> Difference:
         facts = self.space.stated(model)
@@ -242,49 +294,38 @@ class _RuleSetComparison:
                 "the solver and the engine disagree; report it with these facts: "
                 f"{json.dumps(facts)}: expected {expected}, got {answers}"
             )
-        rules = tuple(
-            name for name, when in self.responsible.items() if z3.is_true(model.eval(when, model_completion=True))
-        )
+        rules = tuple(name for name, when in self.responsible.items() if holds_in(model, when))
         return Difference(rules[0], rules, facts, *answers)
 
 
-def simplest_model(solver: Any, preferences: Sequence[Any]) -> Any:
-    """The model that fulfils every preference that it can, the first ones first; these stay in the solver."""
-    solver.check()
+def simplest_model(solver: Any, preferences: Sequence[tuple[Any, Sequence[Any]]]) -> Any:
+    """The model that fulfils every preference that it can, the first ones first; these stay in the solver.
+
+    The solver has just found a model.
+    """
     model = solver.model()
-    for preference in preferences:
-        if z3.is_true(model.eval(preference, model_completion=True)):
-            solver.add(preference)
-        elif solver.check(preference) == z3.sat:
-            model = solver.model()
-            solver.add(preference)
+    for together, each in preferences:
+        if holds_in(model, together):
+            solver.add(together)
+            continue
+        for preference in each:
+            if holds_in(model, preference):
+                solver.add(preference)
+            elif solver.check(preference) == z3.sat:
+                model = solver.model()
+                solver.add(preference)
     return model
 
 
-def _at_most(propositions: list[Any]) -> list[Any]:
-    """For each number, the constraint that no more of them hold."""
-    return [
-        z3.PbLe([(proposition, 1) for proposition in propositions], number) for number in range(len(propositions))
-    ] + [z3.BoolVal(val=True)]
-
-
-def _fewest(solver: Any, at_most: list[Any]) -> int:
-    """The least number of them that must hold."""
-    return next(number for number, few in enumerate(at_most) if solver.check(few) == z3.sat)
-
-
 def _all_apply(pair: tuple[str, str], reasons: dict[tuple[Any, ...], Any]) -> Any:
-    return z3.And([when for key, when in reasons.items() if key[0] in pair])
+    return all_of(when for key, when in reasons.items() if key[0] in pair)
 
 
 def _answer(side: Symbolic, model: Any) -> ProofOutcome:
-    def true(term: Any) -> bool:
-        return bool(z3.is_true(model.eval(term, model_completion=True)))
-
-    runner: Runner | None = next(which for which, when in side.runner.items() if true(when))
-    outcome = next(which for which, when in side.outcomes().items() if true(when))
-    reasons = sorted((rule, effect) for (rule, _, effect, _), when in side.reasons().items() if true(when))
-    return ProofOutcome(runner, outcome, true(side.starts), tuple(reasons))
+    runner: Runner | None = next(which for which, when in side.runner.items() if holds_in(model, when))
+    outcome = next(which for which, when in side.outcomes().items() if holds_in(model, when))
+    reasons = sorted((rule, effect) for (rule, _, effect, _), when in side.reasons().items() if holds_in(model, when))
+    return ProofOutcome(runner, outcome, holds_in(model, side.starts), tuple(reasons))
 
 
 def _swapped(before: Sequence[ReleaseRule], after: Sequence[ReleaseRule]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from policy.errors import RequestInvalid
-from policy.proof.difference import differences
+from policy.proof.difference import differences, meaning
 from policy.proof.replay import Replay
 from policy.rules.releases import series
 
@@ -76,10 +76,15 @@ def edit_of(base: Policy, head: Policy, progress: Callable[[str], None] = lambda
     """
     compared = {release: base.releases.resolve(release, nearest=True).decided_as for release in head.releases.known}
     found: dict[str, tuple[Difference, list[str]]] = {}
+    proved: dict[Any, list[Difference]] = {}
     for after, before in compared.items():
-        progress(after)
         rules = base.catalogue.rules_of(before), head.catalogue.rules_of(after)
-        for change in differences(*rules, (series(before), series(after)), Replay((base, before), (head, after))):
+        both = series(before), series(after)
+        key = meaning(rules[0], both[0]), meaning(rules[1], both[1])
+        if key not in proved:
+            progress(after)
+            proved[key] = differences(*rules, both, Replay((base, before), (head, after)))
+        for change in proved[key]:
             found.setdefault(repr(change), (change, []))[1].append(after)
     gone = tuple(release for release in base.releases.known if release not in compared)
     effects = [EditEffect(tuple(releases), change) for change, releases in found.values()]

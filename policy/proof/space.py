@@ -29,6 +29,38 @@ FALSE: Final = z3.BoolVal(val=False)
 MALFORMED: Final = parse_variable("true")
 
 
+def all_of(parts: Iterable[Any]) -> Any:
+    """The conjunction; ``TRUE`` and ``FALSE`` themselves are left out, since terms are slow to make."""
+    left = [part for part in parts if part is not TRUE]
+    if any(part is FALSE for part in left):
+        return FALSE
+    return TRUE if not left else left[0] if len(left) == 1 else z3.And(left)
+
+
+def any_of(parts: Iterable[Any]) -> Any:
+    """The disjunction, as ``all_of``."""
+    left = [part for part in parts if part is not FALSE]
+    if any(part is TRUE for part in left):
+        return TRUE
+    return FALSE if not left else left[0] if len(left) == 1 else z3.Or(left)
+
+
+def none_of(parts: Iterable[Any]) -> Any:
+    """The negation of ``any_of``."""
+    found = any_of(parts)
+    return FALSE if found is TRUE else TRUE if found is FALSE else z3.Not(found)
+
+
+def holds_in(model: Any, formula: Any) -> bool:
+    """Whether a formula is true in a model of the solver."""
+    return bool(model.eval(formula, model_completion=True).eq(TRUE))
+
+
+def unequal(one: Any, other: Any) -> Any:
+    """Whether two formulas have different values; ``FALSE`` if they are the same formula."""
+    return FALSE if one is other or one.eq(other) else one != other
+
+
 class Choice:
     """A fact with one proposition for each value; ``values`` begins with its default."""
 
@@ -62,9 +94,7 @@ class Choice:
     def value(self, model: Any) -> Any:
         """The value that holds in a model."""
         return next(
-            value
-            for value, proposition in zip(self.values, self.is_value, strict=True)
-            if z3.is_true(model.eval(proposition, model_completion=True))
+            value for value, proposition in zip(self.values, self.is_value, strict=True) if holds_in(model, proposition)
         )
 
 
@@ -118,15 +148,13 @@ class Texts:
 
     def value(self, model: Any) -> list[str] | None:
         """The list in a model of the solver."""
-
-        def true(proposition: Any) -> bool:
-            return bool(z3.is_true(model.eval(proposition, model_completion=True)))
-
-        if true(self.null):
+        if holds_in(model, self.null):
             return None
-        first = [text for text, begins in zip(self.items, self.is_first, strict=True) if true(begins)]
+        first = [text for text, begins in zip(self.items, self.is_first, strict=True) if holds_in(model, begins)]
         return first + [
-            text for text, has in zip(self.items, self.holds_item, strict=True) if true(has) and text not in first
+            text
+            for text, has in zip(self.items, self.holds_item, strict=True)
+            if holds_in(model, has) and text not in first
         ]
 
 
@@ -176,6 +204,7 @@ class Space:
             for fact in VOCABULARY
             if fact.name in names
         }
+        self._formulas: dict[tuple[Condition, tuple[int, int], bool | None], Any] = {}
         self.laws = [law for fact in self.facts.values() for law in fact.laws()]
         self.laws += [
             z3.Implies(fact.stated, self._is_present(above))
@@ -188,32 +217,35 @@ class Space:
 
     def formula(self, condition: Condition | None, series: tuple[int, int], variable: bool | None = None) -> Any:  # noqa: FBT001  # the variable's value
         """The formula of a condition in a series; with ``variable``, the operator's variable has that value."""
+        if condition is None:
+            return TRUE
+        key = (condition, series, variable)
+        if key not in self._formulas:
+            self._formulas[key] = self._formula(condition, series, variable)
+        return self._formulas[key]
+
+    def _formula(self, condition: Condition, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         match condition:
-            case None:
-                return TRUE
             case Leaf():
                 return self._leaf(condition, series, variable)
             case And(parts):
-                return z3.And([self.formula(part, series, variable) for part in parts])
+                return all_of(self.formula(part, series, variable) for part in parts)
             case Or(parts):
-                return z3.Or([self.formula(part, series, variable) for part in parts])
+                return any_of(self.formula(part, series, variable) for part in parts)
         raise TypeError(condition)  # INVARIANT: named conditions are resolved
 
     def _leaf(self, leaf: Leaf, series: tuple[int, int], variable: bool | None) -> Any:  # noqa: FBT001
         if leaf.fact == VARIABLE and variable is not None:
             return TRUE if holds(leaf, variable) else FALSE
         above = [self._is_present(name) for name in ancestors(leaf.fact)]
-        return z3.And([*above, self.facts[leaf.fact].leaf(leaf, series)])
+        return all_of([*above, self.facts[leaf.fact].leaf(leaf, series)])
 
-    def preferences(self) -> list[Any]:
-        """The preferences for a simple deployment; each is fulfilled if possible."""
-        return [preference for fact in self.facts.values() for preference in fact.preferences()]
+    def preferences(self) -> list[tuple[Any, list[Any]]]:
+        """The preferences for a simple deployment, each fulfilled if possible: for each fact, together and singly."""
+        preferences = [fact.preferences() for fact in self.facts.values()]
+        return [(all_of(each), each) for each in preferences]
 
     def stated(self, model: Any) -> dict[str, Any]:
         """The facts of a model, nested as in a request; what has its default is left out."""
-        stated = {
-            name: fact
-            for name, fact in self.facts.items()
-            if z3.is_true(model.eval(fact.stated, model_completion=True))
-        }
+        stated = {name: fact for name, fact in self.facts.items() if holds_in(model, fact.stated)}
         return nested({name: to_json(fact.value(model)) for name, fact in stated.items()})

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import z3
-
-from policy.proof.space import FALSE
+from policy.proof.space import FALSE, all_of, any_of, none_of, unequal
 from policy.rules.effects import Layer, Runner
 
 if TYPE_CHECKING:
@@ -42,15 +40,19 @@ class SymbolicRuling:
 class Symbolic:
     """The rules of a release over a space: the decision, whether vLLM starts, and the reasons."""
 
-    def __init__(self, rules: Sequence[ReleaseRule], space: Space, series: Series) -> None:
-        self.rules, self._space, self.series = rules, space, series
+    def __init__(
+        self, rules: Sequence[ReleaseRule], space: Space, series: Series, included: Sequence[Any] | None = None
+    ) -> None:
+        """With ``included``, each rule only counts where its formula there is true."""
+        self.rules, self._space, self.series, self._included = rules, space, series, included
         self.upstream = self._ruled(upstream_only=True)
         self.both = (
             self._ruled(upstream_only=False) if any(item.rule.layer is Layer.HOUSE for item in rules) else self.upstream
         )
         self.runner = self.both.runner
         self.final = self._final_refusals()
-        self.starts = z3.And(z3.Not(self.runner[None]), z3.Not(z3.Or(self.final)))
+        self.starts = none_of([self.runner[None], *self.final])
+        self._reason_conditions, self._outcomes = self._conditions_of_reasons(), self._conditions_of_outcomes()
 
     def _ruled(self, *, upstream_only: bool, variable: bool | None = None) -> SymbolicRuling:
         """The ruling; with ``variable``, the operator's variable has that value, even if another is stated."""
@@ -60,11 +62,13 @@ class Symbolic:
             self._space.formula(item.when, self.series, variable) if is_included else FALSE
             for item, is_included in zip(rules, included, strict=True)
         ]
+        if self._included is not None:
+            holds = [all_of(pair) for pair in zip(holds, self._included, strict=True)]
         cleared = [
             FALSE if item.cleared is None else self._space.formula(item.cleared, self.series, variable)
             for item in rules
         ]
-        alone = z3.Or([holds[n] for n, item in enumerate(rules) if item.rule.effect.alone])
+        alone = any_of(holds[n] for n, item in enumerate(rules) if item.rule.effect.alone)
         stands: list[Any] = [FALSE] * len(rules)
         decides: dict[int, Any] = {}
         decided: list[Any] = []
@@ -75,15 +79,16 @@ class Symbolic:
                     stands[n] = holds[n]
                 elif effect.decides:
                     yields = self._any(rules[n].range.unless, holds)
-                    last = z3.Or(decided) if effect.last_word else FALSE
-                    stands[n] = z3.And(holds[n], z3.Not(alone), z3.Not(yields), z3.Not(last))
+                    last = any_of(decided) if effect.last_word else FALSE
+                    stands[n] = all_of([holds[n], none_of([alone, yields, last])])
                 elif effect.lists is not None:
-                    stands[n] = z3.And(holds[n], z3.Not(alone))
+                    stands[n] = all_of([holds[n], none_of([alone])])
             if effect.decides or effect.alone:
-                decides[rank] = z3.And(z3.Or([stands[n] for n in places]), *(z3.Not(earlier) for earlier in decided))
-                decided.append(z3.Or([stands[n] for n in places]))
+                some = any_of(stands[n] for n in places)
+                decides[rank] = all_of([some, none_of(decided)])
+                decided.append(some)
         runner: dict[Runner | None, Any] = {
-            which: z3.Or([when for rank, when in decides.items() if _effect(rules, rank).runner is which])
+            which: any_of(when for rank, when in decides.items() if _effect(rules, rank).runner is which)
             for which in (Runner.V1, Runner.V2, None)
         }
         refuses, advises = self._later(holds, stands, decides, runner, cleared, alone)
@@ -100,10 +105,10 @@ class Symbolic:
     ) -> tuple[list[Any], list[Any]]:
         """Which rules refuse to start and which advise, for the chosen runner."""
         rules = self.rules
-        decisive = [z3.And(stands[n], decides.get(item.rule.effect.rank, FALSE)) for n, item in enumerate(rules)]
+        decisive = [all_of([stands[n], decides.get(item.rule.effect.rank, FALSE)]) for n, item in enumerate(rules)]
         chosen = [runner.get(item.rule.effect.lists, FALSE) for item in rules]
         left = [
-            z3.And(holds[n], z3.Or(z3.Not(chosen[n]), z3.And(stands[n], z3.Not(cleared[n]))))
+            all_of([holds[n], any_of([none_of([chosen[n]]), all_of([stands[n], none_of([cleared[n]])])])])
             if item.rule.effect.lists
             else holds[n]
             for n, item in enumerate(rules)
@@ -113,14 +118,14 @@ class Symbolic:
             effect, part = item.rule.effect, item.range
             if effect.decides or effect.alone or effect.lists is not None:
                 continue
-            conditions = [holds[n], z3.Not(alone), z3.Not(runner[None]), z3.Not(self._any(part.unless, holds))]
+            conditions = [holds[n], none_of([alone, runner[None], self._any(part.unless, holds)])]
             if part.runner is not None:
                 conditions.append(runner[part.runner])
             if part.decided_by:
                 conditions.append(self._any(part.decided_by, decisive))
             if part.requires_any:
                 conditions.append(self._any(part.requires_any, left if effect.refuses else holds))
-            (refuses if effect.refuses else advises)[n] = z3.And(conditions)
+            (refuses if effect.refuses else advises)[n] = all_of(conditions)
         return refuses, advises
 
     def _any(self, names: Iterable[str], which: Sequence[Any]) -> Any:
@@ -131,26 +136,37 @@ class Symbolic:
             for item, when in zip(self.rules, which, strict=True)
             if item.rule.id in wanted or (item.rule.layer is Layer.UPSTREAM and item.rule.effect.name in wanted)
         ]
-        return z3.Or(found)
+        return any_of(found)
 
     def _final_refusals(self) -> list[Any]:
         """Which rules refuse to start in the end: if the house chose another runner, with the variable set for it."""
         if self.both is self.upstream:
             return self.upstream.refuses
-        same = z3.And([self.both.runner[which] == self.upstream.runner[which] for which in (Runner.V1, Runner.V2)])
+        other = any_of(
+            unequal(self.both.runner[which], self.upstream.runner[which]) for which in (Runner.V1, Runner.V2)
+        )
         forced = {
             which: self._ruled(upstream_only=True, variable=which is Runner.V2) for which in (Runner.V1, Runner.V2)
         }
         return [
-            z3.Or(
-                z3.And(same, alone),
-                *(z3.And(z3.Not(same), self.both.runner[which], ruled.refuses[n]) for which, ruled in forced.items()),
+            any_of(
+                [
+                    all_of([none_of([other]), alone]),
+                    *(all_of([other, self.both.runner[which], ruled.refuses[n]]) for which, ruled in forced.items()),
+                ]
             )
             for n, alone in enumerate(self.upstream.refuses)
         ]
 
     def reasons(self) -> dict[tuple[Any, ...], Any]:
         """The condition of each possible reason, refusal and warning of an answer, by its rule and text."""
+        return self._reason_conditions
+
+    def outcomes(self) -> dict[str | None, Any]:
+        """The condition of each outcome."""
+        return self._outcomes
+
+    def _conditions_of_reasons(self) -> dict[tuple[Any, ...], Any]:
         found: dict[tuple[Any, ...], Any] = {}
         for n, item in enumerate(self.rules):
             effect = item.rule.effect
@@ -160,12 +176,11 @@ class Symbolic:
             found[item.rule.id, effect.layer, effect.name, item.range.template.text] = when
         return found
 
-    def outcomes(self) -> dict[str | None, Any]:
-        """The condition of each outcome."""
+    def _conditions_of_outcomes(self) -> dict[str | None, Any]:
         found: dict[str | None, list[Any]] = {}
         for rank, when in self.both.decides.items():
             found.setdefault(_effect(self.rules, rank).outcome, []).append(when)
-        return {outcome: z3.Or(when) for outcome, when in found.items()}
+        return {outcome: any_of(when) for outcome, when in found.items()}
 
 
 def _by_rank(rules: Sequence[ReleaseRule]) -> list[tuple[int, list[int]]]:

@@ -2,14 +2,15 @@
 
 import sys
 
+from service.cli.app import main as run
+
 
 def main() -> None:
     """Run the command line; exit with 3 and a line if the rule engine is not usable."""
     try:
-        from service.cli.app import main as run  # noqa: PLC0415  # it imports the engine, which may not load
+        run()
     except ImportError as error:
         if error.name != "durable_rules_engine":
             raise
         sys.stderr.write(f"{error}\n")
         sys.exit(3)
-    run()

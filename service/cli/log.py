@@ -21,6 +21,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from policy.cli.commands import command_app
 from policy.cli.console import FOUND, USAGE, JsonOption, err, fail, out
 from policy.errors import RequestInvalid
 from service.log.filters import DEFAULT_LIMIT, MAX_LIMIT
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from service.log.record import Record, Row
     from service.log.store import Store
 
-log = typer.Typer(help="The decision log: follow, query, export.", no_args_is_help=True)
+app = command_app("log", "The decision log: follow, query, export.")
 
 LogOption = Annotated[
     str | None,
@@ -91,7 +92,7 @@ class LogFormat(StrEnum):
     PARQUET = "parquet"
 
 
-@log.command()
+@app.command()
 def tail(
     url: LogOption = None,
     lines: Annotated[
@@ -120,7 +121,7 @@ def tail(
             raise typer.Exit from None
 
 
-@log.command()
+@app.command()
 @filtered
 def query(
     url: LogOption = None,
@@ -150,7 +151,7 @@ def query(
     raise typer.Exit(0 if found else FOUND)
 
 
-@log.command()
+@app.command()
 @filtered
 def export(
     file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
@@ -175,7 +176,7 @@ def export(
 
     def counted() -> Iterator[list[Row]]:
         nonlocal number
-        with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+        with Progress(console=err.console, transient=True, disable=not err.is_terminal) as progress:
             task = progress.add_task("decisions", total=None)
             for part in stream(store, log_filter):
                 number += len(part)

@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
+from policy.cli.commands import command_app
 from policy.cli.console import USAGE, err, fail
 from policy.errors import RequestInvalid
 
-token = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
+app = command_app("token", "Manage API tokens.")
 
 
-@token.command()
+@app.command()
 def new(
     name: Annotated[str, typer.Argument(help="Name of the caller, as recorded in the decision log.")],
     scope: Annotated[

@@ -18,6 +18,7 @@ from ports import port_of_nobody
 from typer.main import get_command
 
 from policy.cli.app import app
+from policy.cli.commands import LazyCommand
 from policy.messages import listed
 from policy.rules.effects import Layer, effects_of
 from service.settings import Settings
@@ -346,6 +347,8 @@ def test_the_port_of_a_service_of_kubernetes_is_refused_unless_the_port_is_a_fla
 
 def variables_of_commands(command: Any) -> set[str]:
     """The variables that the flags of a command and of its subcommands name."""
+    if isinstance(command, LazyCommand):
+        return variables_of_commands(command.load())
     own = {str(parameter.envvar) for parameter in command.params if parameter.envvar is not None}
     return own.union(*map(variables_of_commands, getattr(command, "commands", {}).values()))
 

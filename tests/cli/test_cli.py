@@ -507,7 +507,7 @@ def test_a_bad_candidate_is_a_3_with_its_faults_on_standard_error(
 def test_a_hostile_candidate_is_stopped_with_a_3(
     call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("policy.cli.app.CANDIDATE_SECONDS", 1.0)
+    monkeypatch.setattr("policy.cli.dry_run.CANDIDATE_SECONDS", 1.0)
     many = ", ".join(f"Connector{number}" for number in range(16_000))
     hostile = CANDIDATE.replace("{in: [LMCacheConnectorV1]}", f"{{not_in: [{many}]}}")
     arguments = []
@@ -553,7 +553,7 @@ def test_an_engine_that_does_not_finish_is_a_3_without_a_traceback(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("serve",), ("health",), ("decide", "-"), ("rules", "check"), ("log", "query"), ("--help",)],
+    [("serve",), ("health",), ("decide", "-"), ("rules", "check"), ("log", "query"), ("decide", "--help")],
     ids=" ".join,
 )
 def test_an_engine_that_cannot_be_imported_is_a_3_and_one_line(
@@ -671,7 +671,7 @@ def test_help_names_every_command_and_flag(call: Callable[..., Done]) -> None:
         ("rules", "test"): {"--rules", "--format", "--mutate"},
         ("rules", "show"): {"--rules", "--vllm-version", "--json"},
         ("rules", "prove"): {"--rules", "--format"},
-        ("rules", "diff"): {"--rules", "--format", "--fleet", "--exit-code"},
+        ("rules", "diff"): {"--rules", "--format", "--fleet", "--markdown", "--exit-code"},
         ("verify",): {"--rules", "--source", "--cache", "--samples", "--seed", "--draft", "--json"},
     }
 

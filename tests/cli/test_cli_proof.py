@@ -115,6 +115,21 @@ def test_github_gets_a_notice_at_the_rule(call: Callable[..., Done], folder: Pat
     )
 
 
+def test_one_run_gives_notices_and_markdown(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+    narrow(folder)
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    compared = ("rules", "diff", "HEAD", "--rules", str(folder), "--format")
+    both = call(*compared, "github", "--markdown", str(summary))
+    assert (both.code, both.out) == (0, call(*compared, "github").out)
+    assert summary.read_text() == "before\n" + call(*compared, "markdown").out
+
+
+def test_markdown_that_cannot_be_written_is_a_2(call: Callable[..., Done], folder: Path, tmp_path: Path) -> None:
+    done = call("rules", "diff", "HEAD", "--rules", str(folder), "--markdown", str(tmp_path))
+    assert (done.code, done.err) == (2, f"{tmp_path}: cannot be written: Is a directory\n")
+
+
 def test_a_rule_that_is_removed_is_named_where_it_stood(call: Callable[..., Done], folder: Path, root: Path) -> None:
     for file in (folder / RULE, folder / RULE.replace(".yaml", "_test.yaml")):
         file.unlink()

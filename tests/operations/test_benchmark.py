@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench import __main__ as benchmark
+from bench.command_line import CommandLine
 from bench.deployments import Derived
 from bench.inprocess import Compared
 from bench.job import Measured
@@ -28,7 +29,8 @@ TRAFFIC = Traffic(CORPUS, {name: [one] for name, one in MEASURED.items()}, MEASU
 DERIVED = Derived(count=5_000, size=900.0, new=100.0, seen=5.0, whole_new=200.0, whole_seen=100.0)
 COMPARED = Compared("0.23.0", 28, 10_000, 2.5, 10.0, 20.0, ratio=2.0, form="one list", bare=9.0)
 GROWTH = Growth(decisions=1_000, before=90_000_000, after=91_000_000)
-ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, ready=1.0, skipped=[])
+COMMANDS = CommandLine(plain=0.1, help=0.3, decide=0.5, prove=15.0, diff=3.0, dry_run=2.0, checks=60.0)
+ALL_MET = Results(LOAD, TRAFFIC, [COMPARED], DERIVED, GROWTH, ready=1.0, commands=COMMANDS, skipped=[])
 
 
 @pytest.fixture
@@ -66,8 +68,19 @@ def test_every_requirement_met_is_a_0(
             replace(ALL_MET, derived=replace(DERIVED, new=151, seen=41)),
             "facts of a new deployment, µs; facts of a deployment that was seen, µs",
         ),
+        (
+            replace(ALL_MET, commands=replace(COMMANDS, help=0.31, decide=0.51)),
+            "; ".join(f"processor time of `{name}`, of a plain interpreter's" for name in ("--help", "decide")),
+        ),
+        (
+            replace(ALL_MET, commands=replace(COMMANDS, prove=15.1, diff=3.1, dry_run=2.1, checks=60.1)),
+            (
+                "`rules prove`, s; `rules diff` of one edited rule, s; "
+                "dry run of one edited rule for all deployments, s; `.ci/rules HEAD`, s"
+            ),
+        ),
     ],
-    ids=["at most", "at least", "two"],
+    ids=["at most", "at least", "two", "starts", "checks"],
 )
 def test_a_missed_requirement_is_a_1_after_the_results_are_written(
     bench: Callable[..., tuple[object, Path]], capsys: pytest.CaptureFixture[str], results: Results, missed: str

@@ -1,0 +1,131 @@
+"""How long the command line takes: the processor time of its start, and the checks of an edit of the rules.
+
+The start is measured beside an interpreter that imports a few modules of the standard library, so that the machine
+does not count. The checks are measured as a person waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import json
+
+from bench import servers
+from bench.servers import BIN, HOST, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PLAIN: Final = (sys.executable, "-c", "import json, argparse, asyncio, typing, dataclasses, re, pathlib")
+COMMAND: Final = str(BIN / "runner-policy")
+MODEL: Final = "Qwen/Qwen3-8B"
+REQUEST: Final[dict[str, Any]] = {
+    "vllm_version": "0.23.0",
+    "deployment": {
+        "args": ["--model", MODEL],
+        "model_configs": {MODEL: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}},
+    },
+}
+EDITED: Final = "upstream/v2/parallel-drafting.yaml"
+EDIT: Final = ("{not_in: [dflash, dspark]}", "{not_in: [dflash]}")
+
+
+class CommandFailed(Exception):
+    """A command ended with another exit code than 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """Processor seconds of a plain interpreter, ``--help`` and ``decide``, and seconds of the checks of an edit.
+
+    The checks are ``rules prove``, ``rules diff`` of one edited rule, a dry run of it for all deployments, and
+    ``.ci/rules HEAD``; ``None`` is what the quick version leaves out.
+    """
+
+    plain: float
+    help: float
+    decide: float
+    prove: float | None
+    diff: float
+    dry_run: float
+    checks: float | None
+
+
+def command_line(*, quick: bool) -> CommandLine:
+    """Measure every command; the quick version starts each three times, and leaves out the checks of all rules.
+
+    Raises:
+        CommandFailed: a command did not succeed.
+    """
+    with TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        request = folder / "request.json"
+        request.write_bytes(json.encode(REQUEST))
+        rules = Path(shutil.copytree(ROOT / "rules", folder / "rules"))
+        text = (rules / EDITED).read_text("utf-8")
+        if EDIT[0] not in text:
+            raise CommandFailed(f"{EDITED} has no `{EDIT[0]}` to edit; edit another rule in bench/command_line.py")
+        (rules / EDITED).write_text(text.replace(*EDIT), "utf-8")
+        plain, help_, decide = _starts(
+            [PLAIN, (COMMAND, "--help"), (COMMAND, "decide", str(request))], 3 if quick else 10
+        )
+        return CommandLine(
+            plain,
+            help_,
+            decide,
+            None if quick else _seconds([COMMAND, "rules", "prove"]),
+            _seconds([COMMAND, "rules", "diff", "rules", "--rules", str(rules)]),
+            _dry_run((rules / EDITED).read_text("utf-8")),
+            None if quick else _seconds(["sh", ".ci/rules", "HEAD"], {"VENV": str(BIN.parent)}),
+        )
+
+
+def _starts(commands: Sequence[Sequence[str]], rounds: int) -> list[float]:
+    """The median of each command's processor seconds, in interleaved rounds."""
+    found = [[_processor_seconds(command) for command in commands] for _ in range(rounds)]
+    return [median(each) for each in zip(*found, strict=True)]
+
+
+def _processor_seconds(command: Sequence[str]) -> float:
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise CommandFailed(f"{' '.join(command)} ended with {process.returncode}")
+    return used.ru_utime + used.ru_stime
+
+
+def _seconds(command: Sequence[str], variables: Mapping[str, str] | None = None) -> float:
+    began = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **(variables or {})}, stdout=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        raise CommandFailed(f"{' '.join(command)} ended with {done.returncode}")
+    return time.perf_counter() - began
+
+
+def _dry_run(rule: str) -> float:
+    """The seconds of a dry run with a candidate rule for all deployments."""
+    body = json.encode({"request": REQUEST, "rules": [rule], "changes": "all"})
+    with servers.running(*servers.service()) as server:
+        connection = HTTPConnection(HOST, server.port, timeout=60)
+        began = time.perf_counter()
+        connection.request("POST", "/v1/dry-run", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        took = time.perf_counter() - began
+        connection.close()
+    if answer.status != 200:
+        raise CommandFailed(f"the dry run was answered with {answer.status}")
+    return took

@@ -1,0 +1,159 @@
+"""The command ``decide``: one deployment, or each container of a manifest.
+
+Owns its options, and how they are added to the input.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from policy.cli.commands import command_app
+from policy.cli.console import FOUND, USAGE, DefaultOption, JsonOption, RulesOption, err, fail, out
+from policy.cli.requests import (
+    HubOption,
+    ModelOption,
+    decide_request,
+    decision_table,
+    fault_lines,
+    loaded,
+    models_of,
+    read_document,
+    read_request,
+    show,
+    show_answer,
+)
+from policy.decision.decision import Decision, encode
+from policy.errors import RequestInvalid
+from policy.intake.deployment import Platform
+from policy.intake.manifests import is_manifest
+from policy.request.manifest import name_of, requests_of
+from policy.request.request import Request
+from policy.rules.loader import default_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policy.policy import Policy
+    from policy.request.request import Manifest
+
+app = command_app()
+
+VersionOption = Annotated[
+    str | None, typer.Option("--vllm-version", help="The release to decide for, if the input names none.")
+]
+PlatformOption = Annotated[
+    Platform | None, typer.Option("--platform", help="Where the engine runs; defaults to `cuda`.")
+]
+
+
+@app.command()
+def decide(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A request, a manifest or a chart's values, as JSON or YAML; `-` reads standard input."
+        ),
+    ],
+    rules: RulesOption = None,
+    default_release: DefaultOption = None,
+    vllm_version: VersionOption = None,
+    platform: PlatformOption = None,
+    model_configs: ModelOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # typer's flags
+    explain: Annotated[  # noqa: FBT002  # typer's flags
+        bool,
+        typer.Option("--explain", help="Show every rule with its first failed condition, and the assumptions."),
+    ] = False,
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Decide one deployment, or each vLLM container of a manifest.
+
+    Examples: `echo '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}' | runner-policy decide -`,
+    `kubectl get deploy -A -o yaml | runner-policy decide -`
+    """
+    models = models_of(model_configs or [], hub=hub)
+    _, policy = loaded(rules or default_folder(), default_release, models.find, compile_all=False)
+    request = read_request(policy, _with_flags(read_document(file), vllm_version, platform), explain=explain)
+    if isinstance(request, Request):
+        answer = decide_request(policy, request)
+        show_answer(answer, lambda: decision_table(answer), as_json=as_json)
+        return
+    rows = _decide_each(policy, request)
+    if as_json or not out.is_terminal:
+        for path, found in rows:
+            typer.echo(
+                encode(
+                    {"path": path, "decision": found}
+                    if isinstance(found, Decision)
+                    else {"path": path, "problem": fault_lines(found)}
+                ).decode()
+            )
+    else:
+        from policy import render  # noqa: PLC0415  # commands with JSON in a pipe start without rich
+
+        lines = [
+            (name_of(request.document, path), found if isinstance(found, Decision) else "; ".join(fault_lines(found)))
+            for path, found in rows
+        ]
+        show(render.containers(lines))
+    if not rows:
+        err.print("no vLLM container found", markup=False)
+    raise typer.Exit(FOUND if any(isinstance(found, RequestInvalid) for _, found in rows) else 0)
+
+
+def _with_flags(document: Any, vllm_version: str | None, platform: Platform | None) -> Any:
+    """The document of a request or a bare manifest, with the values of the flags added."""
+    if vllm_version is None and platform is None:
+        return document
+    if is_manifest(document):
+        document = {"manifest": document}
+    if type(document) is not dict:
+        return document
+    whole = _with(document, "vllm_version", vllm_version)
+    if platform is None:
+        return whole
+    if type(whole.get("deployment")) is dict:
+        return {**whole, "deployment": _on(platform, whole["deployment"])}
+    return _on(platform, whole)
+
+
+def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
+    """A deployment, or a request with a manifest, with the platform if it has none; an invalid environment is kept."""
+    environment = holder.get("environment", {})
+    return (
+        {**holder, "environment": _with(environment or {}, "platform", platform.value)}
+        if isinstance(environment, dict | None)
+        else holder
+    )
+
+
+def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
+    """The object with the field, if it does not have it."""
+    return document if value is None or document.get(name) is not None else {**document, name: value}
+
+
+def _decide_each(policy: Policy, manifest: Manifest) -> list[tuple[str, Decision | RequestInvalid]]:
+    """Each container's path, with its decision or the error."""
+    try:
+        requests = requests_of(manifest, policy.releases)
+    except RequestInvalid as error:
+        fail(USAGE, *fault_lines(error))
+    today = datetime.now(UTC).date()
+    rows: list[tuple[str, Decision | RequestInvalid]] = []
+    for path, request in _tracked(requests) if err.is_terminal else requests:
+        try:
+            rows.append((path, request if isinstance(request, RequestInvalid) else policy.decide(request, today)))
+        except RequestInvalid as error:
+            rows.append((path, error))
+    return rows
+
+
+def _tracked(
+    requests: Iterable[tuple[str, Request | RequestInvalid]],
+) -> Iterable[tuple[str, Request | RequestInvalid]]:
+    from rich.progress import track  # noqa: PLC0415  # as above
+
+    return track(requests, "deciding", console=err.console, transient=True)

@@ -1,0 +1,102 @@
+"""The command ``dry-run``: a decision explained, or what candidate rules would change in it."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from policy.checks import candidate, report
+from policy.checks.comparison import DryRunComparison, compare, read_result
+from policy.cli.commands import command_app
+from policy.cli.console import INVALID, USAGE, DefaultOption, JsonOption, RulesOption, fail
+from policy.cli.requests import (
+    HubOption,
+    ModelOption,
+    decide_request,
+    decision_table,
+    fault_lines,
+    loaded,
+    models_of,
+    read_document,
+    read_request,
+    read_text,
+    show_answer,
+)
+from policy.errors import RequestInvalid, RulesInvalid
+from policy.parser.yamltree import MAX_BYTES as MAX_RULE_FILE
+from policy.request.request import Manifest
+from policy.rules.loader import default_folder
+
+CANDIDATE_SECONDS = 10.0
+
+app = command_app()
+
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="The request as JSON or YAML; `-` reads standard input.")
+]
+
+
+@app.command("dry-run")
+def dry_run(
+    file: FileArgument,
+    rules: RulesOption = None,
+    default_release: DefaultOption = None,
+    model_configs: ModelOption = None,
+    hub: HubOption = False,  # noqa: FBT002  # typer's flags
+    candidates: Annotated[
+        list[Path] | None, typer.Option("--candidate", help="A rule file to overlay on the rules; may be repeated.")
+    ] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", help="The id of a rule to remove; may be repeated.")
+    ] = None,
+    as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
+) -> None:
+    """Explain a decision, or show what candidate rules would change."""
+    sources, policy = loaded(rules or default_folder(), default_release, models_of(model_configs or [], hub=hub).find)
+    document = read_document(file)
+    request = read_request(policy, document, explain=True)
+    if isinstance(request, Manifest):
+        fail(USAGE, f"{file}: expected one deployment, got a manifest; `decide --explain` explains each")
+    current = decide_request(policy, request)
+    if not candidates and not remove:
+        show_answer(current, lambda: decision_table(current), as_json=as_json)
+        return
+    if request.deployment is not None:
+        document = candidate.with_models(document, policy.intake(request).found)
+    texts = [read_text(path, MAX_RULE_FILE, pipes=False) for path in candidates or []]
+    today = datetime.now(UTC).date()
+    job = candidate.CandidateJob(
+        sources.rules,
+        texts,
+        remove or [],
+        {**document, "explain": True},
+        policy.releases.default,
+        today,
+        int(CANDIDATE_SECONDS),
+    )
+    try:
+        done = subprocess.run(  # noqa: S603  # our own module, by our own interpreter
+            candidate.COMMAND,
+            input=candidate.encode(job),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=CANDIDATE_SECONDS,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        fail(INVALID, candidate.timeout_message(CANDIDATE_SECONDS))
+    except subprocess.CalledProcessError as error:
+        fail(INVALID, candidate.exit_reason(error.returncode, CANDIDATE_SECONDS))
+    try:
+        compared = compare(current, read_result(done.stdout))
+    except RulesInvalid as error:
+        fail(INVALID, *map(str, error.faults))
+    except RequestInvalid as error:
+        fail(USAGE, *fault_lines(error))
+    # INVARIANT: only a request to the service can compare for all deployments; on the command line `rules diff` does.
+    assert isinstance(compared, DryRunComparison)
+    show_answer(compared, lambda: report.comparison(compared), as_json=as_json)

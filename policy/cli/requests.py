@@ -1,0 +1,170 @@
+"""What commands read and show: a policy from its rules, a document from a file, a request from a document.
+
+Owns the options for models. The command fails with a message if something cannot be read.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from policy.cli.console import INVALID, USAGE, err, fail, out
+from policy.decision.decision import encode
+from policy.errors import EngineFailed, PolicyError, RequestInvalid, RulesInvalid
+from policy.intake.intake import no_models
+from policy.intake.model_finder import ModelFinder
+from policy.messages import quoted
+from policy.parser.files import read_at_most
+from policy.parser.jsontext import NotJson, read_json
+from policy.parser.yamltree import read_documents
+from policy.policy import Policy
+from policy.request.request import read_request_or_manifest, with_explanation
+from policy.rules.catalogue import load
+from policy.rules.loader import read_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+    from policy.decision.decision import Decision
+    from policy.errors import RequestFault
+    from policy.intake.intake import Find
+    from policy.request.request import Manifest, Request
+    from policy.rules.loader import Sources
+
+MAX_FILE: Final = 32 << 20
+MAX_VALUES: Final = 2_000_000
+SLOW: Final = 1 << 19
+"""Reading YAML of more characters takes seconds."""
+
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model-config",
+        metavar="NAME=FILE",
+        help="A model's config.json or folder; may be repeated. Not needed for a local path.",
+    ),
+]
+HubOption = Annotated[
+    bool,
+    typer.Option(
+        "--hub/--no-hub",
+        envvar="RUNNER_POLICY_HUB",
+        help="Look for a model's config.json on the hub (HF_ENDPOINT, HF_TOKEN).",
+    ),
+]
+
+
+def show_answer(answer: Any, table: Callable[[], RenderableType], *, as_json: bool) -> None:
+    """Print a table on a terminal, JSON in a pipe or with ``as_json``."""
+    if as_json or not out.is_terminal:
+        typer.echo(encode(answer).decode())
+    else:
+        show(table())
+
+
+def show(table: RenderableType) -> None:
+    """Print a table on the terminal."""
+    from rich.console import Console  # noqa: PLC0415  # commands with JSON in a pipe start without it
+
+    Console().print(table)
+
+
+def decision_table(answer: Decision) -> RenderableType:
+    """A decision as a table."""
+    from policy import render  # noqa: PLC0415  # as above
+
+    return render.decision(answer)
+
+
+def loaded(
+    folder: Path, default_release: str | None, find: Find = no_models, *, compile_all: bool = True
+) -> tuple[Sources, Policy]:
+    """The rules of a folder, ready to decide; without ``compile_all`` as ``Policy`` has it."""
+    try:
+        sources = read_folder(folder)
+        return sources, Policy(load(sources), default_release, find, compile_all=compile_all)
+    except RulesInvalid as error:
+        fail(INVALID, str(error.under(folder)))
+    except EngineFailed as error:
+        fail(INVALID, str(error))
+    except PolicyError as error:
+        fail(USAGE, f"--default-release: {error}")
+
+
+def read_text(path: Path | str, most: int = MAX_FILE, *, pipes: bool = True) -> str:
+    """The text of a file, with ``pipes`` also of a pipe, or of standard input for ``-``.
+
+    The command fails if it cannot be read, or has more than ``most`` bytes.
+    """
+    try:
+        data = sys.stdin.buffer.read(most + 1) if str(path) == "-" else read_at_most(Path(path), most + 1, pipes=pipes)
+        if len(data) > most:
+            fail(USAGE, f"{path}: cannot be read: more than {most:,} bytes")
+        return data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(USAGE, f"{path}: cannot be read: {error}")
+
+
+def read_document(file: str) -> Any:
+    """The document of a JSON or YAML file; several YAML documents are returned as a list."""
+    return parsed(read_text(file), file)
+
+
+def parsed(text: str, file: str) -> Any:
+    """The document in a file's text; YAML is tried if it is not JSON, since the YAML reader has lower limits."""
+    try:
+        return read_json(text.encode())
+    except NotJson as no_json:
+        if text.lstrip().startswith(("{", "[")):
+            fail(USAGE, f"{file}: {no_json}")
+    try:
+        with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
+            documents = read_documents(text, file, MAX_FILE, MAX_VALUES)
+    except RulesInvalid as error:
+        fail(USAGE, *map(str, error.faults))
+    return documents[0] if len(documents) == 1 else documents
+
+
+def models_of(named: list[str], *, hub: bool) -> ModelFinder:
+    """Where models are looked up: in what the flags name, in local folders, and on the hub if enabled."""
+    faults = [f"--model-config {quoted(each)}: write NAME=FILE" for each in named if "=" not in each.strip("=")]
+    if faults:
+        fail(USAGE, *faults)
+    places = dict(each.split("=", 1) for each in named)
+    try:
+        return ModelFinder({name.rstrip("/"): Path(place) for name, place in places.items()}, hub=hub)
+    except PolicyError as error:
+        fail(USAGE, str(error))
+
+
+def read_request(policy: Policy, document: Any, *, explain: bool) -> Request | Manifest:
+    """The request or manifest in a document; with ``explain``, the decision will be explained."""
+    try:
+        request = read_request_or_manifest(document, policy.releases)
+    except RequestInvalid as error:
+        fail(USAGE, *fault_lines(error))
+    return with_explanation(request) if explain else request
+
+
+def decide_request(policy: Policy, request: Request) -> Decision:
+    """The decision of today."""
+    try:
+        return policy.decide(request, datetime.now(UTC).date())
+    except RequestInvalid as error:
+        fail(USAGE, *fault_lines(error))
+
+
+def fault_lines(error: RequestInvalid) -> list[str]:
+    """The faults of a request, a line each."""
+    return [_fault_line(fault) for fault in error.faults]
+
+
+def _fault_line(fault: RequestFault) -> str:
+    return f"{fault.pointer or '/'}: {fault.message}"

@@ -1,0 +1,64 @@
+"""What a command imports: not what it has no use for, which would make it slow to start."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from policy.cli.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from api.conftest import Done
+
+LIST_LOADED: Final = """
+import atexit, sys
+atexit.register(lambda: print(*sorted(sys.modules), sep="\\n", file=sys.stderr))
+from service.cli import main
+main()
+"""
+SERVER: Final = ("fastapi", "starlette", "uvicorn", "uvloop", "prometheus_client", "opentelemetry", "service.settings")
+LOG: Final = ("sqlalchemy", "alembic", "psycopg", "arro3")
+NETWORK: Final = ("httpx", "httpx2", "urllib3", "huggingface_hub", "dulwich", "ssl")
+PROOFS: Final = ("z3", "policy.proof", "policy.checks", "policy.vllm")
+LIBRARIES: Final = ("durable_rules_engine", "msgspec", "yaml", "pydantic", "packaging")
+DECIDING: Final = ("policy.policy", "policy.intake", "policy.rules", "policy.facts")
+REQUEST: Final = '{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needless"),
+    [
+        (("--help",), (*SERVER, *LOG, *NETWORK, *PROOFS, *LIBRARIES, *DECIDING)),
+        (("decide", "-"), (*SERVER, *LOG, *NETWORK, *PROOFS, "pydantic", "rich", "email")),
+        (("rules", "check"), (*SERVER, *LOG, *NETWORK, "z3", "policy.proof.space", "policy.vllm")),
+        (("rules", "--help"), (*SERVER, *LOG, *NETWORK, "z3", "policy.vllm")),
+        (("token", "new", "argo", "--scope", "decide"), ("fastapi", *LOG, "z3", "policy.checks", "policy.vllm")),
+    ],
+    ids=lambda value: " ".join(value) if value[0] != "fastapi" else "",
+)
+def test_a_command_imports_nothing_that_it_has_no_use_for(
+    run: Callable[..., Done], arguments: tuple[str, ...], needless: tuple[str, ...]
+) -> None:
+    done = run("-c", LIST_LOADED, *arguments, program="python", stdin=REQUEST)
+    loaded = set(done.err.splitlines())
+    assert (done.code, {"service.cli", "typer"} - loaded) == (0, set())
+    assert sorted(loaded.intersection(needless)) == []
+
+
+def test_the_list_of_commands_needs_no_engine(run: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "durable_rules_engine.py").write_text("raise ImportError\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    done = run("--help", PYTHONPATH=path)
+    assert (done.code, done.err, "decide" in done.out) == (0, "", True)
+
+
+def test_the_list_of_commands_has_the_first_line_of_the_help_of_each() -> None:
+    import_module("service.cli.app")
+    listed = {name: command.short_help for name, command in COMMANDS.items()}
+    assert listed == {name: command.load().help.partition("\n")[0] for name, command in COMMANDS.items()}
