@@ -41,7 +41,7 @@ from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import Problem, Refused, problem_of
-from service.request_context import MOST, RequestContext
+from service.request_context import MAX_LOGGED_IDS, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
 
@@ -81,7 +81,7 @@ class JobRecords:
         positions = {*ruling.standing, *final.refusals, *ruling.advice}
         ids = tuple(rules[position].rule.id for position in sorted(positions))
         self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
-        if answer.decision is not None and len(self.ids) < MOST:
+        if answer.decision is not None and len(self.ids) < MAX_LOGGED_IDS:
             self.ids.append(answer.decision.decision_id)
         if self._is_logged:
             self.lines.append(b"".join(line(self._context.log_entry(answer, request, None))))

@@ -30,7 +30,7 @@ from service.log.filters import (
     NULL,
     RULE,
     TEXT,
-    TEXTS,
+    TEXT_FILTERS,
     TIMESTAMP,
     UNITS,
 )
@@ -59,7 +59,7 @@ _TIMESTAMP: Final = (
     "a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
 )
 LEGAL: Final = {
-    **dict.fromkeys(TEXTS, f"a string of at most {MAX_TEXT} characters"),
+    **dict.fromkeys(TEXT_FILTERS, f"a string of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
     "starts": listed(STARTS),
     "rule": "a rule's id",
@@ -102,7 +102,7 @@ def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
                 faults.append(RequestFault("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
     if faults:
         raise RequestInvalid(faults)
-    texts = {name: values.pop(name) for name in TEXTS if name in values}
+    texts = {name: values.pop(name) for name in TEXT_FILTERS if name in values}
     return LogFilter(texts, **values)
 
 
@@ -110,7 +110,7 @@ def _value(name: str, text: str) -> str | bool | int | None:
     """The value of a filter's text; ``None`` if it is invalid."""
     if name in CHOICES:
         return text if text in CHOICES[name] else None
-    if name in TEXTS:
+    if name in TEXT_FILTERS:
         legal = len(text) <= MAX_TEXT and re.fullmatch(TEXT, text)
         return (text.removeprefix("/") if name == "path" else text) if legal else None
     if name in BOUNDS:
