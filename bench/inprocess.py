@@ -148,18 +148,18 @@ def _ways(ruleset: Ruleset, keys: dict[str, str]) -> dict[str, Callable[[dict[st
     }
     content = {
         "decision table": _graph("decisionTableNode", table),
-        "one list of truths": _graph(
+        "one list of booleans": _graph(
             "expressionNode", {"expressions": [{"id": "held", "key": "held", "value": every}]}
         ),
     }
     engines: dict[str, Any] = {
         name: zen.ZenEngine({"loader": {"type": "static", "content": {KEY: graph}}}) for name, graph in content.items()
     }
-    by_table, by_list = engines["decision table"].evaluate, engines["one list of truths"].evaluate
+    by_table, by_list = engines["decision table"].evaluate, engines["one list of booleans"].evaluate
     bare = zen.compile_expression(every).evaluate
     return {
         "decision table": lambda context: tuple([row["rule"] for row in by_table(KEY, context)["result"]]),
-        "one list of truths": lambda context: tuple(compress(numbers, by_list(KEY, context)["result"]["held"])),
+        "one list of booleans": lambda context: tuple(compress(numbers, by_list(KEY, context)["result"]["held"])),
         BARE: lambda context: tuple(compress(numbers, bare(context))),
     }
 

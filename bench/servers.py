@@ -1,6 +1,6 @@
 """Server processes: started on the servers' core and on 127.0.0.1 only, awaited, looked at, ended by their id.
 
-Owns every process that listens. What is asked of them is the load generator's business.
+Owns every process that listens. The load generator chooses the requests.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Settings(BaseSettings):
         1 << 20, ge=1024, le=1 << 30, description="the largest body, and the largest line of a stream"
     )
     max_batch_body: int = Field(16 << 20, ge=1024, le=1 << 30, description="the largest body of a JSON batch")
-    max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the most items in a JSON batch")
+    max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the maximum number of items in a JSON batch")
     cache_size: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are cached")
     candidate_timeout: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
     candidate_concurrency: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules run at once")
@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     job_timeout: float = Field(30.0, gt=0, le=3600, description="how long such a request may take")
     allow_anonymous: bool = Field(False, description="listen on non-loopback addresses without requiring a token")
     tokens: Path | None = Field(
-        None, description="the file of hashed tokens that callers need; reloaded when it changes"
+        None, description="the file with the hashed tokens of callers; reloaded when it changes"
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="the proxies whose X-Forwarded-For says who asks: addresses and networks, separated by commas"

@@ -1,7 +1,7 @@
 """The side of vLLM: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
 
 Owns the models that are drawn from (every configuration class that Transformers and the release have, with the
-architectures of the release's registry), and what the release makes of a deployment: the facts of its configuration,
+architectures of the release's registry), and the release's result for a deployment: the facts of its configuration,
 the runner, or its refusal. It imports nothing of this project and needs no accelerator: what would ask one is told what
 an H100 says.
 

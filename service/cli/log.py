@@ -36,19 +36,17 @@ log = typer.Typer(help="The decision log: follow, query, export.", no_args_is_he
 
 LogOption = Annotated[
     str | None,
-    typer.Option(
-        "--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]"
-    ),
+    typer.Option("--log", help="The log's URL, as for `serve`.  [default: RUNNER_POLICY_LOG, else the local file]"),
 ]
 Filters: TypeAlias = dict[str, str | bool | None]
 OPTIONS: Final[dict[str, Any]] = {
     "since": Annotated[
         str | None,
         typer.Option(
-            "--since", help="From when on: `30m`, `12h`, `7d`, or a date, or a time such as `2026-11-21T12:00:00Z`."
+            "--since", help="Records since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`."
         ),
     ],
-    "until": Annotated[str | None, typer.Option("--until", help="Until before when.")],
+    "until": Annotated[str | None, typer.Option("--until", help="Records before this time, written as for `--since`.")],
     "runner": Annotated[
         str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")
     ],
@@ -58,7 +56,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
     "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
     "rule": Annotated[str | None, typer.Option("--rule", help="A rule in the reasons.")],
-    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
+    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="The caller.")],
 }
 """The options of the filters, by name."""
 POLL: Final = 0.5

@@ -89,7 +89,7 @@ def read_url(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise InvalidStoreUrl(
-            "invalid URL of a decision log; write `sqlite:////var/lib/log.db`, "
+            "invalid decision log URL; write `sqlite:////var/lib/log.db`, "
             "`postgresql://user:password@host/database` or `off`"
         ) from error
     kind = url.get_backend_name()

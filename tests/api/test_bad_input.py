@@ -548,7 +548,7 @@ def test_what_does_not_fit_is_a_422_that_says_what_where_and_what_is_legal(
     assert (faults[0][1].startswith(starts), faults[0][1].endswith(ends)) == (True, True), faults[0][1]
 
 
-KNOWN = 'known are 0.20.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
+KNOWN = 'known releases: 0.20.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
 
 
 @pytest.mark.parametrize(

@@ -379,7 +379,7 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
                     "house/kv-connector-fallback.yaml",
                     1,
                     1,
-                    "no known release lies in `>=0.40`; known are 0.20.0 to 0.33.0",
+                    "no known release lies in `>=0.40`; known releases: 0.20.0 to 0.33.0",
                 )
             ],
         ),

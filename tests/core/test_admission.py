@@ -568,7 +568,7 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
-    known = "known are 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
+    known = "known releases: 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
     unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: unknown release `0.99.0`; {known}"
     assert ask(pod(container), WARN) == ("undecided", told(unknown, runner=f"{POD}=undecided"))
     closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"
