@@ -1,4 +1,4 @@
-"""What a load generator is told and what it tells.
+"""The job that a load generator gets, and the measurements that it returns.
 
 Owns the two messages between the benchmark and its generators, and the running of a generator as a
 process of its own on the generators' core.
@@ -71,7 +71,7 @@ class Measured:
 
 
 def measured(module: str, job: Job) -> Measured:
-    """What the generator in ``module`` makes of a job.
+    """Run a job with the generator in ``module``, and return its measurements.
 
     Raises:
         LoadFailed: not every request was answered 200, or the generator failed otherwise.

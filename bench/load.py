@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
 
 
 async def run(job: Job) -> Measured:
-    """Do the job."""
+    """Send the job's requests, and return the measurements."""
     requests = [head(job, f"Content-Length: {len(body)}").encode() + body for body in lines(job, Path(job.file))]
     state = Run(requests)
     loop = asyncio.get_running_loop()

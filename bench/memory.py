@@ -38,7 +38,7 @@ class Growth:
 
     @property
     def megabytes(self) -> float:
-        """What was added."""
+        """The growth in megabytes."""
         return (self.after - self.before) / 1e6
 
 

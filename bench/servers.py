@@ -1,4 +1,4 @@
-"""Server processes: started on the servers' core and on 127.0.0.1 only, awaited, looked at, ended by their id.
+"""Server processes: started on the servers' core and on 127.0.0.1 only, awaited, measured, ended by their id.
 
 Owns every process that listens. The load generator chooses the requests.
 """

@@ -38,7 +38,7 @@ def check(away: float) -> None:
 
 
 async def _through(made: Service, away: float, act: Callable[[], None], back: Callable[[], None]) -> list[Heard]:
-    """What came back before it was away, meanwhile, and afterwards."""
+    """The answers before the database is unavailable, meanwhile, and afterwards."""
     before = await sent(made.port, RATE, AROUND)
     act()
     meanwhile = await sent(made.port, RATE, away)

@@ -33,7 +33,7 @@ PAUSE: Final = 0.01
 
 @dataclass(slots=True)
 class Count:
-    """What became of the requests."""
+    """How many requests were answered, lost or refused."""
 
     answered: int = 0
     other: int = 0
@@ -42,12 +42,12 @@ class Count:
     announced: int = 0
     """Connections whose last answer said that they end."""
     refused: int = 0
-    """Tries to connect while nobody listened."""
+    """Attempts to connect while nothing listened."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What the parser of a response has seen of it."""
+    """What is known of a response while it is parsed."""
 
     closes: bool = False
     complete: bool = False
@@ -80,7 +80,7 @@ def check(number: int) -> None:
 
 
 async def _through(made: Service, number: int) -> Count:
-    """What became of ``number`` requests, while the service is restarted each time that a share of them is answered."""
+    """Count the results of ``number`` requests while the service is restarted each time a share of them is answered."""
     count = Count()
     sent = iter(range(number))
     clients = [

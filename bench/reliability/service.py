@@ -1,4 +1,4 @@
-"""The service as it is put to the test: started with settings of its own in a folder of its own, looked at, killed.
+"""The service under test: started with its own settings in its own folder, measured, killed.
 
 Owns the process and what it uses; nothing listens beyond loopback, and every process is ended by its id.
 """
@@ -125,7 +125,7 @@ class Service:
         return spawned or [self.process.pid]
 
     def all_workers(self, number: int) -> list[int]:
-        """The same, once there are so many, or as many as there are after a while."""
+        """The workers once there are ``number`` of them, or those that there are after ``PATIENCE`` seconds."""
         ends = time.monotonic() + PATIENCE
         while len(self.workers()) != number and time.monotonic() < ends:
             time.sleep(0.05)

@@ -23,7 +23,7 @@ SHARE: Final = 0.7
 
 
 class Answer(msgspec.Struct):
-    """What is looked at in an answer."""
+    """The fields of an answer that are checked."""
 
     decision_id: str
     summary: str
@@ -44,7 +44,7 @@ def requests(port: int, seed: int = 1) -> Iterator[bytes]:
 
 
 async def sent(port: int, rate: float, seconds: float) -> Heard:
-    """What came back of ``rate`` requests a second for so long."""
+    """Send ``rate`` requests a second for ``seconds``, and return the answers' latencies and faults."""
     client = Client(port, requests(port))
     await client.send(rate, seconds)
     await client.close()
@@ -52,7 +52,7 @@ async def sent(port: int, rate: float, seconds: float) -> Heard:
 
 
 async def maximum(port: int, seconds: float = 10) -> float:
-    """Answers a second that come where each is asked for as soon as the last one is there."""
+    """Answers a second when each request is sent as soon as the last one is answered."""
     client = Client(port, requests(port))
     began = time.perf_counter()
     await client.send(1e6, seconds)

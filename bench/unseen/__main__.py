@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Count:
-    """What came of a release's deployments."""
+    """How a release's deployments compare with vLLM."""
 
     drawn: int = 0
     started: int = 0

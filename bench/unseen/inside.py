@@ -149,7 +149,7 @@ def _say_yes_to_kernels():
 
 
 def models(folder):
-    """Writes what the release says of its classes, and the configurations that deployments are drawn from."""
+    """Write the release's data about its classes, and the configurations that deployments are drawn from."""
     stand_in("cpu")
     from vllm.model_executor.models import registry
 
@@ -236,7 +236,7 @@ class Asked:
         self.config.VllmConfig.__post_init__ = watched
 
     def answer(self, line):
-        """What the release makes of a line's deployment.
+        """Evaluate a line's deployment with the release's own code.
 
         That is its facts and runner, or the place where it stopped and the message.
         """

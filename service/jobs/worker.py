@@ -184,7 +184,7 @@ class JobWorker:
         return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
 
     def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The explained decision; with candidate rules the job of the process that runs them."""
+        """The explained decision, or with candidate rules the job for the process that runs them."""
         dry_run, pointer = _read_dry_run(job)
         job_records = records if job.settings.logs_dry_runs else None
         current = self._decide(dry_run.document, job_records, budget, today, pointer, explain=True)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 PART: Final = 1000
-"""The most records that one call deletes."""
+"""The maximum number of records that one call deletes."""
 PAGES: Final = 4096
-"""The most free pages of SQLite's file that one call releases."""
+"""The maximum number of free pages of SQLite's file that one call releases."""
 SAMPLE: Final = 200
 """The number of newest records from which the size of a record is estimated."""
 

@@ -30,7 +30,7 @@ BEGUN: Final = ".new"
 FILE_SIZE: Final = 16 << 20
 PART: Final = 500
 PART_SIZE: Final = 4 << 20
-"""The most rows, and bytes of them, that are replayed together."""
+"""The maximum number of rows, and of their bytes, that are replayed together."""
 ATTEMPTS: Final = 3
 """How many files in a row may be lost before the write fails."""
 PROBE: Final = b"\0" * 4096

@@ -107,7 +107,7 @@ def read_command(
 def read_text(
     text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args"
 ) -> CommandLine:
-    """The same for a command in one text, as typed in a shell; every word has the same place."""
+    """Read a command given as one text, as typed in a shell; every word has the same place."""
     budget = ExpansionBudget()
     try:
         commands = split(text, env, budget=budget)
@@ -187,7 +187,7 @@ def _program(
     budget: ExpansionBudget,
     doubts: list[UnreadableCommand],
 ) -> _Found | UnreadableCommand | None:
-    """The same. After a program that starts another, unknown words count as its arguments and are added to `doubts`."""
+    """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`."""
     own = given
     at, end = 0, len(words)
     while at < end:

@@ -88,7 +88,7 @@ def _first_decides(tables: Tables, architecture: str, query: ModelQuery) -> bool
 
 
 def is_moe(configuration: Configuration) -> bool:
-    """Whether `get_num_experts` returns any: the language model's first expert count, or the maximum of its blocks."""
+    """Whether `get_num_experts` is above 0: the language model's first expert count, or the maximum of its blocks."""
     return experts(configuration)[0]
 
 
