@@ -14,7 +14,7 @@ from bench import inprocess, servers
 from bench.deployments import derived
 from bench.job import LoadFailed
 from bench.memory import grown
-from bench.report import RESULTS, Results, bars, written
+from bench.report import RESULTS, Results, bars, to_markdown
 from bench.servers import ServerFailed
 from bench.traffic import Load, corpus, traffic
 from policy.policy import Policy
@@ -78,7 +78,7 @@ def main() -> None:
         results = run(quick=quick)
     except (LoadFailed, ServerFailed, inprocess.Differs) as error:
         sys.exit(str(error))
-    report = written(results)
+    report = to_markdown(results)
     print(report)
     if not quick:
         RESULTS.write_text(report, "utf-8")

@@ -126,7 +126,7 @@ def bars(results: Results) -> list[Bar]:
     ]
 
 
-def written(results: Results) -> str:
+def to_markdown(results: Results) -> str:
     """The report as Markdown, its tables aligned to be read as they are."""
     traffic = results.traffic
     parts = [

@@ -187,13 +187,13 @@ class _Keys:
             for condition in (item.when, item.cleared):
                 for leaf in leaves(condition) if condition else ():
                     for name in _guards(leaf):
-                        self.scalar(name)
+                        self.add_scalar(name)
                     if _derived(leaf):
-                        self.derived(leaf)
+                        self.add_question(leaf)
                     else:
-                        self.scalar(leaf.fact, leaf)
+                        self.add_scalar(leaf.fact, leaf)
 
-    def scalar(self, name: str, leaf: Leaf | None = None) -> None:
+    def add_scalar(self, name: str, leaf: Leaf | None = None) -> None:
         fact = FACTS[name]
         key = self.columns[name].key if name in self.columns else _key(len(self.columns))
         table: Table
@@ -213,7 +213,7 @@ class _Keys:
                 table = Known(key, {False: 0, True: 1}, 0)
         self.columns[name] = Column(key, INDEX[name], table)
 
-    def derived(self, leaf: Leaf) -> None:
+    def add_question(self, leaf: Leaf) -> None:
         question = (leaf.fact, leaf.test, leaf.operand)
         if question not in self.columns:
             key = _key(len(self.columns))

@@ -33,7 +33,7 @@ SWEEP: Final = 1.0
 """Seconds between two checks for requests that have waited too long."""
 TURNS: Final = 2
 """How many store timeouts a request waits: one for the store, and one for everything else."""
-AGAIN: Final = 1.0
+RESTART_DELAY: Final = 1.0
 """Seconds between two starts of the log process."""
 SIZE: Final = 64 << 20
 """Bytes of batches that may be unconfirmed."""
@@ -255,7 +255,7 @@ class LogClient(asyncio.Protocol):
     def _set_unavailable(self, error: str) -> None:
         self._counts = Counts(store_up=False, last_error=error)
         if not self._closing:
-            self._loop.call_later(AGAIN, self._restart_worker)
+            self._loop.call_later(RESTART_DELAY, self._restart_worker)
 
     def _restart_worker(self) -> None:
         if not self._closing:

@@ -15,7 +15,7 @@ from policy.decision.decision import Decision
 from policy.intake.deployment import PLATFORMS
 from policy.request.request import INPUTS, MAX_REQUEST_ID
 from policy.rules.json_schema import facts_schema
-from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING, AdmissionReview
+from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING_OPERATIONS, AdmissionReview
 from service.jobs.items import ManifestDecisions
 from service.log.record import Record
 from service.problems import Problem
@@ -211,7 +211,7 @@ def _review() -> Schema:
         },
     }
     kinds = named("group", "version", "kind")
-    starting: Schema = {"properties": {"operation": {"enum": list(STARTING)}}}
+    starting: Schema = {"properties": {"operation": {"enum": list(STARTING_OPERATIONS)}}}
     request = {
         "type": "object",
         "required": ["uid", "operation", "kind"],

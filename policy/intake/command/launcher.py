@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 DEPTH: Final = 4
-MODEL: Final = re.compile(r"[A-Z0-9]")
+CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 
 
@@ -472,4 +472,4 @@ def _is_model(words: list[str]) -> bool:
         or (len(words) > 1 and not words[1].startswith("-"))
     ):
         return False
-    return "/" in words[0] or MODEL.search(words[0]) is not None or type(words[0]) is Unknown
+    return "/" in words[0] or CAPITAL_OR_DIGIT.search(words[0]) is not None or type(words[0]) is Unknown
