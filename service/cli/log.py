@@ -151,9 +151,11 @@ def query(
 @log.command()
 @filtered
 def export(
-    file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; `-` is standard output, for JSON lines only.")],
     url: LogOption = None,
-    form: Annotated[LogFormat | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
+    form: Annotated[
+        LogFormat | None, typer.Option("--format", help="The format.  [default: by the file's suffix]")
+    ] = None,
     *,
     filters: Filters,
 ) -> None:

@@ -147,7 +147,7 @@ def _deployment() -> dict[str, Schema]:
             **FREE,
             "additionalProperties": False,
             "properties": environment,
-            "description": "what no manifest shows",
+            "description": "the engine's platform, Triton and plugins, which no manifest shows",
         },
         "ModelConfigs": {
             **FREE,

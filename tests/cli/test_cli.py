@@ -594,7 +594,7 @@ COMMANDS = {
     ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",
-    ("log", "export"): "Take decisions out, the oldest first, in constant memory.",
+    ("log", "export"): "Export decisions, the oldest first, in constant memory.",
     ("token",): "Manage API tokens.",
     ("token", "new"): "A token: it is printed once, on standard error",
 }

@@ -422,7 +422,7 @@ def _shell(
             if at == len(words):
                 return None
             if depth == DEPTH:
-                why = f"{quoted(words[start])} is nested in more than the {DEPTH} shells that are read"
+                why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
                 return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
             found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
             return _with_outer(found, own, budget)
