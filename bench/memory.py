@@ -1,4 +1,4 @@
-"""Whether a million decisions leave anything behind: resident memory before and after, in a process of its own."""
+"""Measure whether a million decisions leak memory: resident memory before and after, in a separate process."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def running(
 
 
 def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the service is started with one worker, by default without a decision log.
+    """The command that starts the service with one worker, by default without a decision log.
 
     Gives the command, the port, the path that reports readiness, and the environment.
     """
@@ -114,7 +114,7 @@ def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, 
 
 
 def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the constant-answer application is started.
+    """The command that starts the constant-answer application.
 
     It runs under the same server with the same protocol parts as the service.
     """

@@ -159,7 +159,7 @@ def export(
     *,
     filters: Filters,
 ) -> None:
-    """Take decisions out, the oldest first, in constant memory.
+    """Export decisions, the oldest first, in constant memory.
 
     Example: `runner-policy log export november.parquet --since 30d`
     """
