@@ -44,7 +44,7 @@ def still(server: Server, client: httpx.Client) -> Iterator[None]:
 
 
 def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
-    """Status, kind and faults of a problem, once its shape has been looked at."""
+    """Status, kind and faults of a problem, after its shape is checked."""
     problem = response.json()
     faults = [(fault["pointer"], fault["message"]) for fault in problem["errors"]]
     pointer, message = faults[0]

@@ -63,7 +63,7 @@ def get(client: httpx.Client, path: str, **parameters: str) -> Any:
 
 
 def refusal(response: httpx.Response) -> tuple[int, str, str]:
-    """Status, kind and message of a problem, once its shape has been looked at."""
+    """Status, kind and message of a problem, after its shape is checked."""
     document = response.json()
     (fault,) = document["errors"]
     assert response.headers["content-type"] == "application/problem+json"

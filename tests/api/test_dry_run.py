@@ -64,7 +64,7 @@ def dry(client: httpx.Client, document: Any) -> Any:
 
 
 def changes(answer: Any) -> list[dict[str, Any]]:
-    """What changes, but for warnings: those of a rule past its review come with the date."""
+    """The changes without warnings, because warnings of rules past their review depend on the date."""
     return [change for change in answer["changes"] if change["member"] != "warnings"]
 
 

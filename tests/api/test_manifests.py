@@ -444,7 +444,7 @@ VARIABLES: dict[str, str | None] = {"MODEL": f"--model={NAME}", "A": "vllm", "S"
 
 
 def engine(image: str, variables: dict[str, str | None], **members: Any) -> dict[str, Any]:
-    """A container; a variable of no value has one that stands elsewhere."""
+    """A container; a variable without a value takes it from another object."""
     secret = {"secretKeyRef": {"name": "s", "key": "k"}}
     env = [
         {"name": name, **({"valueFrom": secret} if value is None else {"value": value})}

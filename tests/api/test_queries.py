@@ -1,4 +1,4 @@
-"""What stands behind the question mark of an address is known to the call and stands there once, or is refused."""
+"""Query strings: each parameter is known to the endpoint and given once, or the request is refused."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def review_of(name: str) -> Document:
 
 
 def deployment(**template: Any) -> Document:
-    """The creation of a Deployment, with members of its one container changed."""
+    """The creation of a Deployment, with fields of its one container changed."""
     document = review_of("deployment-create")
     document["request"]["object"]["spec"]["template"]["spec"]["containers"][0].update(template)
     return document
@@ -758,7 +758,7 @@ llm_configs:
 
 
 def applied(document: Any, operations: list[Document]) -> Any:
-    """What a patch makes of a document (RFC 6902, as far as it is needed here)."""
+    """Apply a patch to a document (RFC 6902, as far as it is needed here)."""
     document = copy.deepcopy(document)
     for operation in operations:
         *above, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]

@@ -76,7 +76,7 @@ def wholes() -> dict[str, Document]:
 
 @cache
 def rendered(overlay: str) -> tuple[Document, ...]:
-    """What kubectl makes of an overlay; ``house-rules`` is the base with that component."""
+    """The output of kubectl for an overlay; ``house-rules`` is the base with that component."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not here, so nothing renders the overlays")
@@ -499,7 +499,7 @@ def asked_about(kind: str) -> set[tuple[str, str]]:
 
 
 def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
-    """But for templates, and what belongs to no namespace: neither starts anything by itself."""
+    """Except templates, and kinds without a namespace: neither starts anything on its own."""
     readable = {
         (group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}
     }

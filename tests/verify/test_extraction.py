@@ -1,4 +1,4 @@
-"""What is taken out of a source and asked, of small sources; and what is said where it cannot be."""
+"""Code that is extracted from small sources and run, and the messages if it cannot be."""
 
 from __future__ import annotations
 
