@@ -46,7 +46,7 @@ MAX_GROUPS: Final = 32
 MAX_KEYS: Final = 200  # a fact of more than 255 fields is refused, and the engine adds some of its own
 WIDTH: Final = 4  # of an action's name: fixed, so that it is cut out without a search for its end
 SENTINEL: Final = "z" * WIDTH
-LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
+LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
@@ -102,7 +102,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
             "count": 1,
             "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}],
         }
-    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
+    definition[SENTINEL] = {"pri": LOWEST_PRIORITY, "count": 1, "all": [{"m": {"_": 1}}]}
     _leave_out(definition, keys)
     encoder = keys.encoder(groups)
     return RulesetDefinition(

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 FAILED: Final = 500
-GONE: Final = 499
+CLIENT_CLOSED_REQUEST: Final = 499
 """The status counted for requests whose client disconnected, as in nginx; it is never sent."""
-TURN: Final = 5_000_000
+MAX_TURN: Final = 5_000_000
 """Nanoseconds of decisions in a row before other tasks of the event loop run."""
 CHUNK_SIZE: Final = 1 << 20
 """Bytes of a large answer that are sent at once."""
@@ -121,7 +121,7 @@ class Endpoint:
         if isinstance(error, PolicyError):
             return await send_problem(send, error)
         if isinstance(error, Disconnected):
-            return GONE
+            return CLIENT_CLOSED_REQUEST
         if not self.service.body_timeouts.timed_out(task):
             raise error
         return await send_problem(

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 FORM: Final = b"multipart/form-data"
-MEMORY: Final = 512 << 20
+MEMORY_LIMIT: Final = 512 << 20
 """Bytes of memory a worker process may use for data."""
 NICE: Final = 5
 """The niceness of a worker process, so that the serving process comes first."""
@@ -60,7 +60,7 @@ INLINE: Final = 256 << 10
 """Bytes of an answer returned through the pipe, which is read in one go; larger ones go through a file."""
 MAX_FETCHES: Final = 64
 """Models fetched from the hub for one request."""
-NO_MEMORY: Final = f"the request needs more than {MEMORY >> 20} MiB of memory; send it in parts"
+NO_MEMORY: Final = f"the request needs more than {MEMORY_LIMIT >> 20} MiB of memory; send it in parts"
 
 
 class JobRecords:
@@ -362,7 +362,7 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
 
 def bound_process() -> None:
     """Limit this process's memory, lower its priority, configure its logging, and end it with its parent."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

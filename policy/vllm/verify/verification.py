@@ -36,7 +36,7 @@ LONG_AGO: Final = date.min
 PATIENCE: Final = 10
 """Seconds until a process that does not end is killed."""
 MAX_SHOWN: Final = 10
-EVERY: Final = 500
+PROGRESS_INTERVAL: Final = 500
 COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
 
 
@@ -173,7 +173,7 @@ class _ReleaseComparison:
         mismatches: dict[Any, Mismatch] = {}
         targets = targeted(conditions, values)
         for number, facts in enumerate(cases(values, targets, self._usual(), count, seed)):
-            if number % EVERY == 0:
+            if number % PROGRESS_INTERVAL == 0:
                 progress(number)
             mismatch = self._mismatch(facts)
             if mismatch is not None:
