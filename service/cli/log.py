@@ -93,9 +93,9 @@ class LogFormat(StrEnum):
 def tail(
     url: LogOption = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="How many records to begin with.")
+        int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="The number of records to show first.")
     ] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until interrupted.")] = False,  # noqa: FBT002  # typer's flags
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow new records until interrupted.")] = False,  # noqa: FBT002  # typer's flags
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show the newest decisions, the newest last.
@@ -124,7 +124,9 @@ def query(
     url: LogOption = None,
     *,
     filters: Filters,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many at most.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="The maximum number of records.")
+    ] = DEFAULT_LIMIT,
     as_json: JsonOption = False,
 ) -> None:
     """Find decisions, the newest first.
