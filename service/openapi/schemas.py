@@ -195,7 +195,7 @@ def _form() -> Schema:
 
 
 def _review() -> Schema:
-    """What an API server sends; unread fields may be anything."""
+    """A review as an API server sends it; unread fields may be anything."""
 
     def named(*members: str) -> Schema:
         return {**FREE, "properties": dict.fromkeys(members, TEXT)}

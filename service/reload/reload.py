@@ -270,7 +270,7 @@ class RevisionReader:
         self._seen = (0, 0)
 
     def newest(self) -> Published | None:
-        """What was published since the last call, or ``None``."""
+        """The rules published since the last call, or ``None``."""
         with suppress(OSError, msgspec.DecodeError):
             stat = self._path.stat()
             seen = (stat.st_mtime_ns, stat.st_ino)  # two files written in quick succession may have the same time

@@ -61,9 +61,9 @@ class Unknown(str):
 
 
 class ExpansionBudget(Struct, gc=False):
-    """What is left of the bounds for reading one command, with all scripts nested in it.
+    """The remaining limits for reading one command, with all scripts nested in it.
 
-    A variable can be used often and scripts can run scripts, so bounds on each single text would multiply.
+    A variable can be used often and scripts can run scripts, so limits on each single text would multiply.
     """
 
     words: int = MAX_WORDS

@@ -1,4 +1,4 @@
-"""What a fetch from the hub returns and how it fails; imports nothing of huggingface_hub."""
+"""What a fetch from the hub returns and how it fails; imports nothing from huggingface_hub."""
 
 from __future__ import annotations
 
