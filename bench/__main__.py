@@ -1,4 +1,4 @@
-"""Run the benchmark: ``python -m bench``, or with ``--quick`` a short version that shows that everything runs."""
+"""Run the benchmark: ``python -m bench``, or with ``--quick`` a short version that checks that everything runs."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ WARM_UP: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Resident bytes after the warm-up and after so many decisions more."""
+    """Resident bytes after the warm-up and after ``decisions`` more decisions."""
 
     decisions: int
     before: int
@@ -43,7 +43,7 @@ class Growth:
 
 
 def grown(seed: int, count: int) -> Growth:
-    """The growth over so many decisions on different documents, from JSON text to JSON text, in a fresh process."""
+    """The growth over ``count`` decisions on different documents, from JSON text to JSON text, in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.memory", str(seed), str(count)], cwd=ROOT, stdout=subprocess.PIPE, check=True
     )

@@ -44,12 +44,12 @@ class Server:
 
     @property
     def resident(self) -> int:
-        """Its resident memory in bytes."""
+        """The process's resident memory in bytes."""
         return resident(self.process.pid)
 
     @property
     def cpu(self) -> float:
-        """The seconds of processor time that it has used."""
+        """The process's processor time in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -143,7 +143,7 @@ def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is not in use."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

@@ -84,7 +84,7 @@ async def _edited(made: Service, edits: int) -> None:
 
 
 def _edit(made: Service, title: str, awaited: Awaited) -> None:
-    """Write the rule with another title; its revision is awaited."""
+    """Write the rule with another title, and expect its revision."""
     path = made.rules / RULE
     lines = path.read_text().splitlines(keepends=True)
     text = "".join(f"{title}\n" if line.startswith("title: ") else line for line in lines)

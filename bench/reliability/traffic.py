@@ -1,4 +1,4 @@
-"""What is sent to the service, and how fast.
+"""The requests sent to the service, and their rate.
 
 Owns the requests and the share of the maximum at which the checks of load send.
 """
@@ -34,7 +34,7 @@ read = msgspec.json.Decoder(Answer).decode
 
 
 def requests(port: int, seed: int = 1) -> Iterator[bytes]:
-    """Requests over and over, 5,000 kinds, all with ids of their own."""
+    """An endless sequence of requests of 5,000 kinds, each with its own id."""
     drawn = [
         encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)
     ]

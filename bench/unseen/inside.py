@@ -1,4 +1,4 @@
-"""The side of vLLM: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
+"""vLLM's side: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
 
 Owns the models that are drawn from (every configuration class that Transformers and the release have, with the
 architectures of the release's registry), and the release's result for a deployment: the facts of its configuration,
@@ -66,7 +66,7 @@ IMPORTS = (
 
 
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules that are imported without being there."""
+    """Modules that can be imported although they are not installed."""
 
     def find_spec(self, name, path, target=None):
         if name in EXTENSIONS or name.split(".")[0] == ABSENT:
@@ -212,7 +212,7 @@ def _configurations(model_type, cls, architectures):
 
 
 class Asked:
-    """A release that is asked of deployments, one after the other, each in a process of its own."""
+    """A release that evaluates deployments one after the other, each in a separate process."""
 
     def __init__(self, platform, folder):
         stand_in(platform)
@@ -346,7 +346,7 @@ def _value(name, kind, config):
 
 
 def ask(platform, folder, source, target, part, parts):
-    """Answer the lines of ``source`` whose number falls to ``part``, each in a child process.
+    """Answer the lines of ``source`` that belong to ``part``, each in a child process.
 
     What a child imports is available to the next one.
     """
