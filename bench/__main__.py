@@ -68,7 +68,7 @@ def main() -> None:
     after its report is written.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure the service beside what it could be replaced by."
+        prog="python -m bench", description="Measure the service and its alternatives."
     )
     parser.add_argument(
         "--quick", action="store_true", help="a short version that only shows that everything runs; keeps no results"

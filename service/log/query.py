@@ -53,7 +53,7 @@ BATCH: Final = 1000
 NUMBER: Final = f"[0-9]{{1,{len(str(MAX_LIMIT))}}}"  # of ASCII digits: ``int`` reads others too
 MAX_SCANNED: Final = 20_000
 """Records scanned by one query."""
-STARTS: Final = {"true": True, "false": False}
+STARTS_VALUES: Final = {"true": True, "false": False}
 _TIMESTAMP: Final = (
     "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, "
     "a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
@@ -61,7 +61,7 @@ _TIMESTAMP: Final = (
 LEGAL: Final = {
     **dict.fromkeys(TEXT_FILTERS, f"a string of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
-    "starts": listed(STARTS),
+    "starts": listed(STARTS_VALUES),
     "rule": "a rule's id",
     **dict.fromkeys(BOUNDS, _TIMESTAMP),
     "limit": f"a whole number from 1 to {MAX_LIMIT}",
@@ -117,7 +117,7 @@ def _value(name: str, text: str) -> str | bool | int | None:
         return _bound_id(text)
     match name:
         case "starts":
-            return STARTS.get(text)
+            return STARTS_VALUES.get(text)
         case "rule":
             return text if re.fullmatch(RULE, text) else None
         case _:

@@ -73,7 +73,7 @@ OBJECTS: Final = (
 
 def shortest(table: Flags, name: str) -> str:
     """The shortest abbreviation of a flag that argparse takes."""
-    return next(name[:end] for end in range(4, len(name) + 1) if len(table.starting(name[:end])) == 1)
+    return next(name[:end] for end in range(4, len(name) + 1) if len(table.with_prefix(name[:end])) == 1)
 
 
 def known_flags() -> Iterator[list[str]]:
