@@ -67,9 +67,7 @@ def main() -> None:
     The exit code is 1 if something could not be measured, without a report, and if a full run missed a requirement,
     after its report is written.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure the service and its alternatives."
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the service and its alternatives.")
     parser.add_argument(
         "--quick", action="store_true", help="a short version that only shows that everything runs; keeps no results"
     )
