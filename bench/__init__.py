@@ -1,1 +1,1 @@
-"""The benchmark: how fast the service is beside what it could be replaced by, measured in one go on one machine."""
+"""The benchmark: the speed of the service compared with its alternatives, measured in one run on one machine."""

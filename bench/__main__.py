@@ -1,4 +1,4 @@
-"""Run the benchmark: ``python -m bench``, or with ``--quick`` a short version that shows that everything runs."""
+"""Run the benchmark: ``python -m bench``, or with ``--quick`` a short version that checks that everything runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.command_line import CommandFailed, command_line
 from bench.deployments import derived
 from bench.job import LoadFailed
 from bench.memory import grown
-from bench.report import RESULTS, Results, bars, written
+from bench.report import RESULTS, Results, bars, to_markdown
 from bench.servers import ServerFailed
 from bench.traffic import Load, corpus, traffic
 from policy.policy import Policy
@@ -70,9 +70,7 @@ def main() -> None:
     The exit code is 1 if something could not be measured, without a report, and if a full run missed a requirement,
     after its report is written.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure the service beside what it could be replaced by."
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the service and its alternatives.")
     parser.add_argument(
         "--quick", action="store_true", help="a short version that only shows that everything runs; keeps no results"
     )
@@ -81,7 +79,7 @@ def main() -> None:
         results = run(quick=quick)
     except (LoadFailed, ServerFailed, CommandFailed, inprocess.Differs) as error:
         sys.exit(str(error))
-    report = written(results)
+    report = to_markdown(results)
     print(report)
     if not quick:
         RESULTS.write_text(report, "utf-8")

@@ -1,4 +1,4 @@
-"""Cerbos, a policy server in Go, given the conditions of one release as a resource policy.
+"""Cerbos, a policy server in Go, with the conditions of one release as a resource policy.
 
 Owns its installing from npm, its policy and configuration, and the requests that it is asked: the facts
 of the same documents as attributes of a resource, answered with the rules that fire. It gets one core
@@ -35,11 +35,11 @@ ACTION: Final = "decide"
 
 
 class CerbosMissing(Exception):
-    """Cerbos cannot be compared with here; the message says why."""
+    """Cerbos cannot be measured here; the message says why."""
 
 
 def installed() -> Path:
-    """The server's executable, installed into ``bench/.cache`` at first.
+    """The server's executable, installed into ``bench/.cache`` on first use.
 
     Raises:
         CerbosMissing: there is no npm, or it did not install it.
@@ -124,7 +124,7 @@ def policy(rules: Sequence[ReleaseRule], release: str) -> dict[str, Any]:
 
 
 def request(document: dict[str, Any]) -> bytes:
-    """The question for a document: its facts as attributes, the variable's text read beforehand."""
+    """The request for a document: its facts as attributes, the variable's text parsed beforehand."""
     facts = document["facts"]
     name = VARIABLE.partition(".")[2]
     if "env" in facts:

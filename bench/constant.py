@@ -1,4 +1,4 @@
-"""The limit: an ASGI application that answers everything with the same bytes, as many as a typical decision has."""
+"""The upper bound: an ASGI application that always answers with the same bytes, as many as a typical decision has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which core does what: servers have the first to themselves, the load generator the second.
+"""The cores: servers run on the first, the load generator on the second.
 
 Owns the pinning, without which the two would push each other about and no two runs would agree.
 """
@@ -20,7 +20,7 @@ COUNT: Final = len(_ALLOWED)
 
 @contextmanager
 def pinned(core: int) -> Iterator[None]:
-    """Run on one core; what is started meanwhile stays there."""
+    """Run on one core; processes started in the block stay there."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

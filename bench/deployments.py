@@ -1,4 +1,4 @@
-"""From a deployment as it is written to its facts, in this process.
+"""Deriving the facts of a deployment as users write it, in this process.
 
 Measured for a new deployment, for one that was seen before, and for a whole request.
 
@@ -34,7 +34,7 @@ encode: Final = Encoder().encode
 TODAY: Final = date(2026, 1, 1)
 WARM_UP: Final = 100
 SEEN: Final = 100
-"""How many deployments come again and again; fewer than are kept."""
+"""How many deployments are repeated; fewer than are cached."""
 
 LAYERS: Final = {
     "num_hidden_layers": 36,
@@ -108,7 +108,7 @@ class Derived:
 
 
 def deployments(seed: int, releases: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Requests without end; their arguments and their models' configurations all differ."""
+    """An endless sequence of requests whose arguments and models' configurations all differ."""
     random = Random(seed)
     number = 0
     while True:

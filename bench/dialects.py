@@ -29,7 +29,7 @@ MALFORMED: Final = "malformed"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The words for *and* and *or*, and how a single comparison is written."""
+    """The operators for *and* and *or*, and the expression for a single comparison."""
 
     both: str
     either: str
@@ -49,7 +49,7 @@ class Dialect:
 
 
 def conditions(rules: Sequence[ReleaseRule]) -> list[tuple[int, Condition]]:
-    """Every condition of a release in its order, with the number by which ``Ruleset.fired`` calls it."""
+    """Every condition of a release in its order, with its number in ``Ruleset.fired``."""
     return [
         (number, when)
         for place, item in enumerate(rules)
@@ -70,12 +70,12 @@ def facts_read(rules: Sequence[ReleaseRule]) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """A fact's value as other engines are given it: a malformed variable by a word."""
+    """A fact's value as passed to other engines: a malformed variable becomes a word."""
     return MALFORMED if isinstance(value, Malformed) else value
 
 
 def zen(keys: Mapping[str, str]) -> Dialect:
-    """The expressions of zen-engine, over facts under ``keys``, every one of which is there."""
+    """The expressions of zen-engine, over facts under ``keys``, all of which exist."""
 
     def leaf(asked: Leaf) -> str:
         return " and ".join([*(keys[name] for name in ancestors(asked.fact)), _zen(asked, keys[asked.fact])])
@@ -162,7 +162,7 @@ def _cel(leaf: Leaf) -> str:
 
 
 def _there(path: str, above: str = "") -> list[str]:
-    """What tells that a path is there, given that the path ``above`` it is."""
+    """The expression for the existence of a path, given that the path ``above`` it exists."""
     steps = list(accumulate(path.split("."), "{}.{}".format))
     return [f"has(R.attr.{step})" for step in steps[len(above.split(".")) if above else 0 :]]
 

@@ -126,7 +126,7 @@ VARIABLE: Final = (None,) * 7 + ("0", "1", "1")
 
 
 def documents(seed: int, versions: Sequence[str | None]) -> Iterator[dict[str, Any]]:
-    """Requests without end, for one of ``versions`` each; ``None`` leaves the version out."""
+    """An endless sequence of requests, each for one of ``versions``; ``None`` leaves the version out."""
     random = Random(seed).random  # the same documents every time are wanted
     while True:
         version = versions[int(random() * len(versions))]
@@ -139,7 +139,7 @@ def documents(seed: int, versions: Sequence[str | None]) -> Iterator[dict[str, A
 def different(
     seed: int, count: int, versions: Sequence[str | None], key: Callable[[dict[str, Any]], Hashable]
 ) -> list[dict[str, Any]]:
-    """So many documents of which no two have the same ``key``."""
+    """A number of documents of which no two have the same ``key``."""
     seen: set[Hashable] = set()
 
     def is_new(document: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""From validated facts to the ordered list of fired rules, in this process: the service's ruleset beside zen-engine.
+"""From validated facts to the ordered list of fired rules, in this process: the ruleset compared with zen-engine.
 
 Owns calling zen-engine well. Its loader keeps content that it has compiled, which ``create_decision`` does
 not; the graph has no node more than it needs; facts come as a dict made beforehand, under short keys. Of
@@ -39,12 +39,12 @@ BARE: Final = "bare expression"
 
 
 class Differs(Exception):
-    """zen-engine was made to answer something else than the ruleset."""
+    """zen-engine's result differs from the ruleset's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Microseconds for one list of fired rules of a release; ``bare`` is zen-engine's expression evaluated by itself.
+    """Microseconds for one list of fired rules of a release; ``bare`` is zen-engine's expression evaluated alone.
 
     ``ratio`` says how many times as fast as zen-engine the ruleset is, in the median of the rounds.
     """
@@ -114,7 +114,7 @@ def compared(policy: Policy, release: str, seed: int, count: int, rounds: int) -
 
 
 def timed(call: Callable[[Any], Any], prepare: Callable[[T], Any], documents: Sequence[T]) -> float:
-    """Microseconds a call, without the preparing of its argument.
+    """Microseconds a call, without preparing its argument.
 
     It is processor time, of which other programs take none; both engines work in the calling thread.
     Arguments are prepared a few at a time, as a service would have them: just made, and still in the
@@ -148,18 +148,18 @@ def _ways(ruleset: Ruleset, keys: dict[str, str]) -> dict[str, Callable[[dict[st
     }
     content = {
         "decision table": _graph("decisionTableNode", table),
-        "one list of truths": _graph(
+        "one list of booleans": _graph(
             "expressionNode", {"expressions": [{"id": "held", "key": "held", "value": every}]}
         ),
     }
     engines: dict[str, Any] = {
         name: zen.ZenEngine({"loader": {"type": "static", "content": {KEY: graph}}}) for name, graph in content.items()
     }
-    by_table, by_list = engines["decision table"].evaluate, engines["one list of truths"].evaluate
+    by_table, by_list = engines["decision table"].evaluate, engines["one list of booleans"].evaluate
     bare = zen.compile_expression(every).evaluate
     return {
         "decision table": lambda context: tuple([row["rule"] for row in by_table(KEY, context)["result"]]),
-        "one list of truths": lambda context: tuple(compress(numbers, by_list(KEY, context)["result"]["held"])),
+        "one list of booleans": lambda context: tuple(compress(numbers, by_list(KEY, context)["result"]["held"])),
         BARE: lambda context: tuple(compress(numbers, bare(context))),
     }
 

@@ -1,4 +1,4 @@
-"""What a load generator is told and what it tells.
+"""The job that a load generator gets, and the measurements that it returns.
 
 Owns the two messages between the benchmark and its generators, and the running of a generator as a
 process of its own on the generators' core.
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a job took: answers and seconds; latencies in milliseconds; ``busy`` is the generator's share of its core.
+    """The measurements of a job: answers, seconds, latencies in ms; ``busy`` is the generator's share of its core.
 
     ``cpu`` has the server's processor time in seconds; the generator leaves it to its caller.
     """
@@ -71,7 +71,7 @@ class Measured:
 
 
 def measured(module: str, job: Job) -> Measured:
-    """What the generator in ``module`` makes of a job.
+    """Run a job with the generator in ``module``, and return its measurements.
 
     Raises:
         LoadFailed: not every request was answered 200, or the generator failed otherwise.
@@ -102,7 +102,7 @@ def lines(job: Job, file: Path) -> list[bytes]:
 
 
 def head(job: Job, *framing: str) -> str:
-    """The head of a POST request, ended by what frames its body."""
+    """The head of a POST request, which ends with the body's framing headers."""
     return "\r\n".join(
         (f"POST {job.path} HTTP/1.1", f"Host: {HOST}:{job.port}", f"Content-Type: {job.content_type}", *framing, "", "")
     )

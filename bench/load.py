@@ -1,6 +1,6 @@
-"""The load generator: keep-alive connections that each send a request when the last one has been answered.
+"""The load generator: keep-alive connections that each send a request as soon as the last one is answered.
 
-Runs as a process of its own, told its job by its argument; prints what it measured. Requests are encoded
+Runs as a separate process with its job as the argument, and prints its measurements. Requests are encoded
 before the clock starts, and the parser is C, so that the generator is quicker than what it measures.
 """
 
@@ -27,7 +27,7 @@ OK: Final = 200
 
 
 class Run:
-    """One job under way: what is still to be sent, and the latencies so far."""
+    """A job in progress: the requests still to send, and the latencies so far."""
 
     def __init__(self, requests: list[bytes]) -> None:
         self.left: Iterator[bytes] = iter(requests)
@@ -36,12 +36,12 @@ class Run:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def fail(self, why: str) -> None:
-        """Give up."""
+        """Stop the job with an error."""
         if not self.ended.done():
             self.ended.set_exception(LoadFailed(why))
 
     def leave(self) -> None:
-        """A connection has nothing more to send."""
+        """Note that a connection has nothing more to send."""
         self.open -= 1
         if not self.open and not self.ended.done():
             self.ended.set_result(None)
@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
 
 
 async def run(job: Job) -> Measured:
-    """Do the job."""
+    """Send the job's requests, and return the measurements."""
     requests = [head(job, f"Content-Length: {len(body)}").encode() + body for body in lines(job, Path(job.file))]
     state = Run(requests)
     loop = asyncio.get_running_loop()

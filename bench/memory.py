@@ -1,4 +1,4 @@
-"""Whether a million decisions leave anything behind: resident memory before and after, in a process of its own."""
+"""Measure whether a million decisions leak memory: resident memory before and after, in a separate process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WARM_UP: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Resident bytes after the warm-up and after so many decisions more."""
+    """Resident bytes after the warm-up and after ``decisions`` more decisions."""
 
     decisions: int
     before: int
@@ -38,12 +38,12 @@ class Growth:
 
     @property
     def megabytes(self) -> float:
-        """What was added."""
+        """The growth in megabytes."""
         return (self.after - self.before) / 1e6
 
 
 def grown(seed: int, count: int) -> Growth:
-    """The growth over so many decisions on different documents, from JSON text to JSON text, in a fresh process."""
+    """The growth over ``count`` decisions on different documents, from JSON text to JSON text, in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.memory", str(seed), str(count)], cwd=ROOT, stdout=subprocess.PIPE, check=True
     )

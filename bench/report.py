@@ -1,4 +1,4 @@
-"""What was measured, as a table for a terminal and as ``bench/results.md``.
+"""The results, as a table for a terminal and as ``bench/results.md``.
 
 Owns the bars: what each figure has to be. A missed one is marked here; the exit code is the caller's.
 """
@@ -32,7 +32,7 @@ PACKAGES: Final = ("durable-rules", "msgspec", "uvicorn", "uvloop", "httptools",
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A figure and what is required of it: at least so much, or at most."""
+    """A figure and its required minimum or maximum."""
 
     what: str
     figure: float
@@ -43,12 +43,12 @@ class Bar:
 
     @property
     def met(self) -> bool:
-        """Whether it is as required."""
+        """Whether the requirement is met."""
         return self.figure <= self.required if self.at_most else self.figure >= self.required
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The cells of its row."""
+        """The cells of the bar's row."""
         sign = "≤" if self.at_most else "≥"
         return (
             self.what,
@@ -60,7 +60,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything that one run measured."""
+    """All results of one run."""
 
     load: Load
     traffic: Traffic
@@ -144,7 +144,7 @@ def _command_bars(commands: CommandLine) -> list[Bar]:
     ]
 
 
-def written(results: Results) -> str:
+def to_markdown(results: Results) -> str:
     """The report as Markdown, its tables aligned to be read as they are."""
     traffic = results.traffic
     parts = [
@@ -174,7 +174,7 @@ def written(results: Results) -> str:
 
 
 def _notes(results: Results) -> list[str]:
-    """How it was measured, a sentence or two each."""
+    """The method of each measurement, in a sentence or two."""
     corpus, traffic = results.traffic.corpus, results.traffic
     before, after = (size / 1e6 for size in traffic.resident)
     where = "another core" if cores.LOAD != cores.SERVER else "THE SAME core"

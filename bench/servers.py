@@ -1,6 +1,6 @@
-"""Server processes: started on the servers' core and on 127.0.0.1 only, awaited, looked at, ended by their id.
+"""Server processes: started on the servers' core and on 127.0.0.1 only, awaited, measured, ended by their id.
 
-Owns every process that listens. What is asked of them is the load generator's business.
+Owns every process that listens. The load generator chooses the requests.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Server:
 
     @property
     def resident(self) -> int:
-        """Its resident memory in bytes."""
+        """The process's resident memory in bytes."""
         return resident(self.process.pid)
 
     @property
     def cpu(self) -> float:
-        """The seconds of processor time that it has used."""
+        """The process's processor time in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -100,7 +100,7 @@ def running(
 
 
 def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the service is started with one worker, by default without a decision log.
+    """The command that starts the service with one worker, by default without a decision log.
 
     Gives the command, the port, the path that reports readiness, and the environment.
     """
@@ -114,7 +114,7 @@ def service(settings: Mapping[str, str] | None = None) -> tuple[list[str], int, 
 
 
 def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
-    """How the constant-answer application is started.
+    """The command that starts the constant-answer application.
 
     It runs under the same server with the same protocol parts as the service.
     """
@@ -143,7 +143,7 @@ def constant(answer_size: int) -> tuple[list[str], int, str, Mapping[str, str]]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that is not in use."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

@@ -18,12 +18,12 @@ from msgspec import json
 from bench.job import Job, LoadFailed, Measured, head, lines
 from bench.servers import HOST
 
-PIECE: Final = 64 * 1024
+CHUNK_SIZE: Final = 64 * 1024
 OK: Final = 200
 
 
 class Stream(asyncio.Protocol):
-    """The one connection: a writer that waits when the server is behind, and a reader that keeps what comes."""
+    """The connection: a writer that waits when the server is behind, and a reader that keeps the answers."""
 
     transport: asyncio.Transport
 
@@ -59,9 +59,9 @@ class Stream(asyncio.Protocol):
 
 
 async def run(job: Job) -> Measured:
-    """Do the job."""
+    """Send the job's documents as one stream, and return the measurements."""
     body = b"".join(line + b"\n" for line in lines(job, Path(job.file)))
-    pieces = [body[start : start + PIECE] for start in range(0, len(body), PIECE)]
+    pieces = [body[start : start + CHUNK_SIZE] for start in range(0, len(body), CHUNK_SIZE)]
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces] + [b"0\r\n\r\n"]
     _, stream = await asyncio.get_running_loop().create_connection(Stream, HOST, job.port)
     began, used = perf_counter(), process_time()

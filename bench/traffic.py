@@ -1,4 +1,4 @@
-"""The measurements over HTTP: every contender is asked in turn, round after round, and medians are kept.
+"""The measurements over HTTP: the contenders take turns, round after round, and medians are kept.
 
 Owns who the contenders are and what each is sent. All servers are up from the first round to the last;
 only one is busy at a time.
@@ -45,7 +45,7 @@ NDJSON: Final = "application/x-ndjson"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much is asked: documents a round for single requests, streams and Cerbos, and how many rounds."""
+    """The amount of load: documents a round for single requests, streams and Cerbos, and the number of rounds."""
 
     seed: int
     rounds: int
@@ -56,7 +56,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The documents as lines of a file, and what is known of them.
+    """The documents as lines of a file, and their properties.
 
     ``kinds`` counts those that differ in what their release reads; ``answer_size`` and ``fired`` are those of a sample.
     """
@@ -72,7 +72,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Somebody who is asked: ``job`` is what is sent in the round of that number."""
+    """A server to be measured: ``job`` gives the job of a round by its number."""
 
     name: str
     server: Server
@@ -137,7 +137,7 @@ def corpus(policy: Policy, load: Load, folder: Path) -> Corpus:
 
 
 def traffic(policy: Policy, load: Load, posed: Corpus, tell: Callable[[str], None]) -> Traffic:
-    """Ask everybody.
+    """Measure all contenders.
 
     Raises:
         LoadFailed: a request was not answered as it should be.
@@ -215,7 +215,7 @@ def _stream(single: Job, server: Server, load: Load, posed: Corpus, number: int)
 
 
 def _medians(found: Sequence[Measured]) -> Measured:
-    """A made-up round: the median of each figure."""
+    """A round with the median of each figure."""
     count = found[0].count
     seconds, p50, p99, busy, cpu = (
         median(getattr(each, name) for each in found) for name in ("seconds", "p50", "p99", "busy", "cpu")

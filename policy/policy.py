@@ -22,7 +22,7 @@ from policy.errors import RequestInvalid
 from policy.facts.vocabulary import VARIABLE
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import assumed_of
-from policy.intake.intake import derive_facts, no_models, sourced
+from policy.intake.intake import derive_facts, facts_with_origin, no_models
 from policy.rules.releases import series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
 
@@ -246,7 +246,7 @@ class Policy:
             decision = replace(
                 decision,
                 warnings=decision.warnings + intake.warnings,
-                facts=sourced(intake),
+                facts=facts_with_origin(intake),
                 ignored_args=intake.ignored,
             )
         return decision

@@ -138,7 +138,7 @@ class Application(FastAPI):
         return document(super().openapi(), self.service)
 
     async def openapi_json(self) -> bytes:
-        """The same as JSON, made once for each revision, in a thread, as it takes about 50 ms."""
+        """The OpenAPI document as JSON, made once for each revision, in a thread, as it takes about 50 ms."""
         answers = self.service.answers
         if self.described is not answers:
             found = await asyncio.to_thread(self.openapi)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("runner_policy")
 TICK: Final = 0.1
 """Seconds between two checks for published rules."""
-SWEEP: Final = 1.0
+SWEEP_INTERVAL: Final = 1.0
 """Seconds between two runs of everything else."""
 
 
@@ -54,7 +54,7 @@ class Housekeeping:
             await asyncio.sleep(TICK)
 
     async def _tick(self) -> None:
-        due = monotonic() - self._last_sweep >= SWEEP
+        due = monotonic() - self._last_sweep >= SWEEP_INTERVAL
         if due:
             self._last_sweep = monotonic()
             self._served.body_timeouts.sweep()

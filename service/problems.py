@@ -47,8 +47,8 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
 
 
 UNAUTHORIZED: Final = 401
-TOO_SLOW: Final = 408
-AGAIN: Final = frozenset({429, 503})
+REQUEST_TIMEOUT: Final = 408
+RETRYABLE: Final = frozenset({429, 503})
 """The status codes after which the same request may be sent again."""
 
 
@@ -124,9 +124,9 @@ def headers_of(error: PolicyError, status: int) -> list[tuple[bytes, bytes]]:
     headers = [(b"content-type", MEDIA_TYPE.encode())]
     if status == UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
-    elif status == TOO_SLOW:
+    elif status == REQUEST_TIMEOUT:
         headers.append((b"connection", b"close"))
-    elif status in AGAIN:
+    elif status in RETRYABLE:
         headers.append((b"retry-after", b"%d" % (error.wait if isinstance(error, Refused) else 1)))
     return headers
 

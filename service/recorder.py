@@ -121,7 +121,7 @@ class Recorder:
             context.waiting.append(log.recorded(entry))
 
     async def close(self) -> None:
-        """Print what is queued, or give up after a while."""
+        """Print the queued records, within the time that ``Printer.close`` allows."""
         if self._printer is not None:
             await asyncio.to_thread(self._printer.close)
 

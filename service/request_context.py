@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from policy.request.request import Request
     from service.log.record import LogEntry
 
-MOST: Final = 100
+MAX_LOGGED_IDS: Final = 100
 """Ids of decisions in a line of the access log."""
 
 
@@ -37,7 +37,7 @@ class RequestContext(Struct, gc=False):
         """Add the id of a decision."""
         if self.decisions is None:
             self.decisions = []
-        if len(self.decisions) < MOST:
+        if len(self.decisions) < MAX_LOGGED_IDS:
             self.decisions.append(decision_id)
 
     async def wait_recorded(self) -> None:

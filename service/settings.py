@@ -38,12 +38,12 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="the address to listen on")
     port: int = Field(8080, ge=0, le=65535, description="the port to listen on; 0 takes a free one")
     workers: int = Field(1, ge=1, le=256, description="worker processes")
-    default_release: str | None = Field(None, description="the release that decides where a request names none")
+    default_release: str | None = Field(None, description="the release that decides if a request names none")
     max_body: int = Field(
         1 << 20, ge=1024, le=1 << 30, description="the largest body, and the largest line of a stream"
     )
     max_batch_body: int = Field(16 << 20, ge=1024, le=1 << 30, description="the largest body of a JSON batch")
-    max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the most items in a JSON batch")
+    max_batch_items: int = Field(10_000, ge=1, le=1_000_000, description="the maximum number of items in a JSON batch")
     cache_size: int = Field(512, ge=0, le=100_000, description="how many answers to repeated documents are cached")
     candidate_timeout: float = Field(5.0, gt=0, le=60, description="how long candidate rules of a dry run may take")
     candidate_concurrency: int = Field(2, ge=1, le=64, description="how many dry runs with candidate rules run at once")
@@ -69,10 +69,10 @@ class Settings(BaseSettings):
     job_timeout: float = Field(30.0, gt=0, le=3600, description="how long such a request may take")
     allow_anonymous: bool = Field(False, description="listen on non-loopback addresses without requiring a token")
     tokens: Path | None = Field(
-        None, description="the file of hashed tokens that callers need; reloaded when it changes"
+        None, description="the file with the hashed tokens of callers; reloaded when it changes"
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="the proxies whose X-Forwarded-For says who asks: addresses and networks, separated by commas"
+        (), description="the proxies whose X-Forwarded-For is trusted: addresses and networks, separated by commas"
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         "`*.example.org` and `*` are patterns",
     )
     rate_limit: float = Field(
-        0, ge=0, le=1e6, description="how many decisions a second a caller may ask of one process; 0 for any number"
+        0, ge=0, le=1e6, description="how many decisions a second a caller may request from one process; 0 for no limit"
     )
     tls_cert: Path | None = Field(None, description="the certificate, with its chain, to serve TLS with")
     tls_key: Path | None = Field(None, description="the certificate's key")
@@ -131,11 +131,11 @@ class Settings(BaseSettings):
         30, gt=0, description="how long records are kept; `none` for as long as there is room"
     )
     log_retention_bytes: int | None = Field(
-        8 << 30, ge=1 << 20, description="how many bytes of records are kept, about; `none` for any number"
+        8 << 30, ge=1 << 20, description="about how many bytes of records are kept; `none` for no limit"
     )
     access_log: bool = Field(False, description="log each request")
     log_format: Literal["text", "json"] | None = Field(
-        None, description="how the service's own log is written; by default for people on a terminal, else JSON"
+        None, description="the format of the service's own log; by default text on a terminal, else JSON"
     )
     admission_deny: bool = Field(False, description="deny objects that vLLM would refuse to start; otherwise only warn")
     admission_set_env: Literal["off", "annotated", "always"] = Field(

@@ -1,4 +1,4 @@
-"""Deployments asked as users ask: small models by name, and the whole public answer."""
+"""Deployments as users send them: small models by name, and the whole public answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Asking:
         upstream: bool = True,
         **deployment: Any,
     ) -> Config:
-        """The request of a deployment; a member that is not given is one that nobody stated."""
+        """The request of a deployment; a field that is not given is not stated."""
         models = deployment.pop("models", {})
         told = str(args)
         brought = {
@@ -121,7 +121,7 @@ class Asking:
         return self.problem(lambda: self(args, release, **said))
 
     def problem(self, ask: Callable[[], object]) -> tuple[str, list[tuple[str, str]]]:
-        """The same of any question."""
+        """The kind of problem that a call raises, and every fault, as (pointer, message)."""
         with pytest.raises(RequestInvalid) as raised:
             ask()
         return raised.value.problem, [(fault.pointer, fault.message) for fault in raised.value.faults]

@@ -34,7 +34,7 @@ TYPES: Final = {"application/json", "application/problem+json", "text/plain", "a
 
 @dataclass(slots=True)
 class Answer:
-    """What came back; status 0 where nothing did."""
+    """An answer; its status is 0 if there was none."""
 
     status: int
     kind: str
@@ -77,7 +77,7 @@ class Connection:
 
 
 def faults(sent: Sent, answer: Answer) -> list[str]:
-    """What is wrong with an answer."""
+    """The faults of an answer."""
     if answer.status == 0:
         return ["no answer"]
     if answer.status >= 500:
@@ -169,7 +169,7 @@ def resolves(pointer: str, document: Any) -> bool:
 
 @dataclass(slots=True)
 class Report:
-    """What came of a run: how many answers of each status, and what was wrong with which request."""
+    """The result of a run: how many answers of each status, and the faults with their requests."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[tuple[list[str], bytes, bytes]] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Report:
 
 
 def run(port: int, count: int, seed: int) -> Report:
-    """Send so many requests over one connection after the other."""
+    """Send ``count`` requests over one connection after the other."""
     report, connection = Report(), Connection(port)
     for sent in islice(Bending(seed).requests(), count):
         report.note(sent, connection.asked(sent))

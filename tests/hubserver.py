@@ -24,7 +24,7 @@ TOKEN = "hf_this_is_nobodys_token"
 
 @dataclass
 class Reply:
-    """What is answered: ``hold`` is waited for first, and ``drip`` sends a byte at a time."""
+    """A reply: ``hold`` is waited for first, and ``drip`` sends a byte at a time."""
 
     body: bytes = TEXT
     status: int = 200
@@ -35,7 +35,7 @@ class Reply:
 
 @dataclass
 class HubServer:
-    """What is served by path, and what was asked for: method, path and token."""
+    """A hub: its files by path, and the requests that it received, each with method, path and token."""
 
     replies: dict[str, Reply] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)

@@ -141,7 +141,7 @@ class Reference:
         return [rule for rule in self._rules[release] if self.holds(rule.said["when"], release, deployment)]
 
     def holds(self, condition: Any, release: str, deployment: Deployment, *, negated: bool = False) -> bool:
-        """Whether a condition holds; ``negated`` asks for its reverse, which is asked of every leaf."""
+        """Whether a condition holds; ``negated`` asks for its reverse and applies to every leaf."""
         if condition == "always":
             return not negated
         every, some = (any, all) if negated else (all, any)
@@ -193,7 +193,7 @@ class Reference:
         }
 
     def _settle(self, release: str, deployment: Deployment, held: list[Rule]) -> Scope:
-        """What follows from these rules, whose conditions hold, with the variable as it stands."""
+        """The consequences of these rules, whose conditions hold, with the current value of the variable."""
         invalid = [rule for rule in held if rule.effect == "invalid"]
         if invalid:
             return ending(invalid, deployment)
@@ -306,7 +306,7 @@ QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def answer(fact: str, operator: str, operand: Any, deployment: Deployment, *, negated: bool) -> bool:
-    """One question about one fact; below an absent object the answer is no, whatever is asked."""
+    """One comparison on one fact; below an absent object the answer is always no."""
     if deployment.is_below_absent(fact):
         return False
     value = deployment.value(fact)
@@ -316,7 +316,7 @@ def answer(fact: str, operator: str, operand: Any, deployment: Deployment, *, ne
 
 
 def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadable | None:  # noqa: FBT001  # a request may have it as a boolean
-    """What vLLM makes of the variable: ``bool(int(text))``."""
+    """The variable as vLLM reads it: ``bool(int(text))``."""
     if text is None or isinstance(text, bool):
         return unset if text is None else text
     try:
@@ -326,7 +326,7 @@ def variable(text: str | bool | None, *, unset: bool | None) -> bool | Unreadabl
 
 
 def as_reference(decision: Decision) -> dict[str, Any]:
-    """The members of a decision that the reference has, too."""
+    """The fields of a decision that the reference has, too."""
     members = (
         "runner",
         "outcome",
@@ -367,7 +367,7 @@ def said_for(file: Mapping[str, Any], release: str) -> dict[str, Any] | None:
 
 
 def called(rules: Iterable[Rule]) -> set[str]:
-    """What rules can be called by others: by their ids, and upstream's by their effects."""
+    """The names by which other rules can refer to rules: their ids, and for upstream's their effects."""
     return {name for rule in rules for name in (rule.id, rule.effect if rule.layer == "upstream" else rule.id)}
 
 
@@ -376,7 +376,7 @@ def needed(rule: Rule, names: set[str]) -> bool:
 
 
 def ending(invalid: list[Rule], deployment: Deployment) -> Scope:
-    """A variable that cannot be read: nothing else is looked at."""
+    """A variable that cannot be read; nothing else is evaluated."""
     ids = [rule.id for rule in invalid]
     nothing: Scope = {
         name: [] for name in ("unsupported_features", "v1_unsupported_features", "refusals", "advice", "advisories")

@@ -292,7 +292,7 @@ class Bending:
         )
 
     def product(self, sent: Sent) -> Sent:
-        """The same many times over: items of a batch, engines of a manifest, long names, explained or as a table."""
+        """One request many times over: items of a batch, engines of a manifest, long names, explained or as a table."""
         try:
             document = json.loads(sent.body)
         except (ValueError, RecursionError):
@@ -315,7 +315,7 @@ class Bending:
         return replace(sent, headers=(*sent.headers, *accept), body=json.dumps(document).encode())
 
     def bytes(self, sent: Sent) -> Sent:
-        """Bytes changed, put in, taken out, doubled or cut off."""
+        """Bytes changed, inserted, removed, doubled or cut off."""
         body, by = sent.body, self.by
         place, end = sorted((by.randint(0, len(body)), by.randint(0, len(body))))
         end = min(end, place + 40)

@@ -20,7 +20,7 @@ WORDS: Final = {
 def rule_text(
     name: str, effect: str, when: Any = "always", words: str = "words", vllm: str = ">=0.22", **members: Any
 ) -> str:
-    """A rule with one range; ``members`` of the rule are put in or over."""
+    """A rule with one range; ``members`` are added to the rule, or replace its own fields."""
     part = {"vllm": vllm, WORDS.get(effect, "message"): words, "when": when}
     head = {"id": name, "title": name, "effect": effect, "why": "Because.", "references": ["https://example.org"]}
     return yaml.safe_dump({**head, "releases": [part], **members})

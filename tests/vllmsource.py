@@ -132,7 +132,7 @@ RULES: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def rule_texts(**changed: dict[str, Any]) -> dict[str, str]:
-    """The files of the rules, by path; members of a rule's range may be others."""
+    """The files of the rules, by path; fields of a rule's range may be replaced."""
     texts = {"releases.yaml": RELEASES}
     for order, (name, effect, body) in enumerate(RULES):
         ordered: dict[str, Any] = {"order": order} if effect.startswith(("exclude", "refuse")) else {}

@@ -1,4 +1,4 @@
-"""Run one of the checks: ``python -m bench.reliability NAME``; each ends with 1 where something is not as promised."""
+"""Run one of the checks: ``python -m bench.reliability NAME``; exits with 1 if a result is not as promised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests within the bounds that ask for as much work as they can, by name.
+"""Requests within the limits that cause as much work as possible, by name.
 
 Owns their texts, and ``python -m bench.reliability.attacks PORT NAME``, which sends one until it is ended. ``hostile``
 has each sent while others are answered, and the tests see that each gets an answer that is no 5xx.
@@ -26,7 +26,7 @@ LINES: Final = {"content-type": "application/x-ndjson"}
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A request: where it goes, its headers, and its body, which is made when it is needed."""
+    """A request: its path, its headers, and its body, which is made when it is needed."""
 
     path: str
     body: Callable[[], bytes]
@@ -101,7 +101,7 @@ ATTACKS: Final[dict[str, Attack]] = {
 
 
 def main() -> None:
-    """Send the attack of a name to a port of this machine, again and again, and print the status of each answer."""
+    """Send an attack, by its name, to a local port again and again, and print the status of each answer."""
     port, name = sys.argv[1:]
     attack = ATTACKS[name]
     body = attack.body()

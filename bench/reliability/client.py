@@ -1,4 +1,4 @@
-"""A client that sends at a rate, whatever becomes of the answers, and remembers what it was promised.
+"""A client that sends at a fixed rate, whatever the answers, and records their latencies and faults.
 
 Owns the pacing and the connections, which come back when they are lost. A latency counts from when a request
 was due, so that a server that stands still is not spared those that it kept from being sent.
@@ -93,7 +93,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Client:
-    """So many connections to a port, over which requests go at a rate."""
+    """A number of connections to a port, which together send requests at a rate."""
 
     def __init__(
         self, port: int, requests: Iterator[bytes], connections: int = 32, look: Callable[[bytes], None] | None = None
@@ -105,7 +105,7 @@ class Client:
         self._ended = False
 
     def lost(self) -> None:
-        """A connection went; another is made."""
+        """Replace a connection that was closed."""
         self._open -= 1
         if not self._ended:
             asyncio.get_running_loop().call_later(0.05, lambda: asyncio.ensure_future(self._connect()))
@@ -120,7 +120,7 @@ class Client:
             self.lost()
 
     async def send(self, rate: float, seconds: float) -> None:
-        """Send at ``rate`` requests a second for so long."""
+        """Send ``rate`` requests a second for ``seconds``."""
         for _ in range(self.wanted - self._open):
             await self._connect()
         began, sent = perf_counter(), 0
@@ -134,7 +134,7 @@ class Client:
             await asyncio.sleep(TICK)
 
     async def close(self) -> None:
-        """Wait a moment for what is under way, and close all connections."""
+        """Wait briefly for requests in progress, and close all connections."""
         ends = perf_counter() + 5
         while len(self.idle) < self._open and perf_counter() < ends:  # noqa: ASYNC110  # a client that is measured waits for nothing else
             await asyncio.sleep(0.01)
@@ -146,7 +146,7 @@ class Client:
 
 
 def post(port: int, body: bytes, path: str = "/v1/decisions") -> bytes:
-    """A request as it goes over the line."""
+    """A request as sent over the connection."""
     return b"POST %b HTTP/1.1\r\nHost: %b:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
         path.encode(),
         HOST.encode(),

@@ -1,4 +1,4 @@
-"""A PostgreSQL that goes and comes back, or stands still: no error, nothing lost, no latency that grows."""
+"""PostgreSQL stops and restarts, or freezes: no errors, no lost records, no growing latency."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RATE: Final = 1500
 AROUND: Final = 20.0
-"""Seconds before it goes, and after it is back."""
+"""Seconds of load before the database stops, and after it is back."""
 
 
 def check(away: float) -> None:
@@ -38,7 +38,7 @@ def check(away: float) -> None:
 
 
 async def _through(made: Service, away: float, act: Callable[[], None], back: Callable[[], None]) -> list[Heard]:
-    """What came back before it was away, meanwhile, and afterwards."""
+    """The answers before the database is unavailable, meanwhile, and afterwards."""
     before = await sent(made.port, RATE, AROUND)
     act()
     meanwhile = await sent(made.port, RATE, away)
@@ -67,7 +67,7 @@ def _judge(made: Service, postgres: Postgres, heard: list[Heard], name: str, awa
 
 
 def _rows(postgres: Postgres) -> int:
-    """How many decisions are in it."""
+    """How many decisions are in the database."""
     try:
         with postgres.connection() as connection:
             found = connection.execute("SELECT count(*) FROM decisions").fetchone()

@@ -1,4 +1,4 @@
-"""A disk that is full: decisions go on, and what is not kept is counted."""
+"""A full disk: decisions continue, and records that are not kept are counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check(megabytes: int) -> None:
-    """The disk full: decisions go on, and what is dropped is counted; needs to be root, to make a small disk."""
+    """Fill the disk: decisions continue, and dropped records are counted; needs root, to make a small disk."""
     with _small_disk(megabytes) as small:
         with service(
             log=f"sqlite:///{small}/decisions.db", log_spill=str(small / "spill"), log_retention_bytes="1073741824"
@@ -56,7 +56,7 @@ def check(megabytes: int) -> None:
 
 @contextmanager
 def _small_disk(megabytes: int) -> Iterator[Path]:
-    """A folder that is a disk of this size for as long as the block lasts."""
+    """A folder on a disk of this size, for the length of the block."""
     with TemporaryDirectory(prefix="reliability-disk-") as place:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", place], check=True)
         try:

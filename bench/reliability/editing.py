@@ -1,4 +1,4 @@
-"""Rules that are edited while they are served: the words of one change, and now and then a file is none.
+"""Edit rules while they are served: each edit changes texts, and some files are broken on purpose.
 
 Owns which rule that is, and that it is as before in the end.
 """
@@ -18,7 +18,7 @@ BROKEN: Final = "releases: [}"
 
 
 async def rewriting(rules: Path, every: float, broken: int, stop: asyncio.Event) -> dict[str, int]:
-    """How often a good and a broken file was written.
+    """Rewrite the rules until ``stop``; return how often a good and a broken file was written.
 
     One file is written every ``every`` seconds until ``stop``. Each ``broken``-th one is broken; 0 means none.
     """

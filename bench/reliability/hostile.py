@@ -1,4 +1,4 @@
-"""One request that asks for as much work as it can, again and again: others are answered as before."""
+"""One request that causes as much work as possible, again and again: others are answered as before."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 RATE: Final = 100
 """Requests a second to ``/livez``, and as many decisions."""
 CONNECTIONS: Final = 8
-MOST: Final = 100.0
-"""Milliseconds that 99 in 100 of them take at most."""
+MAX_P99: Final = 100.0
+"""The maximum p99 in milliseconds."""
 FAILED: Final = 500
 PLAIN: Final = b'{"facts": {"model_config": {"architectures": ["Qwen3ForCausalLM"]}}}'
 
 
 def check(seconds: float) -> None:
-    """Requests that take long, each beside plain decisions and ``/livez``."""
+    """Send requests that take long, each together with plain decisions and ``/livez``."""
     with service() as made:
         for name in attacks.ATTACKS:
             uvloop.run(_beside(made.port, name, seconds))
@@ -65,4 +65,4 @@ async def _beside(port: int, name: str, seconds: float) -> None:
 
 
 def _is_prompt(heard: Heard) -> bool:
-    return not heard.faults and heard.percentile(0.99) < MOST
+    return not heard.faults and heard.percentile(0.99) < MAX_P99

@@ -1,4 +1,4 @@
-"""How long a changed rule takes to decide, from the write of its file to the first answer by the new revision."""
+"""Measure how soon a changed rule decides: from the write of its file to the first answer by the new revision."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Awaited:
 
 
 def check(edits: int) -> None:
-    """70 % of the maximum on one worker and an edited rule every few seconds: the time until it decides."""
+    """Measure how soon each of ``edits`` to a rule decides, on one worker at 70 % of its maximum load."""
     with service() as made:
         uvloop.run(_edited(made, edits))
 
@@ -84,7 +84,7 @@ async def _edited(made: Service, edits: int) -> None:
 
 
 def _edit(made: Service, title: str, awaited: Awaited) -> None:
-    """Write the rule with another title; its revision is awaited."""
+    """Write the rule with another title, and expect its revision."""
     path = made.rules / RULE
     lines = path.read_text().splitlines(keepends=True)
     text = "".join(f"{title}\n" if line.startswith("title: ") else line for line in lines)

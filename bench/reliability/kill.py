@@ -1,4 +1,4 @@
-"""Processes that are killed under load, with a required log: what was acknowledged is in the log, once."""
+"""Processes are killed under load, with a required log: every acknowledged decision is in the log exactly once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REQUIRED: Final = {"workers": str(WORKERS), "log_required": "true", "log_timeout
 
 
 def check(rounds: int) -> None:
-    """kill -9 of a worker, and of all processes, under load: every acknowledged decision is in the log, once.
+    """Kill a worker, or all processes, with kill -9 under load: every acknowledged decision is in the log exactly once.
 
     The service runs in required mode.
     """
@@ -65,13 +65,13 @@ def _all_processes(rounds: int) -> None:
 
 
 def _say(number: int, acknowledged: set[str]) -> None:
-    """Every ten rounds."""
+    """Print the progress every ten rounds."""
     if number % 10 == 9:
         print(f"      round {number + 1}: {len(acknowledged):,} acknowledged", flush=True)
 
 
 async def _struck(made: Service, seconds: float, acknowledged: set[str], strike: Callable[[], None]) -> Client:
-    """A client that sent for a given time, with a kill on the way.
+    """A client that sends for a given time, with a kill in between.
 
     The ids of the decisions in its answers are ``acknowledged``.
     """
@@ -90,7 +90,7 @@ def _id(answer: bytes) -> str:
 
 
 def _compare(made: Service, acknowledged: set[str], what: str, besides: str) -> None:
-    """The log beside what was acknowledged, once what was spilled is taken in."""
+    """Compare the log with the acknowledged decisions, once spilled records are replayed."""
     ends = time.monotonic() + 60
     while time.monotonic() < ends and not acknowledged <= set(_logged(made)):
         time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Load while rules change: no error, no answer by a mix of two revisions, no memory that grows."""
+"""Load while rules change: no errors, no answers that mix two revisions, no growing memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Revisions:
-    """The words that each revision answered with; ``mixed`` counts the answers that had those of another."""
+    """The texts in each revision's answers; ``mixed`` counts the answers that had those of another."""
 
     def __init__(self) -> None:
         self.spoken: dict[str, set[str]] = {}
         self.mixed = 0
 
     def look(self, body: bytes) -> None:
-        """Take an answer in."""
+        """Record an answer."""
         answer = read(body)
         words = next((word for word in WORDS if word in answer.summary), None)
         if words is not None:
@@ -36,7 +36,7 @@ class Revisions:
 
 
 def check(minutes: float) -> None:
-    """70 % of the maximum with reloads, some of them broken: memory, faults, mixed revisions.
+    """Run at 70 % of the maximum load with reloads, some of them broken; check memory, errors and mixed revisions.
 
     The rules are reloaded every second, and every tenth rule set is broken.
     """

@@ -1,4 +1,4 @@
-"""Latency while rules are loaded, beside latency without."""
+"""Latency while rules are reloaded, compared with latency without."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(seconds: float) -> None:
-    """p99 with a reload every 10 s beside p99 without, in turns; the medians of three each are compared."""
+    """Compare the p99 with a reload every 10 s and without, in turns: the median of three runs each."""
     with service() as made:
         uvloop.run(_compared(made, seconds))
 

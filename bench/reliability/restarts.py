@@ -1,4 +1,4 @@
-"""A service that is restarted under load: no request is lost to a client that follows HTTP.
+"""The service is restarted under load: a client that follows HTTP loses no request.
 
 Such a client may send again what it could not send, because nobody listened or because the answer before announced the
 end of the connection. It may not send again a request that it sent and got no answer to: that one is lost.
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 CONNECTIONS: Final = 32
 RESTARTS: Final = 10
 PAUSE: Final = 0.01
-"""Seconds before another try to connect."""
+"""Seconds before another attempt to connect."""
 
 
 @dataclass(slots=True)
 class Count:
-    """What became of the requests."""
+    """How many requests were answered, lost or refused."""
 
     answered: int = 0
     other: int = 0
@@ -42,27 +42,27 @@ class Count:
     announced: int = 0
     """Connections whose last answer said that they end."""
     refused: int = 0
-    """Tries to connect while nobody listened."""
+    """Attempts to connect while nothing listened."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """What the parser of a response has seen of it."""
+    """What is known of a response while it is parsed."""
 
     closes: bool = False
     complete: bool = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
+        """Read a header."""
         self.closes |= name.lower() == b"connection" and value.lower() == b"close"
 
     def on_message_complete(self) -> None:
-        """Nothing is missing."""
+        """Note that the response is complete."""
         self.complete = True
 
 
 def check(number: int) -> None:
-    """So many requests on 32 connections while the service is restarted ten times: none is lost."""
+    """Send a number of requests on 32 connections while the service is restarted ten times: none is lost."""
     with service() as made:
         count = uvloop.run(_through(made, number))
         made.stop()
@@ -80,7 +80,7 @@ def check(number: int) -> None:
 
 
 async def _through(made: Service, number: int) -> Count:
-    """What became of ``number`` requests, while the service is restarted each time that a share of them is answered."""
+    """Count the results of ``number`` requests while the service is restarted each time a share of them is answered."""
     count = Count()
     sent = iter(range(number))
     clients = [
@@ -127,7 +127,7 @@ async def _client(port: int, bodies: Iterator[bytes], left: Iterator[int], count
 
 
 async def _connected(port: int, count: Count) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection, as soon as somebody listens."""
+    """A connection, as soon as the port accepts one."""
     while True:
         try:
             streams = await asyncio.open_connection(HOST, port)

@@ -1,4 +1,4 @@
-"""The service as it is put to the test: started with settings of its own in a folder of its own, looked at, killed.
+"""The service under test: started with its own settings in its own folder, measured, killed.
 
 Owns the process and what it uses; nothing listens beyond loopback, and every process is ended by its id.
 """
@@ -44,7 +44,7 @@ class Service:
         return self.folder / "decisions.db"
 
     def start(self) -> None:
-        """It is ready."""
+        """Start the service, and wait until it is ready."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RUNNER_POLICY_")},
             "RUNNER_POLICY_PORT": str(self.port),
@@ -94,20 +94,20 @@ class Service:
         )
 
     def stop(self) -> None:
-        """It ends as it should."""
+        """Stop the service with SIGTERM, and wait until it has ended."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """All of its processes are gone at once."""
+        """Kill all processes of the service at once."""
         assert self.process is not None
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE)
 
     def processes(self) -> dict[int, str]:
-        """Every process of it, with its command line."""
+        """Every process of the service, with its command line."""
         assert self.process is not None
         found = {}
         for place in Path("/proc").iterdir():
@@ -119,26 +119,26 @@ class Service:
         return found
 
     def workers(self) -> list[int]:
-        """The processes that answer: the one itself where there is one, else its children that uvicorn spawned."""
+        """The processes that answer: with one worker the service's own, else the children that uvicorn spawned."""
         assert self.process is not None
         spawned = [pid for pid, command in self.processes().items() if "spawn_main" in command]
         return spawned or [self.process.pid]
 
     def all_workers(self, number: int) -> list[int]:
-        """The same, once there are so many, or as many as there are after a while."""
+        """The workers once there are ``number`` of them, or those that there are after ``PATIENCE`` seconds."""
         ends = time.monotonic() + PATIENCE
         while len(self.workers()) != number and time.monotonic() < ends:
             time.sleep(0.05)
         return self.workers()
 
     def resident(self) -> float:
-        """The resident memory of all its processes, in MB."""
+        """The resident memory of all processes of the service, in MB."""
         return sum(resident(pid) for pid in self.processes()) / 1e6
 
 
 @contextmanager
 def service(**settings: str) -> Iterator[Service]:
-    """A service for as long as the block lasts, in a folder of its own; its rules are a copy of the shipped ones."""
+    """A service for the length of the block, in its own folder with a copy of the shipped rules."""
     with TemporaryDirectory(prefix="reliability-") as place:
         folder = Path(place)
         shutil.copytree(ROOT / "rules", folder / "rules")

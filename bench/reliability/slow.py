@@ -1,4 +1,4 @@
-"""More connections with half a head than there may be, and bodies that never end: others are answered as before."""
+"""More half-sent heads than connections are allowed, and bodies that never end: others are answered as before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RATE: Final = 1000
 CONNECTIONS: Final = 200
-"""How many the service may have."""
+"""The maximum number of connections of the service."""
 HEADS: Final = 300
 BODIES: Final = 100
 HEAD: Final = b"POST /v1/dec"
@@ -25,7 +25,7 @@ BODY: Final = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length
 
 
 def check(seconds: float) -> None:
-    """Clients that begin a request and do not go on, beside others."""
+    """Run clients that begin a request and never finish it, together with others."""
     with service(body_timeout="5", max_connections=str(CONNECTIONS)) as made:
         uvloop.run(_beside(made, seconds))
 
@@ -39,7 +39,7 @@ async def _beside(made: Service, seconds: float) -> None:
     answered = sum(map(_is_refused, bodies))
     for line in heads:
         line.close()
-    beside = f"{HEADS} unfinished heads where {CONNECTIONS} connections may be, {BODIES} unfinished bodies"
+    beside = f"{HEADS} unfinished heads with {CONNECTIONS} connections allowed, {BODIES} unfinished bodies"
     expect(not heard.faults, f"{beside}: no error in {len(heard.latencies):,} answers to others {heard.faults or ''}")
     expect(answered == BODIES, f"{answered} of {BODIES} unfinished bodies got a 408")
     p99 = heard.percentile(0.99), quiet.percentile(0.99)
@@ -47,7 +47,7 @@ async def _beside(made: Service, seconds: float) -> None:
 
 
 def _line(port: int, half: bytes) -> socket.socket:
-    """A connection that has sent this and waits."""
+    """A connection that has sent these bytes and waits."""
     line = socket.create_connection(("127.0.0.1", port))
     line.setblocking(False)
     line.send(half)

@@ -1,4 +1,4 @@
-"""What is sent to the service, and how fast.
+"""The requests sent to the service, and their rate.
 
 Owns the requests and the share of the maximum at which the checks of load send.
 """
@@ -23,7 +23,7 @@ SHARE: Final = 0.7
 
 
 class Answer(msgspec.Struct):
-    """What is looked at in an answer."""
+    """The fields of an answer that are checked."""
 
     decision_id: str
     summary: str
@@ -34,7 +34,7 @@ read = msgspec.json.Decoder(Answer).decode
 
 
 def requests(port: int, seed: int = 1) -> Iterator[bytes]:
-    """Requests over and over, 5,000 kinds, all with ids of their own."""
+    """An endless sequence of requests of 5,000 kinds, each with its own id."""
     drawn = [
         encode(document) for document, _ in zip(documents(seed, (None, "0.22.1", "0.33.0")), range(5000), strict=False)
     ]
@@ -44,7 +44,7 @@ def requests(port: int, seed: int = 1) -> Iterator[bytes]:
 
 
 async def sent(port: int, rate: float, seconds: float) -> Heard:
-    """What came back of ``rate`` requests a second for so long."""
+    """Send ``rate`` requests a second for ``seconds``, and return the answers' latencies and faults."""
     client = Client(port, requests(port))
     await client.send(rate, seconds)
     await client.close()
@@ -52,7 +52,7 @@ async def sent(port: int, rate: float, seconds: float) -> Heard:
 
 
 async def maximum(port: int, seconds: float = 10) -> float:
-    """Answers a second that come where each is asked for as soon as the last one is there."""
+    """Answers a second when each request is sent as soon as the last one is answered."""
     client = Client(port, requests(port))
     began = time.perf_counter()
     await client.send(1e6, seconds)

@@ -1,4 +1,4 @@
-"""What was expected and did not come to be.
+"""The expectations of a check, and those that failed.
 
 Owns the line that is printed for each expectation.
 """
@@ -9,7 +9,7 @@ failed: list[str] = []
 
 
 def expect(holds: bool, what: str) -> None:  # noqa: FBT001
-    """It is printed whether it holds, and remembered where it does not."""
+    """Print whether an expectation holds, and remember it if it does not."""
     print(f"{'ok  ' if holds else 'FAIL'}  {what}", flush=True)
     if not holds:
         failed.append(what)

@@ -36,14 +36,14 @@ HERE: Final = Path(__file__).resolve().parent
 TODAY: Final = date(2026, 1, 1)
 WORKERS: Final = 2
 OF_THE_RUNNER: Final = ("Model Runner V", "VLLM_USE_V2_MODEL_RUNNER does not yet support", "HiSparse requires")
-"""How vLLM begins what it says when a configuration does not fit the runner."""
+"""The beginning of vLLM's message when a configuration does not suit the runner."""
 
 Json = dict[str, Any]
 
 
 @dataclass
 class Count:
-    """What came of a release's deployments."""
+    """How a release's deployments compare with vLLM."""
 
     drawn: int = 0
     started: int = 0
@@ -57,7 +57,7 @@ class Count:
 
 
 def ask(release: str, python: Path, work: Path, asked: argparse.Namespace) -> tuple[list[Json], dict[str, Json]]:
-    """The lines that were drawn, and by their ``id`` what the release itself said of them."""
+    """The drawn lines, and the release's own results by their ``id``."""
     work.mkdir(parents=True, exist_ok=True)
     inside = [str(python), str(HERE / "inside.py")]
     if not (work / "models.json").exists():
@@ -82,7 +82,7 @@ def ask(release: str, python: Path, work: Path, asked: argparse.Namespace) -> tu
 
 
 def compare(release: str, lines: list[Json], said: dict[str, Json], policy: Policy, read: set[str]) -> Count:
-    """Each line, asked of this project, against what the release said."""
+    """Compare this project's decision on each line with the release's."""
     count = Count(len(lines))
     for line in lines:
         theirs = said[line["id"]]
@@ -125,7 +125,7 @@ def compare(release: str, lines: list[Json], said: dict[str, Json], policy: Poli
 
 
 def _plain(value: Any) -> Any:
-    """What vLLM does not have, it has as None: absent, false and empty are one."""
+    """A value as compared: one that vLLM lacks is None, so absent, false and empty are equal."""
     return list(value) if isinstance(value, tuple) and value else value or None
 
 

@@ -1,4 +1,4 @@
-"""Deployments that nobody wrote down before: a model, flags in one of their spellings, variables, an environment.
+"""Newly generated deployments: a model, flags in one of their spellings, variables, an environment.
 
 Owns which deployments there can be. A draw is decided by its seed and by the configurations of the release alone. It
 may draw what nobody would deploy, and what the release refuses.
@@ -262,7 +262,7 @@ def draw(release: str, seed: int, count: int, pool: Mapping[str, Json], platform
 
 
 class Drawing:
-    """One deployment after the other, from one stream of chance."""
+    """Draws one deployment after the other from one random generator."""
 
     def __init__(self, random: Random, minor: int) -> None:
         self.random, self.minor = random, minor

@@ -1,7 +1,7 @@
-"""The side of vLLM: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
+"""vLLM's side: run by the Python of a release's own environment, on a stand-in for an H100 or on the CPU platform.
 
 Owns the models that are drawn from (every configuration class that Transformers and the release have, with the
-architectures of the release's registry), and what the release makes of a deployment: the facts of its configuration,
+architectures of the release's registry), and the release's result for a deployment: the facts of its configuration,
 the runner, or its refusal. It imports nothing of this project and needs no accelerator: what would ask one is told what
 an H100 says.
 
@@ -66,7 +66,7 @@ IMPORTS = (
 
 
 class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules that are imported without being there."""
+    """Modules that can be imported although they are not installed."""
 
     def find_spec(self, name, path, target=None):
         if name in EXTENSIONS or name.split(".")[0] == ABSENT:
@@ -149,7 +149,7 @@ def _say_yes_to_kernels():
 
 
 def models(folder):
-    """Writes what the release says of its classes, and the configurations that deployments are drawn from."""
+    """Write the release's data about its classes, and the configurations that deployments are drawn from."""
     stand_in("cpu")
     from vllm.model_executor.models import registry
 
@@ -212,7 +212,7 @@ def _configurations(model_type, cls, architectures):
 
 
 class Asked:
-    """A release that is asked of deployments, one after the other, each in a process of its own."""
+    """A release that evaluates deployments one after the other, each in a separate process."""
 
     def __init__(self, platform, folder):
         stand_in(platform)
@@ -236,7 +236,7 @@ class Asked:
         self.config.VllmConfig.__post_init__ = watched
 
     def answer(self, line):
-        """What the release makes of a line's deployment.
+        """Evaluate a line's deployment with the release's own code.
 
         That is its facts and runner, or the place where it stopped and the message.
         """
@@ -346,7 +346,7 @@ def _value(name, kind, config):
 
 
 def ask(platform, folder, source, target, part, parts):
-    """Answer the lines of ``source`` whose number falls to ``part``, each in a child process.
+    """Answer the lines of ``source`` that belong to ``part``, each in a child process.
 
     What a child imports is available to the next one.
     """

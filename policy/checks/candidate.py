@@ -38,7 +38,7 @@ from policy.rules.loader import Sources
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MEMORY: Final = 1 << 30
+MEMORY_LIMIT: Final = 1 << 30
 MAX_RULES: Final = 100
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
@@ -210,7 +210,7 @@ def main() -> None:
     """Run the job on standard input within the limits; exceeding them ends the process."""
     job = read_job(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU means out of time
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.buffer.write(encode(run_job(job)))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policy.rules.catalogue import Catalogue
 
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.check")
-MEMORY: Final = 2 << 30
+MEMORY_LIMIT: Final = 2 << 30
 PROMPT: Final = 2.0
 """Seconds of processor time, several times what usual rules need, before a check lowers its own priority.
 
@@ -171,7 +171,7 @@ def main() -> None:
         job, type=tuple[dict[str, str], dict[str, str], str | None, int]
     )
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout.buffer.write(encode(faults_of(Sources(rules, cases), default_release)))
 

@@ -44,7 +44,7 @@ class AffectedClass(Struct, frozen=True):
 
 
 class SandboxResult(Struct, frozen=True):
-    """The result: a decision, or why there is none.
+    """The result of a dry run in the sandbox: a decision, or why there is none.
 
     ``answer`` is the encoded comparison, if the job has a ``current`` decision.
     """
@@ -77,7 +77,7 @@ class DryRunComparison(Struct, frozen=True):
 
 
 class DryRunComparisonOfAll(Struct, frozen=True):
-    """The same for all possible deployments; no changes is a proof that there are none."""
+    """The answer of a dry run for all possible deployments; an empty ``changes`` is a proof that there are none."""
 
     current: Decision
     candidate: Decision

@@ -131,7 +131,7 @@ def _on(platform: Platform, holder: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with(document: dict[str, Any], name: str, value: str | None) -> dict[str, Any]:
-    """The object with the field, if it does not have it."""
+    """The object with the field added, unless it has one or ``value`` is ``None``."""
     return document if value is None or document.get(name) is not None else {**document, name: value}
 
 

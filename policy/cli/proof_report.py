@@ -54,7 +54,7 @@ def _lines(change: Difference) -> list[Text]:
 def verdict(faults: Sequence[Fault]) -> str:
     """The result of a proof, in one line."""
     return (
-        f"{len(faults)} claims do not hold"
+        f"claims that do not hold: {len(faults)}"
         if faults
         else "no unreachable or redundant rule, every deployment decided (proved)"
     )

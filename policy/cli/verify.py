@@ -47,7 +47,7 @@ def verify_releases(
     source: Annotated[
         Path | None,
         typer.Option(
-            "--source", help="A wheel, a source archive, or the folder that holds `vllm/`, of the one VERSION."
+            "--source", help="With one VERSION: its wheel, its source archive, or the folder that holds `vllm/`."
         ),
     ] = None,
     cache: Annotated[
@@ -77,7 +77,7 @@ def verify_releases(
     releases = list(known) if versions == ["all"] else versions
     unknown = [version for version in releases if version not in known]
     if unknown:
-        fail(USAGE, f"unknown release {', '.join(map(quoted, unknown))}; known are {known[0]} to {known[-1]}")
+        fail(USAGE, f"unknown release {', '.join(map(quoted, unknown))}; known releases: {known[0]} to {known[-1]}")
     if source is not None and len(releases) != 1:
         fail(USAGE, f"--source: expected one release, got {listed(releases)}")
     found: list[VerificationResult] = []
@@ -113,7 +113,7 @@ def _draft(
         fail(
             USAGE,
             f"--draft: expected one final release newer than all known ones, got {', '.join(map(quoted, versions))}; "
-            f"known are {known[0]} to {known[-1]}",
+            f"known releases: {known[0]} to {known[-1]}",
         )
     place = source if source is not None else _wheel(release, cache)
     try:

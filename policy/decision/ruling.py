@@ -58,7 +58,7 @@ class Ruling(Struct, frozen=True, gc=False):
 
 
 class _CompiledRule:
-    """What a ruling needs of a rule, looked up once; each name is a bit."""
+    """The parts of a rule that a ruling needs, looked up once; each name is a bit."""
 
     __slots__ = ("decided_by", "effect", "is_upstream", "name", "part", "refuses", "requires_any", "runner", "unless")
 

@@ -46,7 +46,7 @@ MAX_GROUPS: Final = 32
 MAX_KEYS: Final = 200  # a fact of more than 255 fields is refused, and the engine adds some of its own
 WIDTH: Final = 4  # of an action's name: fixed, so that it is cut out without a search for its end
 SENTINEL: Final = "z" * WIDTH
-LAST: Final = 65_535  # priorities are unsigned 16-bit numbers
+LOWEST_PRIORITY: Final = 65_535  # priorities are unsigned 16-bit numbers
 COMPARISONS: Final = {"$neq": ne, "$gte": ge, "$lt": lt}
 RESERVED: Final = ("id", "sid", "$s", "$m", "$forward")
 
@@ -102,7 +102,7 @@ def compile_rules(rules: Sequence[ReleaseRule], series: tuple[int, int]) -> Rule
             "count": 1,
             "all": [{"m": atoms[0] if len(atoms) == 1 else {"$and": atoms}}],
         }
-    definition[SENTINEL] = {"pri": LAST, "count": 1, "all": [{"m": {"_": 1}}]}
+    definition[SENTINEL] = {"pri": LOWEST_PRIORITY, "count": 1, "all": [{"m": {"_": 1}}]}
     _leave_out(definition, keys)
     encoder = keys.encoder(groups)
     return RulesetDefinition(
@@ -187,13 +187,13 @@ class _Keys:
             for condition in (item.when, item.cleared):
                 for leaf in leaves(condition) if condition else ():
                     for name in _guards(leaf):
-                        self.scalar(name)
+                        self.add_scalar(name)
                     if _derived(leaf):
-                        self.derived(leaf)
+                        self.add_question(leaf)
                     else:
-                        self.scalar(leaf.fact, leaf)
+                        self.add_scalar(leaf.fact, leaf)
 
-    def scalar(self, name: str, leaf: Leaf | None = None) -> None:
+    def add_scalar(self, name: str, leaf: Leaf | None = None) -> None:
         fact = FACTS[name]
         key = self.columns[name].key if name in self.columns else _key(len(self.columns))
         table: Table
@@ -213,7 +213,7 @@ class _Keys:
                 table = Known(key, {False: 0, True: 1}, 0)
         self.columns[name] = Column(key, INDEX[name], table)
 
-    def derived(self, leaf: Leaf) -> None:
+    def add_question(self, leaf: Leaf) -> None:
         question = (leaf.fact, leaf.test, leaf.operand)
         if question not in self.columns:
             key = _key(len(self.columns))

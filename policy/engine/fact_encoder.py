@@ -90,7 +90,7 @@ class Question(dict[tuple[Any, ...] | None, str]):
         self[None] = self._texts[False]
 
     def text(self, value: tuple[Any, ...] | None) -> str:
-        """The text of the answer for a list of any items."""
+        """The text of the answer to the question about a list, which may be ``None``."""
         return self._texts[value is not None and self._answer(value)]
 
     def __missing__(self, value: tuple[Any, ...]) -> str:

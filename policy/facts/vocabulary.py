@@ -48,7 +48,7 @@ Tristate: TypeAlias = bool | Malformed | None
 
 
 def parse_variable(text: str) -> Tristate:
-    """What vLLM makes of the variable's text: ``bool(int(text))``, or why that fails.
+    """Read the variable's text as vLLM does, ``bool(int(text))``, or say why that fails.
 
     Source: ``vllm/envs.py``, the same in every release from 0.20.0 on (the releases differ in what an
     unset variable means, see ``Fact.default_in``).

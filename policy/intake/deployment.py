@@ -25,7 +25,7 @@ MAX_PLUGINS: Final = 256
 
 
 class Platform(StrEnum):
-    """Where an engine runs, by the names of vLLM's own platforms."""
+    """The platform that an engine runs on, as vLLM names it."""
 
     CUDA = "cuda"
     ROCM = "rocm"
@@ -40,7 +40,7 @@ PLATFORMS: Final = tuple(map(str, Platform))
 
 
 class Environment(Struct, frozen=True):
-    """What no manifest shows; ``stated`` names the values that were given, the rest is assumed."""
+    """The engine's environment, which no manifest shows; ``stated`` names the values given, the rest is assumed."""
 
     platform: str = "cuda"
     has_triton: bool = True
@@ -180,7 +180,7 @@ def read_model_configs(document: object, pointer: str, faults: list[RequestFault
 
 
 def read_environment(document: object, pointer: str, faults: list[RequestFault]) -> Environment:
-    """Read what no manifest shows; missing values are assumed."""
+    """Read a deployment's ``environment``, which no manifest shows; missing values are assumed."""
     if document is None:
         return Environment()
     if type(document) is not dict:

@@ -53,7 +53,7 @@ PLACES: Final = [f"args[{place}]" for place in range(MAX_WORDS)]
 UNSUPPORTED_MODEL: Final = "unsupported-model"
 MODELS: Final = "model_configs/"
 MAX_NAME: Final = 1024
-SHOWN: Final = 8
+MAX_SHOWN: Final = 8
 """The maximum number of given models in a message."""
 DEFAULT_MODEL: Final = "Qwen/Qwen3-0.6B"
 """The model that every release serves if none is named."""
@@ -196,7 +196,7 @@ def _command(deployment: Deployment, faults: list[RequestFault], pointer: str) -
     return read_command(args, PLACES[: len(args)] if places is None else places, deployment.env, faults, pointer)
 
 
-def sourced(result: IntakeResult) -> dict[str, DerivedFact]:
+def facts_with_origin(result: IntakeResult) -> dict[str, DerivedFact]:
     """Every fact with its origin, as the answer shows it, except facts below an object that is absent."""
     row, facts, later = result.facts.row, result.derived.facts, result.derived.later
     return {
@@ -272,8 +272,8 @@ class _ModelLookup:
         if self._deployment.models_at is None:
             message += '; a manifest alone has no place for it, so send `{"manifest": …, "model_configs": {…}}`'
         elif self._configs:
-            more = f" and {len(self._configs) - SHOWN} more" if len(self._configs) > SHOWN else ""
-            message += f"; given: {', '.join(map(quoted, islice(self._configs, SHOWN)))}{more}"
+            more = f" and {len(self._configs) - MAX_SHOWN} more" if len(self._configs) > MAX_SHOWN else ""
+            message += f"; given: {', '.join(map(quoted, islice(self._configs, MAX_SHOWN)))}{more}"
         return RequestFault(_pointer_of_model(name, self._deployment, self._pointer), message)
 
 

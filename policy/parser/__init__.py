@@ -1,1 +1,1 @@
-"""Text to trees and documents with positions: YAML, JSON, and the fields of a file."""
+"""Parse YAML and JSON into trees and documents with positions, and read the fields of a file."""

@@ -264,7 +264,7 @@ class _RuleSetComparison:
             solver.add(none_of([all_of([self.responsible[change.rule], step])]))
 
     def _step(self, model: Any) -> Any:
-        """What a model goes from and to: the runner and whether it starts, on both sides."""
+        """The runner of a model's deployment and whether it starts, before and after, as a term."""
         terms = [term for side in self.sides for term in (*side.runner.values(), side.starts)]
         return z3.And([term if holds_in(model, term) else z3.Not(term) for term in terms])
 

@@ -230,7 +230,7 @@ class _CatalogueReader:
                     item.path,
                     item.place,
                     f"no known release lies in {quoted(span.text)}; "
-                    f"known are {self.releases.known[0]} to {self.releases.known[-1]}",
+                    f"known releases: {self.releases.known[0]} to {self.releases.known[-1]}",
                 )
         declared = {(gap.lower, gap.upper) for gap, _ in gaps}
         for earlier, later in pairwise(ordered):

@@ -128,10 +128,10 @@ class _TreeWalk:
         self._repository = repository
         self._names = 0
 
-    def tree(self, tree: Tree, above: str, depth: int) -> None:
-        """Read a tree; ``above`` is its path, which ends in a slash or is empty."""
+    def tree(self, tree: Tree, prefix: str, depth: int) -> None:
+        """Read a tree; ``prefix`` is its path, empty or with a slash at the end."""
         for entry in tree.iteritems(name_order=True):
-            name = above + entry.path.decode("utf-8", "surrogateescape")
+            name = prefix + entry.path.decode("utf-8", "surrogateescape")
             self._names += 1
             if self._names > MAX_NAMES:
                 self.reader.fault("", f"more than {MAX_NAMES} files and folders; keep other files elsewhere")

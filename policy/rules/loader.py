@@ -108,7 +108,7 @@ def printable(name: str) -> str:
 
 
 def is_printable(name: str) -> bool:
-    """Whether a path is printable unchanged."""
+    """Whether a path can be printed without escapes."""
     return printable(name) == name
 
 

@@ -32,7 +32,7 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator: its comparison, the kinds of facts that it is for, and its operand."""
+    """An operator: its comparison, the kinds of facts it applies to, and its operand."""
 
     test: Comparison
     negated: bool

@@ -100,7 +100,7 @@ class Releases:
 
     def _advice(self, version: str) -> str:
         return (
-            f"unknown release {quoted(version)}; known are {self.known[0]} to {self.known[-1]}; "
+            f"unknown release {quoted(version)}; known releases: {self.known[0]} to {self.known[-1]}; "
             'name one of them, or set `"beyond_verified": "nearest"` to use the closest'
         )
 

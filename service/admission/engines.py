@@ -24,7 +24,7 @@ from service.admission.annotations import (
     metadata_of,
     name_annotations,
 )
-from service.admission.review import STARTING
+from service.admission.review import STARTING_OPERATIONS
 
 if TYPE_CHECKING:
     from policy.request.request import Request
@@ -79,7 +79,7 @@ def engines_to_decide(
     kind = review.group, review.kind
     if (
         review.object is None
-        or review.operation not in STARTING
+        or review.operation not in STARTING_OPERATIONS
         or review.sub_resource
         or kind not in ADAPTERS
         or _is_going(review)

@@ -16,8 +16,8 @@ from policy.pointer import at
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
-STARTING: Final = ("CREATE", "UPDATE")
-OPERATIONS: Final = (*STARTING, "DELETE", "CONNECT")
+STARTING_OPERATIONS: Final = ("CREATE", "UPDATE")
+OPERATIONS: Final = (*STARTING_OPERATIONS, "DELETE", "CONNECT")
 MAX_UID: Final = 128
 
 Result = Literal["allowed", "warned", "denied", "patched", "undecided", "ignored"]
@@ -121,7 +121,7 @@ def read_review(document: Any) -> Review:
     objects = request.get("object"), request.get("oldObject")
     for item in (*objects, request.get("options")):
         item.is_object()
-    if objects[0].value is None and operation in STARTING:
+    if objects[0].value is None and operation in STARTING_OPERATIONS:
         objects[0].fault(f"missing `object`; {quoted(operation)} needs one")
     sub_resources = request.get("subResource").text(), request.get("requestSubResource").text()
     review = Review(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from policy.decision.decision import encode
 from policy.errors import PolicyError
-from service.api.endpoint import TURN, Endpoint
+from service.api.endpoint import MAX_TURN, Endpoint
 from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
@@ -102,7 +102,7 @@ def _decide_small_lines(
     answers: Answers, lines: list[bytes | Refused], context: RequestContext, decided: list[bytes]
 ) -> bool:
     """Answer further lines until the turn is over; return whether the next one needs a worker process."""
-    ends = perf_counter_ns() + TURN
+    ends = perf_counter_ns() + MAX_TURN
     for line in lines[len(decided) :]:
         answer = answers.line(line, context)
         if answer is None:

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from policy.errors import PolicyError
-from service.api.endpoint import FAILED, TURN, Endpoint
+from service.api.endpoint import FAILED, MAX_TURN, Endpoint
 from service.auth.tokens import DECIDE
 from service.documents.body import YAML_TYPES, Disconnected, read_body, read_headers, too_large
 from service.documents.query import refuse_query
@@ -46,7 +46,7 @@ class DecisionBatcher:
 
     def _end(self) -> None:
         waiting, self._waiting = self._waiting, []
-        ends = perf_counter_ns() + TURN
+        ends = perf_counter_ns() + MAX_TURN
         for place, (future, answers, body, context) in enumerate(waiting):
             if perf_counter_ns() > ends:  # other tasks of the loop must not wait for all of them
                 self._waiting = waiting[place:]

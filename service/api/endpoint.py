@@ -19,7 +19,7 @@ from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import unless_gone
-from service.problems import AGAIN, MEDIA_TYPE, Refused, headers_of, problem_of
+from service.problems import MEDIA_TYPE, RETRYABLE, Refused, headers_of, problem_of
 from service.request_context import RequestContext
 from service.state.answers import today
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from service.state.state import ServiceState
 
 FAILED: Final = 500
-GONE: Final = 499
+CLIENT_CLOSED_REQUEST: Final = 499
 """The status counted for requests whose client disconnected, as in nginx; it is never sent."""
-TURN: Final = 5_000_000
+MAX_TURN: Final = 5_000_000
 """Nanoseconds of decisions in a row before other tasks of the event loop run."""
-PIECE: Final = 1 << 20
+CHUNK_SIZE: Final = 1 << 20
 """Bytes of a large answer that are sent at once."""
 
 
@@ -59,7 +59,7 @@ async def send_result(send: Send, result: JobResult, output: Path | None) -> int
     """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
     headers = [(b"content-type", result.content_type or MEDIA_TYPE.encode()), (b"content-length", b"%d" % size)]
-    if result.status in AGAIN:
+    if result.status in RETRYABLE:
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": result.status, "headers": headers})
     if result.spooled is None or output is None:
@@ -67,7 +67,7 @@ async def send_result(send: Send, result: JobResult, output: Path | None) -> int
         return result.status
     with output.open("rb") as file:
         while size:
-            piece = file.read(min(size, PIECE))
+            piece = file.read(min(size, CHUNK_SIZE))
             size -= len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
     return result.status
@@ -121,7 +121,7 @@ class Endpoint:
         if isinstance(error, PolicyError):
             return await send_problem(send, error)
         if isinstance(error, Disconnected):
-            return GONE
+            return CLIENT_CLOSED_REQUEST
         if not self.service.body_timeouts.timed_out(task):
             raise error
         return await send_problem(

@@ -1,1 +1,1 @@
-"""Access control: tokens and scopes, requests of web pages, trusted proxies."""
+"""Access control: tokens and scopes, requests from web pages, trusted proxies."""

@@ -1,4 +1,4 @@
-"""Refuses requests of other sites' web pages if no token is needed.
+"""Refuse requests from other sites' web pages if no token is needed.
 
 A browser on the machine or in the network of the service sends the requests that a page of any site makes. Two checks
 refuse them: the `Host` of a request must be one of the service's (a site can point its own name at the service's
@@ -58,7 +58,7 @@ class HostCheck:
 
 
 class BrowserGuard:
-    """Refuses requests of other sites' pages; without ``hosts`` any `Host` is accepted."""
+    """Refuses requests from other sites' pages; without ``hosts`` any `Host` is accepted."""
 
     def __init__(self, hosts: HostCheck | None, paths: Collection[str] | None, metrics: Metrics) -> None:
         """Only requests for ``paths`` are checked, or all without them."""

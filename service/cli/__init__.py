@@ -1,4 +1,4 @@
-"""The whole command line: what `policy` has, and `serve`, `health`, `log` and `token`."""
+"""The whole command line: the commands of `policy`, and `serve`, `health`, `log` and `token`."""
 
 import sys
 

@@ -37,19 +37,17 @@ app = command_app("log", "The decision log: follow, query, export.")
 
 LogOption = Annotated[
     str | None,
-    typer.Option(
-        "--log", help="The log's URL, as `serve` has it.  [default: that of RUNNER_POLICY_LOG, else the local file]"
-    ),
+    typer.Option("--log", help="The log's URL, as for `serve`.  [default: RUNNER_POLICY_LOG, else the local file]"),
 ]
 Filters: TypeAlias = dict[str, str | bool | None]
 OPTIONS: Final[dict[str, Any]] = {
     "since": Annotated[
         str | None,
         typer.Option(
-            "--since", help="From when on: `30m`, `12h`, `7d`, or a date, or a time such as `2026-11-21T12:00:00Z`."
+            "--since", help="Records since `30m`, `12h` or `7d` ago, a date, or a time such as `2026-11-21T12:00:00Z`."
         ),
     ],
-    "until": Annotated[str | None, typer.Option("--until", help="Until before when.")],
+    "until": Annotated[str | None, typer.Option("--until", help="Records before this time, written as for `--since`.")],
     "runner": Annotated[
         str | None, typer.Option("--runner", help="v1, v2, or null where the configuration could not be read.")
     ],
@@ -59,7 +57,7 @@ OPTIONS: Final[dict[str, Any]] = {
     "starts": Annotated[bool | None, typer.Option("--starts/--no-starts", help="Whether vLLM starts.")],
     "vllm_version": Annotated[str | None, typer.Option("--vllm-version", help="The release that decided.")],
     "rule": Annotated[str | None, typer.Option("--rule", help="A rule in the reasons.")],
-    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="Who asked.")],
+    "requested_by": Annotated[str | None, typer.Option("--requested-by", help="The caller.")],
 }
 """The options of the filters, by name."""
 POLL: Final = 0.5
@@ -96,9 +94,9 @@ class LogFormat(StrEnum):
 def tail(
     url: LogOption = None,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="How many records to begin with.")
+        int, typer.Option("--lines", "-n", min=0, max=MAX_LIMIT, help="The number of records to show first.")
     ] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until interrupted.")] = False,  # noqa: FBT002  # typer's flags
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow new records until interrupted.")] = False,  # noqa: FBT002  # typer's flags
     as_json: JsonOption = False,  # noqa: FBT002  # typer's flags
 ) -> None:
     """Show the newest decisions, the newest last.
@@ -127,7 +125,9 @@ def query(
     url: LogOption = None,
     *,
     filters: Filters,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="How many at most.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=MAX_LIMIT, help="The maximum number of records.")
+    ] = DEFAULT_LIMIT,
     as_json: JsonOption = False,
 ) -> None:
     """Find decisions, the newest first.
@@ -154,13 +154,15 @@ def query(
 @app.command()
 @filtered
 def export(
-    file: Annotated[Path, typer.Argument(help="Where to; `-` is standard output, for JSON lines.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; `-` is standard output, for JSON lines only.")],
     url: LogOption = None,
-    form: Annotated[LogFormat | None, typer.Option("--format", help="By default as the file's name ends.")] = None,
+    form: Annotated[
+        LogFormat | None, typer.Option("--format", help="The format.  [default: by the file's suffix]")
+    ] = None,
     *,
     filters: Filters,
 ) -> None:
-    """Take decisions out, the oldest first, in constant memory.
+    """Export decisions, the oldest first, in constant memory.
 
     Example: `runner-policy log export november.parquet --since 30d`
     """

@@ -32,9 +32,7 @@ AnonymousOption = Annotated[
         help="Listen on non-loopback addresses without requiring a token.  [default: no-allow-anonymous]",
     ),
 ]
-TokensOption = Annotated[
-    Path | None, typer.Option("--tokens", help="The file of hashed tokens that callers must have.")
-]
+TokensOption = Annotated[Path | None, typer.Option("--tokens", help="The file with the hashed tokens of callers.")]
 CertOption = Annotated[
     Path | None, typer.Option("--tls-cert", help="The certificate, with its chain, to serve TLS with.")
 ]

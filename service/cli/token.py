@@ -21,10 +21,10 @@ def new(
     name: Annotated[str, typer.Argument(help="Name of the caller, as recorded in the decision log.")],
     scope: Annotated[
         list[str],
-        typer.Option("--scope", help="What it may ask: decide, dry-run, read, log; several times for several."),
+        typer.Option("--scope", help="A scope of the token: decide, dry-run, read or log; may be repeated."),
     ],
     until: Annotated[
-        str | None, typer.Option("--until", help="The last day on which it is good, such as 2027-01-31.")
+        str | None, typer.Option("--until", help="The last day on which the token is valid, such as 2027-01-31.")
     ] = None,
 ) -> None:
     """A token: it is printed once, on standard error; on standard output is the entry for the file of tokens.

@@ -26,7 +26,7 @@ YAML_TYPES: Final = frozenset({b"application/yaml", b"application/x-yaml", b"tex
 MAX_LENGTH: Final = 20
 """Digits of a content-length; 20 are enough for 64 bits."""
 NDJSON_TYPES: Final = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl")
-PIECE: Final = 32 << 10
+CHUNK_SIZE: Final = 32 << 10
 """Bytes of a stream split at once; they may hold almost as many lines."""
 
 
@@ -171,9 +171,9 @@ async def read_lines(receive: Receive, limit: int) -> AsyncIterator[list[bytes |
             raise Disconnected
         more = message.get("more_body", False)
         body = message.get("body", b"")
-        for start in range(0, len(body) or 1, PIECE):
-            pieces = body[start : start + PIECE].split(b"\n")
-            rest = pieces.pop() if more or start + PIECE < len(body) else b""
+        for start in range(0, len(body) or 1, CHUNK_SIZE):
+            pieces = body[start : start + CHUNK_SIZE].split(b"\n")
+            rest = pieces.pop() if more or start + CHUNK_SIZE < len(body) else b""
             if pieces:
                 pieces[0] = b"" if skipping else bytes(incomplete) + pieces[0]
                 incomplete.clear()

@@ -15,8 +15,8 @@ from policy.messages import listed, nearest, quoted
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-NONE: Final = "this endpoint takes none"
-IN_BODY: Final = "this endpoint takes none; send the request in the body"
+NONE: Final = "this endpoint has no parameters"
+IN_BODY: Final = "this endpoint has no parameters; send the request in the body"
 
 
 def read_query(

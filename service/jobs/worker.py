@@ -41,7 +41,7 @@ from service.jobs.messages import JSON, OK, TEXT, Job, JobKind, JobResult
 from service.limits.budget import WorkBudget
 from service.log.record import line
 from service.problems import Problem, Refused, problem_of
-from service.request_context import MOST, RequestContext
+from service.request_context import MAX_LOGGED_IDS, RequestContext
 from service.telemetry.logging import configure_worker
 from service.telemetry.metrics import DecisionCount
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 FORM: Final = b"multipart/form-data"
-MEMORY: Final = 512 << 20
+MEMORY_LIMIT: Final = 512 << 20
 """Bytes of memory a worker process may use for data."""
 NICE: Final = 5
 """The niceness of a worker process, so that the serving process comes first."""
@@ -60,7 +60,7 @@ INLINE: Final = 256 << 10
 """Bytes of an answer returned through the pipe, which is read in one go; larger ones go through a file."""
 MAX_FETCHES: Final = 64
 """Models fetched from the hub for one request."""
-NO_MEMORY: Final = f"the request needs more than {MEMORY >> 20} MiB of memory; send it in parts"
+NO_MEMORY: Final = f"the request needs more than {MEMORY_LIMIT >> 20} MiB of memory; send it in parts"
 
 
 class JobRecords:
@@ -81,7 +81,7 @@ class JobRecords:
         positions = {*ruling.standing, *final.refusals, *ruling.advice}
         ids = tuple(rules[position].rule.id for position in sorted(positions))
         self.counts[DecisionCount(ruling.effect.runner or "none", ruling.effect.outcome or "none", release, ids)] += 1
-        if answer.decision is not None and len(self.ids) < MOST:
+        if answer.decision is not None and len(self.ids) < MAX_LOGGED_IDS:
             self.ids.append(answer.decision.decision_id)
         if self._is_logged:
             self.lines.append(b"".join(line(self._context.log_entry(answer, request, None))))
@@ -184,7 +184,7 @@ class JobWorker:
         return JobResult(OK, JSON, b'{"items":[' + b",".join(pieces) + b"]}")
 
     def _dry_run(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The explained decision; with candidate rules the job of the process that runs them."""
+        """The explained decision, or with candidate rules the job for the process that runs them."""
         dry_run, pointer = _read_dry_run(job)
         job_records = records if job.settings.logs_dry_runs else None
         current = self._decide(dry_run.document, job_records, budget, today, pointer, explain=True)
@@ -362,7 +362,7 @@ def run(job: Job, rules: dict[str, str] | None, today: date) -> JobResult | None
 
 def bound_process() -> None:
     """Limit this process's memory, lower its priority, configure its logging, and end it with its parent."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

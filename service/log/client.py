@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 LINGER: Final = 0.02
 """Seconds an entry waits to be sent with others, if no request waits for it."""
-SWEEP: Final = 1.0
+SWEEP_INTERVAL: Final = 1.0
 """Seconds between two checks for requests that have waited too long."""
-TURNS: Final = 2
+STORE_TIMEOUTS: Final = 2
 """How many store timeouts a request waits: one for the store, and one for everything else."""
-AGAIN: Final = 1.0
+RESTART_DELAY: Final = 1.0
 """Seconds between two starts of the log process."""
-SIZE: Final = 64 << 20
+MAX_UNCONFIRMED: Final = 64 << 20
 """Bytes of batches that may be unconfirmed."""
 COMMAND: Final = (sys.executable, "-P", "-m", "service.log")
 CUMULATIVE: Final = ("written", "spilled", "replayed", "lost", "deleted", "lost_files", "lost_file_records")
@@ -166,7 +166,7 @@ class LogClient(asyncio.Protocol):
         data = b"".join(pieces)
         number, waiters = len(self._entries), self._waiters
         self._entries, self._waiters = [], []
-        if self._size + len(data) > SIZE:
+        if self._size + len(data) > MAX_UNCONFIRMED:
             self.overflowed += number
             self.waiting -= number
             _resolve(waiters, TOO_MANY)
@@ -175,19 +175,19 @@ class LogClient(asyncio.Protocol):
         self._sent[self._number] = _SentBatch(data, number, waiters, self._loop.time())
         if waiters and not self._sweeping:
             self._sweeping = True
-            self._loop.call_later(SWEEP, self._sweep)
+            self._loop.call_later(SWEEP_INTERVAL, self._sweep)
         if self._transport is not None:
             self._transport.write(data)
 
     def _sweep(self) -> None:
         """Fail requests that have waited too long; their decision may still be recorded."""
-        late = self._loop.time() - TURNS * self._config.patience - SWEEP
+        late = self._loop.time() - STORE_TIMEOUTS * self._config.patience - SWEEP_INTERVAL
         for batch in self._sent.values():
             if batch.since < late:
                 _resolve(batch.waiting, "the log does not answer")
         self._sweeping = any(batch.waiting for batch in self._sent.values())
         if self._sweeping:
-            self._loop.call_later(SWEEP, self._sweep)
+            self._loop.call_later(SWEEP_INTERVAL, self._sweep)
 
     async def _start_worker(self) -> None:
         """Start a log process, and send it the unconfirmed batches."""
@@ -255,7 +255,7 @@ class LogClient(asyncio.Protocol):
     def _set_unavailable(self, error: str) -> None:
         self._counts = Counts(store_up=False, last_error=error)
         if not self._closing:
-            self._loop.call_later(AGAIN, self._restart_worker)
+            self._loop.call_later(RESTART_DELAY, self._restart_worker)
 
     def _restart_worker(self) -> None:
         if not self._closing:

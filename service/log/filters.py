@@ -14,10 +14,10 @@ from policy.rules.effects import Outcome, Runner
 NULL: Final = "null"
 """The text that matches a null field."""
 CHOICES: Final = {"runner": (*map(str, Runner), NULL), "outcome": (*map(str, Outcome), NULL)}
-TEXTS: Final = (*CHOICES, "vllm_version", "requested_by", "path", "revision")
+TEXT_FILTERS: Final = (*CHOICES, "vllm_version", "requested_by", "path", "revision")
 """The filters that compare a field of a record with a text."""
 BOUNDS: Final = ("since", "until")
-FILTERS: Final = (*TEXTS, "starts", "rule", *BOUNDS, "limit")
+FILTERS: Final = (*TEXT_FILTERS, "starts", "rule", *BOUNDS, "limit")
 
 MAX_TEXT: Final = 256
 TEXT: Final = r"[^\u0000]+"

@@ -19,7 +19,7 @@ class LogConfig(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What happened to the rows, and whether the store accepted the last ones; ``lost`` are in neither store nor disk.
+    """Counts of the rows, and whether the store accepted the last ones; ``lost`` are in neither store nor disk.
 
     ``lost_files`` were deleted, replaced or damaged after this process wrote ``lost_file_records`` to them.
     ``can_record`` is whether the store or the disk accepts rows.

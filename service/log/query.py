@@ -30,7 +30,7 @@ from service.log.filters import (
     NULL,
     RULE,
     TEXT,
-    TEXTS,
+    TEXT_FILTERS,
     TIMESTAMP,
     UNITS,
 )
@@ -53,15 +53,15 @@ BATCH: Final = 1000
 NUMBER: Final = f"[0-9]{{1,{len(str(MAX_LIMIT))}}}"  # of ASCII digits: ``int`` reads others too
 MAX_SCANNED: Final = 20_000
 """Records scanned by one query."""
-STARTS: Final = {"true": True, "false": False}
+STARTS_VALUES: Final = {"true": True, "false": False}
 _TIMESTAMP: Final = (
     "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, "
     "a time ago such as `30m`, `12h` or `7d`, or a `decision_id`"
 )
 LEGAL: Final = {
-    **dict.fromkeys(TEXTS, f"a string of at most {MAX_TEXT} characters"),
+    **dict.fromkeys(TEXT_FILTERS, f"a string of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
-    "starts": listed(STARTS),
+    "starts": listed(STARTS_VALUES),
     "rule": "a rule's id",
     **dict.fromkeys(BOUNDS, _TIMESTAMP),
     "limit": f"a whole number from 1 to {MAX_LIMIT}",
@@ -102,7 +102,7 @@ def read_filter(parameters: Iterable[tuple[str, str]]) -> LogFilter:
                 faults.append(RequestFault("", f"{name}: {quoted(text)} is not legal; legal: {LEGAL[name]}"))
     if faults:
         raise RequestInvalid(faults)
-    texts = {name: values.pop(name) for name in TEXTS if name in values}
+    texts = {name: values.pop(name) for name in TEXT_FILTERS if name in values}
     return LogFilter(texts, **values)
 
 
@@ -110,14 +110,14 @@ def _value(name: str, text: str) -> str | bool | int | None:
     """The value of a filter's text; ``None`` if it is invalid."""
     if name in CHOICES:
         return text if text in CHOICES[name] else None
-    if name in TEXTS:
+    if name in TEXT_FILTERS:
         legal = len(text) <= MAX_TEXT and re.fullmatch(TEXT, text)
         return (text.removeprefix("/") if name == "path" else text) if legal else None
     if name in BOUNDS:
         return _bound_id(text)
     match name:
         case "starts":
-            return STARTS.get(text)
+            return STARTS_VALUES.get(text)
         case "rule":
             return text if re.fullmatch(RULE, text) else None
         case _:

@@ -164,7 +164,7 @@ def _input(request_id: str | None, vllm_version: str, facts: bytes, *, upstream_
 
 
 def _fast_input(body: Raw, result: _RecordedResult) -> bytes:
-    """The same for the body of a common request."""
+    """The request as JSON, from the body of a common request."""
     question = read(body)
     return _input(
         question.request_id,

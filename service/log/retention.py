@@ -14,10 +14,10 @@ from service.log.store import TABLE
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-PART: Final = 1000
-"""The most records that one call deletes."""
-PAGES: Final = 4096
-"""The most free pages of SQLite's file that one call releases."""
+MAX_DELETED: Final = 1000
+"""The maximum number of records that one call deletes."""
+MAX_RELEASED_PAGES: Final = 4096
+"""The maximum number of free pages of SQLite's file that one call releases."""
 SAMPLE: Final = 200
 """The number of newest records from which the size of a record is estimated."""
 
@@ -36,12 +36,12 @@ def trim(connection: Connection, oldest: str | None, size: int | None) -> int:
     connection.commit()
     if gone and connection.dialect.name == "sqlite":
         # The statement releases a page a step, and ``execute`` makes one step of it.
-        connection.connection.driver_connection.executescript(f"PRAGMA incremental_vacuum({PAGES})")  # type: ignore[union-attr]  # there is one
+        connection.connection.driver_connection.executescript(f"PRAGMA incremental_vacuum({MAX_RELEASED_PAGES})")  # type: ignore[union-attr]  # there is one
     return gone
 
 
 def _deleted(connection: Connection, below: str | None) -> int:
-    oldest = select(TABLE.c.decision_id).order_by(TABLE.c.decision_id).limit(PART)
+    oldest = select(TABLE.c.decision_id).order_by(TABLE.c.decision_id).limit(MAX_DELETED)
     if below is not None:
         oldest = oldest.where(TABLE.c.decision_id < below)
     return connection.execute(TABLE.delete().where(TABLE.c.decision_id.in_(oldest))).rowcount

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIX: Final = ".jsonl"
-BEGUN: Final = ".new"
+UNFINISHED_SUFFIX: Final = ".new"
 FILE_SIZE: Final = 16 << 20
-PART: Final = 500
-PART_SIZE: Final = 4 << 20
-"""The most rows, and bytes of them, that are replayed together."""
+REPLAY_ROWS: Final = 500
+REPLAY_BYTES: Final = 4 << 20
+"""The maximum number of rows, and of their bytes, that are replayed together."""
 ATTEMPTS: Final = 3
 """How many files in a row may be lost before the write fails."""
 PROBE: Final = b"\0" * 4096
@@ -116,7 +116,7 @@ class Spill:
             return False
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = self._folder / f"{uuid7()}{BEGUN}"
+            path = self._folder / f"{uuid7()}{UNFINISHED_SUFFIX}"
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 written = os.write(descriptor, PROBE)
@@ -145,7 +145,7 @@ class Spill:
         """Create a file; it is renamed once it is locked, so that no process takes it for an abandoned one."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._folder / f"{uuid7()}{SUFFIX}"
-        unlocked = path.with_suffix(BEGUN)
+        unlocked = path.with_suffix(UNFINISHED_SUFFIX)
         file = os.open(unlocked, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,7 +208,11 @@ class SpillReader:
             self._file.seek(self._offset)
             rows: list[Row] = []
             broken = size = 0
-            while len(rows) + broken < PART and size < PART_SIZE and (line := self._file.readline()).endswith(b"\n"):
+            while (
+                len(rows) + broken < REPLAY_ROWS
+                and size < REPLAY_BYTES
+                and (line := self._file.readline()).endswith(b"\n")
+            ):
                 size += len(line)
                 try:
                     rows.append(decode(line))

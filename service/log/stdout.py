@@ -25,8 +25,8 @@ LINGER: Final = 0.02
 """Seconds a record waits to be printed with others."""
 MAX_QUEUED: Final = 16 << 20
 """Bytes that may be queued."""
-LAST: Final = 2.0
-"""Seconds for the queue at the end."""
+CLOSE_TIMEOUT: Final = 2.0
+"""Seconds to print the queued records when the service stops."""
 
 log = logging.getLogger("runner_policy")
 
@@ -52,9 +52,9 @@ class Printer:
         self._entries.append(entry)
 
     def close(self) -> None:
-        """Print what is queued, or give up after ``LAST`` seconds."""
+        """Print the queued records, or give up after ``CLOSE_TIMEOUT`` seconds."""
         self._flush()
-        ends = time.monotonic() + LAST
+        ends = time.monotonic() + CLOSE_TIMEOUT
         while self._written < self._queued and time.monotonic() < ends:
             time.sleep(LINGER)
 

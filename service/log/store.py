@@ -89,7 +89,7 @@ def read_url(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError) as error:
         raise InvalidStoreUrl(
-            "invalid URL of a decision log; write `sqlite:////var/lib/log.db`, "
+            "invalid decision log URL; write `sqlite:////var/lib/log.db`, "
             "`postgresql://user:password@host/database` or `off`"
         ) from error
     kind = url.get_backend_name()
@@ -148,7 +148,7 @@ def cut(driver: Any) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """What a database says, in a line, without the statement and without a value of a record."""
+    """A database's message in one line, without the statement and without a value of a record."""
     original = getattr(error, "orig", None) or error
     if isinstance(error, DataError):
         return f"a record is refused ({type(original).__name__})"

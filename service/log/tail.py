@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from service.log.record import Record
     from service.log.store import Store
 
-LATE: Final = timedelta(seconds=10)
-"""How much older than the newest record a new one may be."""
+MAX_LATENESS: Final = timedelta(seconds=10)
+"""The maximum age of a new record relative to the newest one."""
 
 
 class LogTail:
@@ -39,7 +39,7 @@ class LogTail:
         self._since: str | None = None
         self._seen: set[str] = set()
         if newest:
-            self._since = first_id(made_at(newest[0].decision_id) - LATE)
+            self._since = first_id(made_at(newest[0].decision_id) - MAX_LATENESS)
             self._seen = {found for found in self._ids() if found <= newest[0].decision_id}
         self.newest = newest[:number][::-1]
 
@@ -56,7 +56,7 @@ class LogTail:
             yield from map(record, self._store.rows(query.order_by(TABLE.c.decision_id)))
         self._seen = set(ids)
         if ids:
-            self._since = ids[-1] if len(ids) == MAX_SCANNED else first_id(made_at(ids[-1]) - LATE)
+            self._since = ids[-1] if len(ids) == MAX_SCANNED else first_id(made_at(ids[-1]) - MAX_LATENESS)
 
     def _ids(self) -> list[str]:
         query = select(TABLE.c.decision_id)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from service.log.record import Row
 
 BATCH: Final = 1000
-"""The most rows written together."""
+"""The maximum number of rows written together."""
 BACKLOG: Final = 4000
 """Rows that may wait for a slow store before they are spilled."""
 RETRY: Final = 1.0

@@ -319,7 +319,7 @@ def _has(connection: Connection, decision_id: str) -> bool:
 
 
 def _file(url: URL, seconds: float, *, durable: bool) -> Engine:
-    """SQLite: readers never wait, and deleted records free their space."""
+    """An engine for SQLite whose readers never wait and whose deleted records free their space."""
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": seconds, "check_same_thread": False})
 
     def prepare(connection: Any, _: Any) -> None:
@@ -336,6 +336,6 @@ def _file(url: URL, seconds: float, *, durable: bool) -> Engine:
 
 
 def _server(url: URL, seconds: float, *, durable: bool) -> Engine:
-    """PostgreSQL, with the server's durability, or at least synced to its disk with ``durable``."""
+    """An engine for PostgreSQL with the server's durability, or at least synced to its disk with ``durable``."""
     options = {"synchronous_commit": "on"} if durable else {}
     return create_engine(url, poolclass=NullPool, connect_args=connect_args(url, seconds, **options))

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 JSON, TEXT = "application/json", "text/plain"
 TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "required": True, "schema": {"type": "string"}}}
-QUERY: Final = ("invalid-request",)
-"""The problem of an unknown or repeated parameter."""
-IN_RELEASE: Final = (*QUERY, "unknown-release")
-IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
+QUERY_PROBLEMS: Final = ("invalid-request",)
+"""The problem of an unknown or repeated query parameter."""
+RELEASE_PROBLEMS: Final = (*QUERY_PROBLEMS, "unknown-release")
+LOG_PROBLEMS: Final = (*QUERY_PROBLEMS, "not-found", "log-unavailable")
 
 
 class ReadOperation(Struct, frozen=True):
@@ -52,13 +52,15 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
         "properties": {"status": {"const": "ready"}, "revision": text},
     }
     return {
-        "/v1/policy": ReadOperation("policy", answers.policy_document(service.published), QUERY),
-        "/v1/rules": ReadOperation("rules", answers.rules_document, IN_RELEASE),
-        "/v1/rules/{rule_id}": ReadOperation("rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *IN_RELEASE)),
-        "/v1/releases": ReadOperation("releases", answers.releases_document, QUERY),
-        "/v1/facts": ReadOperation("facts", answers.facts_document, QUERY),
-        "/v1/log": ReadOperation("log", b'{"items":[%b],"next":null}' % record, IN_LOG, ref("Page")),
-        "/v1/decisions/{decision_id}": ReadOperation("decision", record, IN_LOG, ref("Record")),
+        "/v1/policy": ReadOperation("policy", answers.policy_document(service.published), QUERY_PROBLEMS),
+        "/v1/rules": ReadOperation("rules", answers.rules_document, RELEASE_PROBLEMS),
+        "/v1/rules/{rule_id}": ReadOperation(
+            "rule", answers.rule_document(RULE_EXAMPLE), ("not-found", *RELEASE_PROBLEMS)
+        ),
+        "/v1/releases": ReadOperation("releases", answers.releases_document, QUERY_PROBLEMS),
+        "/v1/facts": ReadOperation("facts", answers.facts_document, QUERY_PROBLEMS),
+        "/v1/log": ReadOperation("log", b'{"items":[%b],"next":null}' % record, LOG_PROBLEMS, ref("Page")),
+        "/v1/decisions/{decision_id}": ReadOperation("decision", record, LOG_PROBLEMS, ref("Record")),
         "/metrics": ReadOperation("metrics", encode(METRICS_EXAMPLE), (), text, TEXT),
         "/livez": ReadOperation("livez", b'"ok\\n"', (), {"const": "ok\n"}, TEXT),
         "/readyz": ReadOperation("readyz", answers.ready_document, ("log-unavailable",), state),

@@ -1,6 +1,6 @@
 """The examples of the OpenAPI document: requests, and this service's answers to them.
 
-Answers are made when the document is, so that they are real.
+Answers are computed with the document, so that they are real.
 """
 
 from __future__ import annotations

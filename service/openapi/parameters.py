@@ -64,7 +64,7 @@ LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "rule": ("the id of a rule in the reasons", RULE),
     "since": ("the first timestamp, or the first record, to include", TIMESTAMP),
     "until": ("the timestamp, or the record, to stop before", TIMESTAMP),
-    "limit": ("the most records to return", LIMIT),
+    "limit": ("the maximum number of records to return", LIMIT),
 }
 
 

@@ -15,7 +15,7 @@ from policy.decision.decision import Decision
 from policy.intake.deployment import PLATFORMS
 from policy.request.request import INPUTS, MAX_REQUEST_ID
 from policy.rules.json_schema import facts_schema
-from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING, AdmissionReview
+from service.admission.review import API_VERSION, KIND, MAX_UID, OPERATIONS, STARTING_OPERATIONS, AdmissionReview
 from service.jobs.items import ManifestDecisions
 from service.log.record import Record
 from service.problems import Problem
@@ -147,7 +147,7 @@ def _deployment() -> dict[str, Schema]:
             **FREE,
             "additionalProperties": False,
             "properties": environment,
-            "description": "what no manifest shows",
+            "description": "the engine's platform, Triton and plugins, which no manifest shows",
         },
         "ModelConfigs": {
             **FREE,
@@ -195,7 +195,7 @@ def _form() -> Schema:
 
 
 def _review() -> Schema:
-    """What an API server sends; unread fields may be anything."""
+    """A review as an API server sends it; unread fields may be anything."""
 
     def named(*members: str) -> Schema:
         return {**FREE, "properties": dict.fromkeys(members, TEXT)}
@@ -211,7 +211,7 @@ def _review() -> Schema:
         },
     }
     kinds = named("group", "version", "kind")
-    starting: Schema = {"properties": {"operation": {"enum": list(STARTING)}}}
+    starting: Schema = {"properties": {"operation": {"enum": list(STARTING_OPERATIONS)}}}
     request = {
         "type": "object",
         "required": ["uid", "operation", "kind"],

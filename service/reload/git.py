@@ -54,7 +54,7 @@ FIRST_DEPTH: Final = 1
 WHOLE_HISTORY: Final = 0x7FFFFFFF
 """The depth by which git fetches the whole history, including what was left out before."""
 MAX_PUBLIC: Final = 3
-"""The length up to which a user name in a URL is not treated as a secret, such as `git`."""
+"""Characters up to which a user name in a URL, such as `git`, is not treated as a secret."""
 
 
 class RollbackRefused(RulesSourceFailed):
@@ -199,7 +199,7 @@ class Remote:
         return commit
 
     def _fetch(self, repository: Repo, depth: int | None = None) -> ObjectID:
-        """Fetch the newest commit of the branch, and its history to a depth, by default as far as it is missing."""
+        """Fetch the newest commit, with ``depth`` commits of its history or by default all that are missing here."""
         wanted = f"refs/heads/{self._branch}".encode()
         found: list[ObjectID] = []
 

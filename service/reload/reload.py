@@ -38,8 +38,8 @@ POLL: Final = 500
 SCAN_INTERVAL: Final = 2.0
 """Seconds between two scans of all files, for changes without an event and for files that were unreadable."""
 MAX_FAULTS: Final = 50
-SHOWN: Final = 20
-"""The most faults in a line of the service's log."""
+MAX_SHOWN: Final = 20
+"""The maximum number of faults in a line of the service's log."""
 
 
 class Published(Struct, frozen=True):
@@ -251,7 +251,7 @@ class Reload:
         if is_new:
             log.error(
                 "rules rejected; the loaded ones stay in use",
-                extra={"revision": before.revision, "faults": faults[:SHOWN]},
+                extra={"revision": before.revision, "faults": faults[:MAX_SHOWN]},
             )
 
     def _publish(self, published: Published) -> None:
@@ -270,7 +270,7 @@ class RevisionReader:
         self._seen = (0, 0)
 
     def newest(self) -> Published | None:
-        """What was published since the last call, or ``None``."""
+        """The rules published since the last call, or ``None``."""
         with suppress(OSError, msgspec.DecodeError):
             stat = self._path.stat()
             seen = (stat.st_mtime_ns, stat.st_ino)  # two files written in quick succession may have the same time

@@ -1,1 +1,1 @@
-"""What is served: the loaded revision, its answers, what is recorded of each."""
+"""The state of the service: the loaded revision, its answers, and the record of each."""

@@ -1,6 +1,6 @@
-"""How long a body may take to arrive, at next to no cost for fast clients.
+"""Limit how long a body may take to arrive, at almost no cost for fast clients.
 
-Owns the requests whose bodies are being read, each by its task, and the cancelling of those that take too long.
+Owns the requests whose bodies are being read, by task, and cancels those that take too long.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MAX_HEADERS: Final = 200
 HEAD_TOO_LARGE: Final = head_too_large(MAX_HEAD, MAX_HEADERS)
 MAX_WAITING: Final = 8
 """Requests of a connection that may wait for earlier ones: uvicorn allocates some kilobytes for each."""
-PIECE: Final = 4096
+CHUNK_SIZE: Final = 4096
 """Bytes parsed at once; they may hold a hundred requests."""
 MAX_TURN: Final = 16_384
 """Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
@@ -172,7 +172,7 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self.held:
             self.held += data
-        elif len(data) <= PIECE and not self.pipeline and not self.flow.read_paused:
+        elif len(data) <= CHUNK_SIZE and not self.pipeline and not self.flow.read_paused:
             self._parse(data)
         else:
             self._read(data)
@@ -183,13 +183,13 @@ class Connection(HttpToolsProtocol):
         It is held until other connections had their turn, an earlier request is answered, or the received part of a
         body is read, which happens at the latest when the response ends.
         """
-        for at in range(0, len(data), PIECE):
+        for at in range(0, len(data), CHUNK_SIZE):
             if at >= MAX_TURN or self._is_full():
                 self.held = data[at:]
                 self.flow.hold()
                 self.loop.call_soon(self.read_held)
                 return
-            self._parse(data if len(data) <= PIECE else data[at : at + PIECE])
+            self._parse(data if len(data) <= CHUNK_SIZE else data[at : at + CHUNK_SIZE])
             if self.transport.is_closing():
                 return
 

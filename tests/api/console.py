@@ -25,7 +25,7 @@ HERE: Final = re.compile(r"<<-?\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)")
 
 @dataclass(slots=True)
 class Command:
-    """A command as typed, with the line on which it stands, and the lines that it prints."""
+    """A command as typed, with its line number and the lines that it prints."""
 
     text: str
     line: int
@@ -33,7 +33,7 @@ class Command:
 
     @property
     def expected(self) -> str:
-        """What it prints, without blank lines around it."""
+        """The expected output, without blank lines around it."""
         return "\n".join(line.rstrip() for line in self.printed).strip("\n")
 
 

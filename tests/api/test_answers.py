@@ -1,4 +1,4 @@
-"""What no client can bring about: a new day, an engine that does not finish, and a fault of ours."""
+"""Events that no client can cause: a new day, an engine that does not finish, and a fault in the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong below a request: slow, broken and vanished clients, odd HTTP. The service goes on."""
+"""Faults below the request: slow, broken and vanished clients, and unusual HTTP. The service keeps working."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(connection: socket.socket) -> tuple[int, Any]:
 
 
 def told(answer: tuple[int, Any]) -> tuple[int, Any]:
-    """A response in a word: its runner, or the kind of problem."""
+    """A response in short: its runner, or the kind of problem."""
     status, document = answer
     return status, document.get("runner", document.get("type", "").rpartition(":")[2]) if isinstance(
         document, dict

@@ -44,7 +44,7 @@ def still(server: Server, client: httpx.Client) -> Iterator[None]:
 
 
 def told(response: httpx.Response) -> tuple[int, str, list[tuple[str, str]]]:
-    """Status, kind and faults of a problem, once its shape has been looked at."""
+    """Status, kind and faults of a problem, after its shape is checked."""
     problem = response.json()
     faults = [(fault["pointer"], fault["message"]) for fault in problem["errors"]]
     pointer, message = faults[0]
@@ -548,7 +548,7 @@ def test_what_does_not_fit_is_a_422_that_says_what_where_and_what_is_legal(
     assert (faults[0][1].startswith(starts), faults[0][1].endswith(ends)) == (True, True), faults[0][1]
 
 
-KNOWN = 'known are 0.20.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
+KNOWN = 'known releases: 0.20.0 to 0.33.0; name one of them, or set `"beyond_verified": "nearest"` to use the closest'
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def get(client: httpx.Client, path: str, **parameters: str) -> Any:
 
 
 def refusal(response: httpx.Response) -> tuple[int, str, str]:
-    """Status, kind and message of a problem, once its shape has been looked at."""
+    """Status, kind and message of a problem, after its shape is checked."""
     document = response.json()
     (fault,) = document["errors"]
     assert response.headers["content-type"] == "application/problem+json"
@@ -226,9 +226,9 @@ def test_a_rule_that_is_not_there_is_a_404_with_a_near_match(client: httpx.Clien
 @pytest.mark.parametrize(
     ("version", "kind", "message"),
     [
-        ("0.19.0", "unknown-release", "unknown release `0.19.0`; known are 0.20.0 to 0.33.0"),
-        ("0.99", "unknown-release", "unknown release `0.99`; known are 0.20.0 to 0.33.0"),
-        ("1!0.23.0", "unknown-release", "unknown release `1!0.23.0`; known are 0.20.0 to 0.33.0"),
+        ("0.19.0", "unknown-release", "unknown release `0.19.0`; known releases: 0.20.0 to 0.33.0"),
+        ("0.99", "unknown-release", "unknown release `0.99`; known releases: 0.20.0 to 0.33.0"),
+        ("1!0.23.0", "unknown-release", "unknown release `1!0.23.0`; known releases: 0.20.0 to 0.33.0"),
         ("latest", "invalid-request", "invalid version `latest`; write it as `0.23.0` or `v0.23.0`"),
         ("", "invalid-request", "invalid version ``; write it as `0.23.0` or `v0.23.0`"),
         ("9" * 300, "invalid-request", f"invalid version `{'9' * 80}…`; write it as `0.23.0` or `v0.23.0`"),

@@ -1,4 +1,4 @@
-"""`POST /v1/decisions`: what is asked, what is answered, and in which shape."""
+"""`POST /v1/decisions`: the request, the answer, and its fields."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def dry(client: httpx.Client, document: Any) -> Any:
 
 
 def changes(answer: Any) -> list[dict[str, Any]]:
-    """What changes, but for warnings: those of a rule past its review come with the date."""
+    """The changes without warnings, because warnings of rules past their review depend on the date."""
     return [change for change in answer["changes"] if change["member"] != "warnings"]
 
 
@@ -379,7 +379,7 @@ def test_curl_gets_a_table_of_a_form_too(server: Server, run: Callable[..., Done
                     "house/kv-connector-fallback.yaml",
                     1,
                     1,
-                    "no known release lies in `>=0.40`; known are 0.20.0 to 0.33.0",
+                    "no known release lies in `>=0.40`; known releases: 0.20.0 to 0.33.0",
                 )
             ],
         ),

@@ -54,7 +54,7 @@ def one_hub() -> Iterator[HubServer]:
 
 @pytest.fixture
 def hub(one_hub: HubServer) -> Iterator[HubServer]:
-    """The hub, which has nothing and was not asked."""
+    """An empty hub that has received no request."""
     one_hub.replies.clear()
     one_hub.asked.clear()
     one_hub.tokens.clear()
@@ -65,7 +65,7 @@ def hub(one_hub: HubServer) -> Iterator[HubServer]:
 
 @pytest.fixture
 def variables(hub: HubServer, tmp_path: Path) -> dict[str, str]:
-    """What an operator sets so that this hub is asked, but for the switch."""
+    """The settings that point the service to this hub, except the switch."""
     return {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1"}
 
 

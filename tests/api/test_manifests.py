@@ -132,7 +132,7 @@ def test_one_container_s_fault_spoils_only_that_container(client: httpx.Client) 
     assert shown(needed) == ("model-config-needed", [("/model_configs/a~1b", f"{NEEDED}; given: `{NAME}`")])
     kind, ((pointer, message),) = shown(unknown)
     assert (kind, pointer) == ("unknown-release", "/manifest/items/2/spec/template/spec/containers/1")
-    assert message.startswith("the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; known are ")
+    assert message.startswith("the image `vllm/vllm-openai:v0.5.0`: unknown release `0.5.0`; known releases: ")
     kind, ((pointer, _),) = shown(illegal)
     assert (kind, pointer.startswith("/manifest/items/2/spec/template/spec/containers/2")) == ("invalid-request", True)
     assert [problem["status"] for problem in (needed, unknown, illegal)] == [422] * 3
@@ -444,7 +444,7 @@ VARIABLES: dict[str, str | None] = {"MODEL": f"--model={NAME}", "A": "vllm", "S"
 
 
 def engine(image: str, variables: dict[str, str | None], **members: Any) -> dict[str, Any]:
-    """A container; a variable of no value has one that stands elsewhere."""
+    """A container; a variable without a value takes it from another object."""
     secret = {"secretKeyRef": {"name": "s", "key": "k"}}
     env = [
         {"name": name, **({"valueFrom": secret} if value is None else {"value": value})}

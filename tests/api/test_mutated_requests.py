@@ -27,7 +27,7 @@ USUAL = posted("/v1/decisions", {"facts": {"model_config": {"architectures": ["Q
 
 
 def opened(server: Server) -> Connection:
-    """A connection, once the log can be asked."""
+    """A connection, once the log can be queried."""
     connection, ends = Connection(server.port), time.monotonic() + PATIENCE
     while connection.asked(LOG).status != 200 and time.monotonic() < ends:
         time.sleep(0.1)

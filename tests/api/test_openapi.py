@@ -63,13 +63,13 @@ def content(document: dict[str, Any], method: str, path: str, status: int, media
 
 
 def fits(document: dict[str, Any], schema: dict[str, Any], instance: Any) -> list[str]:
-    """What is wrong with an instance; references are looked up in the document."""
+    """The errors of an instance; references are resolved in the document."""
     validator = Draft202012Validator({**schema, "components": document["components"]})
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
 
 
 def strict(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with every object of the answers closed, so that a member that it does not know is a fault."""
+    """The document with every object of the answers closed, so that an unknown field is a fault."""
     schemas = document["components"]["schemas"]
     closed = {
         name: {**schema, "additionalProperties": False}

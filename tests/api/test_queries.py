@@ -1,4 +1,4 @@
-"""What stands behind the question mark of an address is known to the call and stands there once, or is refused."""
+"""Query strings: each parameter is known to the endpoint and given once, or the request is refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 if TYPE_CHECKING:
     import httpx
 
-NONE = "this endpoint takes none"
-IN_BODY = "this endpoint takes none; send the request in the body"
+NONE = "this endpoint has no parameters"
+IN_BODY = "this endpoint has no parameters; send the request in the body"
 SHOWING = {
     "/v1/policy": NONE,
     "/v1/releases": NONE,

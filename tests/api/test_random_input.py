@@ -49,7 +49,7 @@ def asked(server: Server) -> Iterator[httpx.Client]:
 
 
 def checked(response: httpx.Response) -> Any:
-    """The answer's document, once its status, type and shape have been looked at."""
+    """The answer's document, after its status, type and shape are checked."""
     assert response.headers["content-type"] == LEGAL.get(response.status_code), (response.status_code, response.text)
     document = response.json()
     if response.status_code != 200:

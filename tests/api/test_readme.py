@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens: its commands are run, its output is compared."""
+"""The documentation is true: its commands are run, and its output is compared."""
 
 from __future__ import annotations
 

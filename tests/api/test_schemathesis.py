@@ -1,4 +1,4 @@
-"""What schemathesis derives from `/openapi.json`.
+"""The requests that schemathesis derives from `/openapi.json`.
 
 Every operation, in all its phases, with all its checks, is run against a real server.
 

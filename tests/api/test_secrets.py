@@ -1,4 +1,4 @@
-"""A secret is in no answer and in no log, wherever it stands in what is sent."""
+"""A secret is in no answer and in no log, wherever it is in the request."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ OBJECTS: Final = (
 
 def shortest(table: Flags, name: str) -> str:
     """The shortest abbreviation of a flag that argparse takes."""
-    return next(name[:end] for end in range(4, len(name) + 1) if len(table.starting(name[:end])) == 1)
+    return next(name[:end] for end in range(4, len(name) + 1) if len(table.with_prefix(name[:end])) == 1)
 
 
 def known_flags() -> Iterator[list[str]]:
@@ -165,7 +165,7 @@ def custom(kind: str, group: str, spec: object) -> dict[str, Any]:
 
 
 def option_file(words: list[str]) -> str | None:
-    """The words as a file of `--config`, where they can stand in one."""
+    """The words as a file for `--config`, if they can be written in one."""
     if not words[0].startswith("--") or len(words) > 2:  # a flag and its value
         return None
     key, _, value = words[0][2:].partition("=")
@@ -253,7 +253,7 @@ def shows(text: str) -> bool:
 
 
 def answers(policy: Policy, document: dict[str, Any], *, explain: bool) -> Iterator[str]:
-    """What is answered: each decision as JSON and, with an explanation, for people; or every fault."""
+    """The answers: each decision as JSON and, with an explanation, as text; or every fault."""
     try:
         asked = read_request_or_manifest(document, policy.releases)
         asked = with_explanation(asked) if explain else asked

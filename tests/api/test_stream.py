@@ -24,7 +24,7 @@ LONG = b'{"facts": {"model_config": {"x": "' + b"x" * LIMIT + b'"}}}'
 
 
 def told(answer: dict[str, Any]) -> Any:
-    """An answer in a word: the runner, or the kind of problem."""
+    """An answer in short: the runner, or the kind of problem."""
     return answer.get("runner", answer.get("type", "").rpartition(":")[2])
 
 

@@ -420,14 +420,14 @@ def test_input_that_is_not_read_is_a_2_and_said_on_standard_error(
         (["verify"], "Missing argument 'VERSION…'"),
         (
             ["verify", "0.33.0", "--draft"],
-            "--draft: expected one final release newer than all known ones, got `0.33.0`; known are 0.20.0 to",
+            "--draft: expected one final release newer than all known ones, got `0.33.0`; known releases: 0.20.0 to",
         ),
         (["verify", "0.34", "--draft"], "--draft: expected one final release newer than all known ones, got `0.34`"),
         (
             ["verify", "a", "b", "--draft"],
             "--draft: expected one final release newer than all known ones, got `a`, `b`",
         ),
-        (["verify", "0.99.0"], "unknown release `0.99.0`; known are 0.20.0 to"),
+        (["verify", "0.99.0"], "unknown release `0.99.0`; known releases: 0.20.0 to"),
         (["verify", "0.32.0", "0.33.0", "--source", "vllm"], "--source: expected one release, got `0.32.0`, `0.33.0`"),
         (["pins"], "No such command 'pins'"),
     ],
@@ -594,7 +594,7 @@ COMMANDS = {
     ("log",): "The decision log: follow, query, export.",
     ("log", "tail"): "Show the newest decisions, the newest last.",
     ("log", "query"): "Find decisions, the newest first.",
-    ("log", "export"): "Take decisions out, the oldest first, in constant memory.",
+    ("log", "export"): "Export decisions, the oldest first, in constant memory.",
     ("token",): "Manage API tokens.",
     ("token", "new"): "A token: it is printed once, on standard error",
 }

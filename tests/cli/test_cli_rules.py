@@ -43,7 +43,7 @@ def edit(file: Path, old: str, new: str) -> str:
 
 
 def squeezed(text: str) -> list[str]:
-    """The lines without emphasis, their columns two blanks apart."""
+    """The lines without emphasis, their columns two spaces apart."""
     return [re.sub(r"\s{2,}", "  ", line).strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
 
 

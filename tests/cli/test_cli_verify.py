@@ -95,7 +95,8 @@ def test_only_a_newer_release_is_drafted(
     verify()
     done = call("verify", release, "--draft", "--rules", str(tmp_path / "rules"), "--source", str(tmp_path / "source"))
     message = (
-        f"--draft: expected one final release newer than all known ones, got `{release}`; known are 0.33.0 to 0.33.0\n"
+        f"--draft: expected one final release newer than all known ones, got `{release}`; "
+        "known releases: 0.33.0 to 0.33.0\n"
     )
     assert (done.code, done.out, done.err) == (2, "", message)
 

@@ -97,13 +97,13 @@ class Cluster:
         )
 
     def kubectl(self, *arguments: str, given: Any = None, fails: bool = False) -> Done:
-        """What the administrator's `kubectl` does; ``given`` is a document on its standard input."""
+        """Run the administrator's `kubectl`; ``given`` is a document on its standard input."""
         done = self.shell([self.program, *arguments], json.dumps(given) if given is not None else "")
         assert (done.code != 0) == fails, done
         return done
 
     def shell(self, command: list[str], text: str = "", **variables: str) -> Done:
-        """What a command does for the administrator."""
+        """Run a command as the administrator."""
         path = f"{Path(self.program).parent}{os.pathsep}{os.environ['PATH']}"
         env = {**os.environ, "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig), "PATH": path, **variables}
         found = subprocess.run(
@@ -135,7 +135,7 @@ class Cluster:
         return name
 
     def audited(self) -> list[Document]:
-        """What the audit log has so far."""
+        """The records of the audit log so far."""
         return [json.loads(line) for line in (self.folder / "audit.log").read_text().rpartition("\n")[0].splitlines()]
 
 

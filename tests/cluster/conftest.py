@@ -90,7 +90,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class Installed:
-    """What deploy/README.md made before the service comes: the folder with the certificate."""
+    """The state that deploy/README.md requires before the service starts: the folder with the certificate."""
 
     cluster: Cluster
     folder: Path
@@ -136,7 +136,7 @@ class Installed:
     def admitting(
         self, folder: Path, change: Callable[[Document], Any] = lambda _: None, /, **settings: str
     ) -> Iterator[Admission]:
-        """The service, registered and asked; ``change`` is done to each registration."""
+        """The service, registered and in use; ``change`` is applied to each registration."""
         with self.serving(folder, **settings) as service:
             found = self.registrations(service.port)
             for document in found:
@@ -179,7 +179,7 @@ def rendered(cluster: Cluster) -> list[Document]:
 
 
 def settings_of(cluster: Cluster) -> dict[str, str]:
-    """What the overlay says of admission."""
+    """The overlay's settings for admission."""
     settings = next(
         document["data"]
         for document in rendered(cluster)
@@ -226,7 +226,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """What comes before the service, as deploy/README.md says; its Service leads to loopback."""
+    """The cluster before the service starts, as deploy/README.md describes; its Service leads to loopback."""
     folder = tmp_path_factory.mktemp("certificate")
     cluster.kubectl("apply", "-f", str(DEPLOY / "kustomize/base/namespace.yaml"))
     done = cluster.shell(["bash", "-euc", block('-keyout "$W/ca.key"')], W=str(folder))

@@ -40,7 +40,7 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 
 @dataclass
 class Recorder:
-    """A webhook that keeps what it is asked; ``change`` gives the patch of an object where it is a mutating one."""
+    """A webhook that records its requests; ``change`` gives the patch of an object if it is a mutating one."""
 
     port: int
     change: Callable[[Document], list[Document]] | None
@@ -107,7 +107,7 @@ def recording(cluster: Cluster, change: Callable[[Document], list[Document]] | N
 
 
 def registration(cluster: Cluster, recorder: Recorder, name: str, *, mutating: bool, rule: Document) -> Document:
-    """What tells the API server to ask a recorder."""
+    """The registration by which the API server calls a recorder."""
     webhook = {
         "name": f"{name}.example.com",
         "clientConfig": {

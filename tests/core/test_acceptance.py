@@ -1,4 +1,4 @@
-"""The check of rules in a process of its own: each answers for itself, whatever became of the one before."""
+"""Rules are checked in separate processes, and each result is independent of the one before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = ["releases.yaml:1:1: missing; it lists the known releases and the defa
 
 @pytest.fixture
 def checker() -> Iterator[Checker]:
-    """One that has the next process ready."""
+    """A checker that has its next process ready."""
     with Checker() as made:
         yield made
 

@@ -114,7 +114,7 @@ def review_of(name: str) -> Document:
 
 
 def deployment(**template: Any) -> Document:
-    """The creation of a Deployment, with members of its one container changed."""
+    """The creation of a Deployment, with fields of its one container changed."""
     document = review_of("deployment-create")
     document["request"]["object"]["spec"]["template"]["spec"]["containers"][0].update(template)
     return document
@@ -568,7 +568,7 @@ def test_an_annotation_asks_for_the_closest_release_where_none_is_known(
     ask: Callable[..., tuple[str, Document]],
 ) -> None:
     container = {"args": ["--model", QWEN, *NIXL], "image": "vllm/vllm-openai:v0.99.0"}
-    known = "known are 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
+    known = "known releases: 0.20.0 to 0.33.0; name one of them, or annotate `runner-policy/beyond-verified: nearest`"
     unknown = f"{POD}: not decided: the image `vllm/vllm-openai:v0.99.0`: unknown release `0.99.0`; {known}"
     assert ask(pod(container), WARN) == ("undecided", told(unknown, runner=f"{POD}=undecided"))
     closest = f"{POD}: vLLM 0.99.0 was not checked against these rules; decided as 0.33.0"
@@ -758,7 +758,7 @@ llm_configs:
 
 
 def applied(document: Any, operations: list[Document]) -> Any:
-    """What a patch makes of a document (RFC 6902, as far as it is needed here)."""
+    """Apply a patch to a document (RFC 6902, as far as it is needed here)."""
     document = copy.deepcopy(document)
     for operation in operations:
         *above, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]

@@ -341,7 +341,7 @@ def test_by_default_a_deployment_is_decided_so(
     assert verdict(decided(policy, facts)) == expected
 
 
-# What changes with the releases.
+# Differences between releases.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What durable_rules gets wrong, shown on the module itself, and beside it the guard that holds.
+"""The faults of durable_rules, shown on the module itself, and next to each the guard against it.
 
 Where it would crash or hang, a process of its own does it.
 """
@@ -71,7 +71,7 @@ def fired(handle, fact):
 
 
 def raw(code: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-    """What the module by itself does, in a process of its own."""
+    """The result of the module alone, in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", RAW + code],
         capture_output=True,
@@ -83,7 +83,7 @@ def raw(code: str, timeout: float = 60, **env: str) -> subprocess.CompletedProce
 
 
 def said(code: str) -> Any:
-    """What such a process prints, as JSON."""
+    """The output of such a process, read as JSON."""
     done = raw(code)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -518,7 +518,7 @@ def test_hundreds_of_questions_are_answered_or_refused() -> None:
     assert ruleset.fired(facts) == tuple(range(1, 301))
 
 
-# What it does not say, or says twice.
+# Results that the engine omits or repeats.
 
 
 def test_the_module_fires_a_rule_once_for_every_alternative_that_holds() -> None:

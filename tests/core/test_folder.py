@@ -181,7 +181,7 @@ def test_what_one_may_not_read_is_a_fault(folder: Path, name: str, message: str)
     (folder / "house" / name).chmod(0)
     measured = {
         name: text for name, text in os.environ.items() if not name.startswith("COV")
-    }  # nobody may write what coverage measures
+    }  # the user `nobody` may not write coverage's files
     found = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, str(folder)], env=measured, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What is made from the vocabulary: schemas that editors read, and pages."""
+"""Files generated from the vocabulary: schemas for editors, and pages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_every_shipped_file_names_its_schema_in_its_first_line(path: str) -> Non
     assert TEXTS[path].splitlines()[0] == f"# yaml-language-server: $schema={up}{schema_of(path)}.schema.json"
 
 
-# What these schemas cannot see: what lies between files or fields, the content of texts, dates, and which effects need
+# These schemas cannot check relations between files or fields, the content of texts, dates, and which effects need
 # an order.
 UNSEEN = {
     "alternatives:upstream/example.yaml",

@@ -1,4 +1,4 @@
-"""What holds of every deployment: the engine against the reference, and decisions against each other."""
+"""Laws that hold for every deployment: the engine against the reference, and decisions against each other."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {name: st.sampled_from(legal) for na
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, Any]:
-    """Facts as a request nests them; where an object is absent, nothing stands below it."""
+    """Facts as a request nests them; below an absent object there are none."""
     document: dict[str, Any] = {"model_config": {}} if draw(st.integers(0, 9)) else {}
     for name in NAMES:
         if draw(st.integers(0, 7)) == 7:
@@ -208,7 +208,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def scattered(seed: int | str) -> dict[str, Any]:
-    """The same by a plain generator, which repeats itself less."""
+    """Facts from a plain random generator, which repeats itself less."""
     random = Random(seed)
     document: dict[str, Any] = {"model_config": {}} if random.random() < 0.9 else {}
     density = random.choice([0.05, 0.1, 0.2, 0.4])
@@ -219,7 +219,7 @@ def scattered(seed: int | str) -> dict[str, Any]:
 
 
 def put(document: dict[str, Any], path: list[str], value: Any) -> None:
-    """Set a member; nothing is put below what is no object, and an object that is there stays."""
+    """Set a field, unless its parent is not an object; an object that exists stays."""
     for part in path[:-1]:
         found = document.setdefault(part, {})
         if not isinstance(found, dict):
@@ -253,7 +253,7 @@ def answer(decision: Decision) -> dict[str, Any]:
 
 
 def held(policy: Policy, release: str, facts: dict[str, Any]) -> set[int]:
-    """The places of the rules that the engine fired, and of those that it is not asked about."""
+    """The indexes of the rules that the engine fired, and of those that it does not evaluate."""
     ruleset = policy.ruleset(release)
     request = asked(policy, release, facts, BOTH)
     fired = [n for n in ruleset.fired(request.facts) if n >= 0]
@@ -486,7 +486,7 @@ def test_a_decision_is_right_whatever_was_asked_before(
 
 
 def stated(facts: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """The same facts with one more stated."""
+    """The facts with one more stated."""
     document: dict[str, Any] = json.loads(json.dumps(facts))
     parts = name.split(".")
     parent = document
@@ -574,7 +574,7 @@ TINY = {
 
 @st.composite
 def questions(draw: st.DrawFn) -> dict[str, Any]:
-    """A fact and what is asked of it."""
+    """A fact and a comparison on it."""
     fact = draw(st.sampled_from(VOCABULARY))
     words = operators_for(fact)
     bare = [word for word in words if OPERATORS[word].takes == "nothing"]
@@ -748,7 +748,7 @@ def spoilt(draw: st.DrawFn) -> Any:
 
 
 def pointed(document: Any, pointer: str) -> Any:
-    """What a JSON pointer points to."""
+    """The value that a JSON pointer leads to."""
     for part in pointer.split("/")[1:]:
         document = document[part.replace("~1", "/").replace("~0", "~")]
     return document
@@ -832,7 +832,7 @@ def test_what_does_not_follow_the_schema_of_the_facts_is_a_fault(document: dict[
 
 @st.composite
 def bodies(draw: st.DrawFn) -> bytes:
-    """Requests as JSON, most of them legal; numbers in other spellings, members twice, anything instead of a member."""
+    """Requests as JSON, most of them legal; numbers in other spellings, repeated fields, any value for a field."""
     request: dict[str, Any] = {"facts": draw(spoilt() | st.integers(0, 2**63).map(scattered) | junk)}
     members = {
         "vllm_version": st.sampled_from([None, "", "0.23.0", "v0.24.1", "0.19", "9.9", "1!0.23.0", "x"]) | scalars,

@@ -1,4 +1,4 @@
-"""What is changed of each rule, and what of it the cases notice."""
+"""How each rule is mutated, and which mutants its cases kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the project says of itself."""
+"""The documents that the project publishes: facts, rules, releases, and the policy."""
 
 from __future__ import annotations
 

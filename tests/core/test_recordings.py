@@ -1,4 +1,4 @@
-"""What vLLM itself decided, line by line."""
+"""Decisions recorded from vLLM itself, line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's members, and every fault in them at once."""
+"""A request's fields, and all their faults at once."""
 
 from __future__ import annotations
 

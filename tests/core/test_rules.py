@@ -1,4 +1,4 @@
-"""What is wrong with rule files, fault by fault; and what about them changes no decision.
+"""Faults in rule files, one by one; and changes to the files that change no decision.
 
 ``broken/`` holds a small folder of rules in ``base/``, and beside it a file a case: what to lay over
 that folder, and every fault that this must give, in order.
@@ -63,7 +63,7 @@ def test_broken_rules_give_every_fault_with_its_place(name: str) -> None:
 
 
 def example(when: str) -> dict[str, str | None]:
-    """The example rule with another condition, which stands at 11:7."""
+    """The example rule with another condition, at 11:7."""
     text = (BROKEN / "base" / "upstream" / "example.yaml").read_text()
     return {"upstream/example.yaml": text.replace("lora_config: present", when)}
 
@@ -287,7 +287,7 @@ def test_a_case_with_facts_that_do_not_fit_is_never_run(policy: Policy) -> None:
         list(run_cases([case], policy))
 
 
-# What changes no decision.
+# Changes that change no decision.
 
 
 def as_they_are(texts: dict[str, str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from policy.intake.manifests import read_manifest
 from policy.intake.manifests.registry import ADAPTERS
 from service.admission.engines import FIXED, WITH_ENV
 from service.auth.tokens import read_tokens
-from service.jobs.worker import MEMORY
+from service.jobs.worker import MEMORY_LIMIT
 from service.settings import Settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ def wholes() -> dict[str, Document]:
 
 @cache
 def rendered(overlay: str) -> tuple[Document, ...]:
-    """What kubectl makes of an overlay; ``house-rules`` is the base with that component."""
+    """The output of kubectl for an overlay; ``house-rules`` is the base with that component."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         pytest.skip("kubectl is not here, so nothing renders the overlays")
@@ -278,7 +278,9 @@ def test_there_is_memory_for_all_processes_at_once(overlay: str) -> None:
     """A dry run may take 1 GiB and a worker process 512 MiB, and a container that has no more is ended as a whole."""
     [container] = one(rendered(overlay), "Deployment")["spec"]["template"]["spec"]["containers"]
     settings = settings_of(rendered(overlay))
-    each = int(settings[f"{PREFIX}CANDIDATE_CONCURRENCY"]) * GIB + int(settings[f"{PREFIX}JOB_CONCURRENCY"]) * MEMORY
+    each = (
+        int(settings[f"{PREFIX}CANDIDATE_CONCURRENCY"]) * GIB + int(settings[f"{PREFIX}JOB_CONCURRENCY"]) * MEMORY_LIMIT
+    )
     assert quantity(container["resources"]["limits"]["memory"]) >= int(settings[f"{PREFIX}WORKERS"]) * each + GIB // 4
 
 
@@ -499,7 +501,7 @@ def asked_about(kind: str) -> set[tuple[str, str]]:
 
 
 def test_the_api_server_asks_about_every_kind_that_the_service_reads() -> None:
-    """But for templates, and what belongs to no namespace: neither starts anything by itself."""
+    """Except templates, and kinds without a namespace: neither starts anything on its own."""
     readable = {
         (group, f"{kind.lower()}s") for group, kind in ADAPTERS if kind not in {"PodTemplate", "ClusterServingRuntime"}
     }

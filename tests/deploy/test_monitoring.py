@@ -78,7 +78,7 @@ def readable() -> dict[str, tuple[str, ...]]:
 
 
 def expressions() -> dict[str, str]:
-    """Every expression of alerts and dashboard, by where it stands; Grafana's own intervals are five minutes."""
+    """Every expression of alerts and dashboard, by its position; Grafana's own intervals are five minutes."""
     found = {f"alert {rule['alert']}": rule["expr"] for rule in ALERTS}
     found |= {
         f"panel {panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]

@@ -34,7 +34,7 @@ Document = dict[str, Any]
 
 
 def unpinned_images(dockerfile: str) -> list[str]:
-    """What FROM and `COPY --from` name that is neither a stage nor an image with a version and a digest."""
+    """The names in FROM and `COPY --from` that are neither a stage nor an image with a version and a digest."""
     stages: set[str] = set()
     found = []
     for line in dockerfile.splitlines():

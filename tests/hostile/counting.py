@@ -93,7 +93,7 @@ def count(module: str, seconds: int = SECONDS) -> dict[tuple[str, str], list[int
 
 
 def growth(counts: list[int]) -> str | None:
-    """What is wrong with how the instructions grow; ``None`` where they grow no faster than the text."""
+    """The fault in how the instructions grow; ``None`` if they grow no faster than the text."""
     if len(counts) < len(PARTS) - 1:
         return f"did not finish; {counts} instructions for the sizes before"
     if counts[-1] <= MOST * counts[0]:

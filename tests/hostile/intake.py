@@ -135,7 +135,7 @@ def defined(size: int) -> str:
 
 
 def chained(size: int) -> str:
-    """Variables that each stand for the one before twice."""
+    """Variables that each contain the one before twice."""
     return "".join(f"A{n + 1}=$A{n}$A{n};" for n in range(size // 16)) + f"vllm serve $A{size // 16}"
 
 

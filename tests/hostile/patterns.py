@@ -32,7 +32,7 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def _value(node: ast.expr, module: ModuleType) -> Any:
-    """What an expression is in a module, where it is a constant or a global; else ``None``."""
+    """The value of an expression in a module, if it is a constant or a global; else ``None``."""
     match node:
         case ast.Constant(value):
             return value

@@ -92,7 +92,7 @@ def _unique(texts: Iterable[str], most: int) -> list[str]:
 
 
 def hostile(pattern: re.Pattern[Any]) -> list[tuple[str, str, str]]:
-    """What to try a pattern with: a beginning, what is repeated after it, and an end that does not fit."""
+    """The parts of a hostile text for a pattern: a beginning, a repeated part, and an end that does not match."""
     tree = _parser.parse(pattern.pattern, pattern.flags)
     leaves = list(_leaves(tree))
     kinds = {tuple(_matches(leaf, each) for leaf in leaves): each for each in reversed(CHARACTERS)}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _compiled() -> Iterator[tuple[str, ast.stmt | None]]:
-    """Each call of ``re.compile`` by its place, with the statement of its module that it stands in."""
+    """Each call of ``re.compile`` by its position, with the statement that contains it."""
     for name, tree in modules():
         for statement in tree.body:
             for node in ast.walk(statement):

@@ -1,4 +1,4 @@
-"""What every test of the intake may ask for."""
+"""Fixtures for all tests of the intake."""
 
 from __future__ import annotations
 

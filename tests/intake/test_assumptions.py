@@ -1,4 +1,4 @@
-"""What a deployment leaves open, and what would change if it were otherwise."""
+"""What a deployment leaves unknown, and what would change with another value."""
 
 from __future__ import annotations
 

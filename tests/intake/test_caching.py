@@ -1,4 +1,4 @@
-"""The mode of the Mamba cache, from what is asked, the model's class and the prefix caching of the release."""
+"""The mode of the Mamba cache, from the arguments, the model's class and the release's prefix caching."""
 
 from __future__ import annotations
 

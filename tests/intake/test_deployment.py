@@ -1,4 +1,4 @@
-"""What a deployment's document may hold, and every fault in its shape."""
+"""The legal content of a deployment's document, and every fault in its shape."""
 
 from __future__ import annotations
 

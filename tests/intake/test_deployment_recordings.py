@@ -1,4 +1,4 @@
-"""What vLLM itself derived and decided of deployments as users write them, line by line."""
+"""The facts and decisions recorded from vLLM for deployments as users write them, line by line."""
 
 from __future__ import annotations
 

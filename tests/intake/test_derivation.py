@@ -1,4 +1,4 @@
-"""The facts that an argument states by itself, and the order in which facts come to be."""
+"""The facts that one argument alone states, and the order in which facts are derived."""
 
 from __future__ import annotations
 

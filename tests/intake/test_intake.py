@@ -1,4 +1,4 @@
-"""A deployment taken in as a whole: what it needs, and what holds for every one of them."""
+"""The intake of a deployment as a whole: which models it needs, and what holds for all deployments."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ METHODS = (
 
 
 def objects(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
-    """JSON objects with some of these members."""
+    """JSON objects with some of these fields."""
     return st.fixed_dictionaries({}, optional=members).map(json.dumps)
 
 

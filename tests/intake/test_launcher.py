@@ -228,7 +228,7 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     ),
     (
         ["sh", "-c", 'sh -c \'sh -c "sh -c \\"sh -c 1\\""\''],
-        "`sh` is nested in more than the 4 shells that are read",
+        "`sh` is nested more than 4 shells deep",
         2,
         False,
     ),

@@ -1,4 +1,4 @@
-"""A model's folder gives its configuration and what stands beside it, or every reason why not."""
+"""A model's folder gives its configuration and the files beside it, or every reason why not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where the command line looks for a model.
+"""The order in which the command line looks for a model.
 
-First where a flag says, then in a folder of this machine, then on the hub; each once.
+First in the files that flags name, then in local folders, then on the hub; each once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What vLLM refuses before it chooses the runner: the user is warned, and the decision is that of the rules."""
+"""Errors that vLLM raises before it chooses the runner: the user is warned, and the rules decide."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policy.intake.model.configuration import Configuration
 from policy.intake.model.registry import (
-    MOST,
+    MAX_TRIED,
     ModelQuery,
     ResolvedModel,
     Unsupported,
@@ -196,7 +196,7 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 
 def test_architectures_beyond_any_model_are_not_looked_at() -> None:
-    names = ["NoSuch"] * MOST + ["Qwen3ForCausalLM"]
+    names = ["NoSuch"] * MAX_TRIED + ["Qwen3ForCausalLM"]
     with pytest.raises(Unsupported):
         resolve(NEWEST, {**QWEN, "architectures": names})
 

@@ -1,4 +1,4 @@
-"""The facts of the model that is served, with where in its config.json each stands."""
+"""The facts of the served model, each with its field in config.json."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ async def until(holds: Callable[[], object], log: LogClient | None = None) -> No
 
 
 def becomes(holds: Callable[[], object]) -> None:
-    """The same, in a test without an event loop."""
+    """Wait until a condition is true, in a test without an event loop."""
     ends = time.monotonic() + api.PATIENCE
     while not holds():
         assert time.monotonic() < ends, "the condition did not become true"

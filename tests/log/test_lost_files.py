@@ -128,7 +128,7 @@ async def test_a_file_beside_the_database_that_is_deleted_takes_no_record_with_i
             await log.recorded(after)
             ids.append(id_of(after))
         assert told(one, "lost_file_records") == told(other, "lost_file_records") == [0]
-        # One may find the new files of the other in place.
+        # one process may see the new files of the other
         said = [log.counts.last_lost_file for log in (one, other) if log.counts.lost_files]
         assert said
         assert all("deleted" in each or "replaced" in each for each in said)

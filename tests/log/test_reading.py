@@ -1,4 +1,4 @@
-"""The log as it is asked: pages, filters and faults, over HTTP and by the command line; followed, and taken out."""
+"""Reading the log: pages, filters and faults, over HTTP and from the command line; following and exporting it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BEGAN = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 def decision(second: int, **members: Any) -> Row:
-    """A record of a moment; each fifth is unlike the others."""
+    """A record with a timestamp; every fifth differs from the others."""
     decision_id = first_id(BEGAN + timedelta(seconds=second))[:13] + str(uuid7())[13:]
     odd = second % 5 == 0
     runner, outcome, release, caller = (

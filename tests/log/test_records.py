@@ -1,4 +1,4 @@
-"""What is logged of each call: whole records, nothing secret, and enough to decide the same again."""
+"""The log entries of each endpoint: whole records, nothing secret, and enough to repeat the decision."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def items(client: httpx.Client, **asked: str) -> list[dict[str, Any]]:
 
 
 def logged(client: httpx.Client, number: int, **asked: str) -> list[dict[str, Any]]:
-    """The records, the oldest first, once there are so many."""
+    """The records, the oldest first, once there are ``number`` of them."""
     becomes(lambda: len(items(client, **asked)) >= number)
     found = items(client, **asked)
     assert len(found) == number
@@ -79,14 +79,14 @@ def logged(client: httpx.Client, number: int, **asked: str) -> list[dict[str, An
 
 
 def kept_of(answer: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of an answer."""
+    """The record of an answer."""
     return {name: value for name, value in answer.items() if name not in {"trace", "assumptions", "ignored_args"}}
 
 
 def whole(
     answer: dict[str, Any], asked: dict[str, Any], found: dict[str, Any], path: str = "v1/decisions", **more: Any
 ) -> dict[str, Any]:
-    """The record that an answer has; how long it took and when it was are taken from the one that was found."""
+    """The expected record of an answer; its duration and time are copied from the record found."""
     assert found["metrics"]["timer_server_handler_ns"] > 0
     return {
         "decision_id": answer["decision_id"],
@@ -374,7 +374,7 @@ def values(fact: Fact) -> list[Any]:
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, Any]:
-    """Facts as a request nests them; nothing stands below what is no object."""
+    """Facts as a request nests them; below a value that is not an object there are none."""
     document: dict[str, Any] = {"model_config": {}}
     facts = {fact.name: fact for fact in VOCABULARY}
     for name in sorted(facts, key=lambda name: (name.count("."), name)):

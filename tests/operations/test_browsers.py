@@ -1,4 +1,4 @@
-"""What pages of other sites may request of a service that needs no token.
+"""The requests that pages of other sites may send to a service without tokens.
 
 Nothing: neither by its address, nor by another name, nor from another origin.
 """

@@ -1,4 +1,4 @@
-"""What the tests start ends with them: also where they are killed, and whoever it runs as."""
+"""Processes that tests start end with the tests, even if the tests are killed, and under any user."""
 
 from __future__ import annotations
 

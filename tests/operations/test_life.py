@@ -194,7 +194,7 @@ def test_workers_end_when_their_parent_is_killed(serve: Callable[..., Any]) -> N
 
 
 def heard(service: Service) -> None:
-    """Every worker has answered what came after what was sent before."""
+    """Wait until every worker has answered a request sent after all earlier ones."""
     for client in service.client_of_each().values():
         assert client.get("/livez").text == "ok\n"
 

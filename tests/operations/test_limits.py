@@ -357,7 +357,7 @@ def test_an_idle_connection_is_kept_for_longer_than_clients_keep_it(serve: Calla
 
 
 def sent_and_half_closed(service: Service, data: bytes) -> bytes:
-    """What comes until the service closes, where the client sends nothing after the data."""
+    """The bytes received until the service closes, if the client sends nothing after the data."""
     with connected(service) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""The numbers at /metrics: what was sent, whichever process was asked, whatever became of it since."""
+"""The metrics at /metrics count all requests, from every process, even after it has ended."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_path_that_is_none_of_ours_is_counted_as_one(shared: Callable[...,
 
 
 def told(metrics: dict[str, float]) -> list[float]:
-    """Numbers that several workers make together; those that nobody has made yet are 0."""
+    """Metrics summed over the workers; one that does not exist yet counts as 0."""
     return [
         metrics[DECISIONS],
         metrics[COUNT],

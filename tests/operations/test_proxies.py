@@ -46,7 +46,7 @@ FORWARDED: dict[str, tuple[list[str], str]] = {
 
 
 def callers(service: Service) -> dict[str, str]:
-    """By whom each decision was asked for, as its record has it."""
+    """The caller of each decision, from its record."""
     names = {}
     with service.client() as client:
         for name, (values, _) in FORWARDED.items():

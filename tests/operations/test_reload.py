@@ -1,4 +1,4 @@
-"""Rules that change while the service runs: taken up where they are good, told of where they are not."""
+"""Rules that change while the service runs: valid ones are loaded, invalid ones are reported."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_files_that_are_written_one_by_one_end_as_one_revision(
 
 
 def mounted(volume: Path, name: str, source: Path) -> None:
-    """What the kubelet does with a new version of a ConfigMap: a folder, then one rename of the link to it."""
+    """Write a new version as the kubelet does for a ConfigMap: a folder, then one rename of the link to it."""
     shutil.copytree(source, volume / name)
     link = volume / "..data_tmp"
     link.symlink_to(name)
@@ -222,7 +222,7 @@ def test_broken_rules_never_replace_the_last_good_ones_and_are_shown_everywhere(
 
 
 def told(service: Service, place: str) -> tuple[Any, Any] | None:
-    """What is shown of the rules, once all that shows it names a place: the policy and the state, of the same try."""
+    """The policy and the state of the same reload attempt, once both and the log report a fault at ``place``."""
     policy, state = service.get("/v1/policy"), service.state()
     shown = [(policy["last_reload_error"] or {}).get("errors"), state["rules"]["last_error"]]
     shown += [line["faults"] for line in service.says("rules rejected; the loaded ones stay in use")[-1:]]
@@ -246,7 +246,7 @@ def restore(folder: Path, source: Path) -> None:
             part.replace(path)
 
 
-# what is not whole
+# changes that leave the rules incomplete
 
 UNWHOLE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "the layer is a link to nowhere": (

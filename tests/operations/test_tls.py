@@ -125,7 +125,7 @@ def test_a_renewed_certificate_is_shown_by_every_worker_and_a_broken_one_by_none
             second = {shown(service, trust) for _ in range(10)}
             assert (len(second), first in second, kept.get("/livez").text) == (1, False, "ok\n")
         good = key.read_text()
-        refused_before = len(service.says(REFUSED))  # the certificate may have been looked at before its key came
+        refused_before = len(service.says(REFUSED))  # the certificate may have been read before its key was written
         replace_file(key, authority.issue("stranger")[1].read_text())
         until(lambda: len(service.says(REFUSED)) == refused_before + 2)
         assert {shown(service, trust) for _ in range(10)} == second

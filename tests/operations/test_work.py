@@ -1,4 +1,4 @@
-"""Requests that ask for much work: bounded in all, done beside the others, ended when nobody waits for them."""
+"""Requests that need much work: bounded in total, run beside the others, ended when no client waits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def kind(problem: Any) -> str:
 
 
 def kinds(items: list[Any]) -> list[str]:
-    """What came of each item: its runner, or the kind of its problem."""
+    """The result of each item: its runner, or the kind of its problem."""
     return [item["runner"] if "runner" in item else kind(item) for item in items]
 
 

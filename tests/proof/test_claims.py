@@ -1,4 +1,4 @@
-"""What must hold of a catalogue, proved of the shipped one and found broken in others."""
+"""Claims that must hold for a catalogue: proved for the shipped one, and refuted for others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST = {"effect": "default-v2", "order": 0, "message": "V2"}
 
 @pytest.fixture(scope="module")
 def shipped(policy: Policy) -> Callable[[], Proof]:
-    """The proof of the shipped rules, made when it is first asked for."""
+    """The proof of the shipped rules, made on first use."""
     return cache(lambda: prove(policy))
 
 

@@ -37,7 +37,7 @@ Facts = dict[str, Any]
 
 
 def edited(sources: Sources, path: str, **members: Any) -> Policy:
-    """The catalogue with members of one rule written anew; those of a range go to its first."""
+    """The catalogue with fields of one rule replaced; fields of a range go to its first."""
     document = yaml.safe_load(sources.rules[path])
     for name, value in members.items():
         (document["releases"][0] if name in {"when", "vllm"} else document)[name] = value
@@ -171,7 +171,7 @@ def test_a_witness_is_smallest(policy: Policy, sources: Sources) -> None:
 
 
 def rewritten(sources: Sources) -> Sources:
-    """The same rules in another form.
+    """Equivalent rules in another form.
 
     Keys in another order, other layout, no comments, other folders, ranges split, conditions written differently.
     """

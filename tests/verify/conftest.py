@@ -1,4 +1,4 @@
-"""Releases whose code is taken out once for all tests."""
+"""Releases whose code is extracted once for all tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Remembered:
-    """A release's answers, each asked for once: they do not depend on the rules that they are held against."""
+    """A release's answers, each computed once: they do not depend on the rules that they are compared with."""
 
     def __init__(self, asked: ReleaseProcess) -> None:
         self.found, self._asked = asked.found, asked
@@ -34,14 +34,14 @@ class Remembered:
 
 @pytest.fixture(scope="session")
 def processes() -> Iterator[Callable[[Path], Remembered]]:
-    """The process of each source that is asked."""
+    """The process of each source in use."""
     with ExitStack() as stack:
         yield cache(lambda source: Remembered(stack.enter_context(release_process(source))))
 
 
 @pytest.fixture
 def remembered(processes: Callable[[Path], Remembered], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources are asked in those processes."""
+    """Sources are queried through those processes."""
     for module in ("verification", "drafting"):
         monkeypatch.setattr(
             f"policy.vllm.verify.{module}.release_process", lambda source: nullcontext(processes(source))

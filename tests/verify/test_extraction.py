@@ -1,4 +1,4 @@
-"""What is taken out of a source and asked, of small sources; and what is said where it cannot be."""
+"""Code that is extracted from small sources and run, and the messages if it cannot be."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ MOVED: list[tuple[str, dict[str, str | None], str]] = [
     (
         CONFIG.replace("_get_v2_model", "_find_v2_model"),
         {},
-        "has no `_get_v2_model_runner_unsupported_features`; there are __post_init__, use_v2_model_runner",
+        "has no `_get_v2_model_runner_unsupported_features`; its methods: __post_init__, use_v2_model_runner",
     ),
     (
         CONFIG.replace("v2_model_runner", "v2"),
         {},
-        "`VllmConfig` in vllm/config/vllm.py has no `_validate_v2_model_runner`; there are __post_init__",
+        "`VllmConfig` in vllm/config/vllm.py has no `_validate_v2_model_runner`; its methods: __post_init__",
     ),
     (CONFIG.replace("class VllmConfig", "class Config"), {}, "vllm/config/vllm.py has no class `VllmConfig`"),
     (CONFIG, {"vllm/envs.py": "environment_variables = {}\n"}, "vllm/envs.py has no entry `VLLM_USE_V2_MODEL_RUNNER`"),

@@ -27,7 +27,7 @@ A string that is not closed matches to the end, so that nothing is scanned twice
 POWERS: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TRUE: Final = frozenset({"1", "on", "t", "true", "y", "yes"})
 FALSE: Final = frozenset({"0", "off", "f", "false", "n", "no"})
-SHOWN: Final = 24
+MAX_SHOWN: Final = 24
 """How many choices or fields a message lists, and the maximum digits of a number with a suffix."""
 
 
@@ -63,7 +63,7 @@ def convert_fields(members: Mapping[str, Any], value: dict[str, Any], path: str 
     found = {}
     for name, item in value.items():
         if name not in members:
-            few = f"; its fields are {listed(members)}" if len(members) <= SHOWN else ""
+            few = f"; its fields are {listed(members)}" if len(members) <= MAX_SHOWN else ""
             raise InvalidValue(f"unknown field {quoted(path + name)} in this release{nearest(name, members) or few}")
         found[name] = _convert_field(members[name], item, path + name)
     return found
@@ -135,10 +135,10 @@ def human(text: str) -> int:
     if match is None:
         return _int(text)
     whole, part, suffix = match.groups()
-    if len(whole) > SHOWN or (part and suffix.isupper()):
+    if len(whole) > MAX_SHOWN or (part and suffix.isupper()):
         raise InvalidValue(
             f"invalid number {quoted(text)}: a fraction needs a lower-case suffix, such as "
-            f"`{whole[:SHOWN]}{part or ''}{suffix.lower()}`"
+            f"`{whole[:MAX_SHOWN]}{part or ''}{suffix.lower()}`"
         )
     return int(float(whole + part) * POWERS[suffix]) if part else int(whole) * POWERS[suffix]
 
@@ -150,7 +150,7 @@ def _human_or_auto(text: str) -> int:
 def _device(text: str) -> int | str:
     """A device's number, or its name."""
     name = text.strip()
-    return int(name) if name.isdecimal() and len(name) <= SHOWN else name
+    return int(name) if name.isdecimal() and len(name) <= MAX_SHOWN else name
 
 
 def _json(text: str) -> Any:

@@ -78,14 +78,14 @@ class Flags:
         flag = self.exact.get(key)
         if flag is not None:
             return flag, explicit, []
-        short = self.starting(key if word.startswith("--") else word) if key != "--" else []
+        short = self.with_prefix(key if word.startswith("--") else word) if key != "--" else []
         if word[1:2] != "-" and (single := self.exact.get(word[:2])) is not None:
             return (None, None, [word[:2], *short]) if short else (single, word[2:], [])
         if len(short) == 1:
             return self.exact[short[0]], explicit, short
         return None, explicit, short
 
-    def starting(self, prefix: str) -> list[str]:
+    def with_prefix(self, prefix: str) -> list[str]:
         """The spellings that begin with a prefix."""
         at = bisect_left(self.spellings, prefix)
         found = []

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 DEPTH: Final = 4
-MODEL: Final = re.compile(r"[A-Z0-9]")
+CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
 
 
@@ -107,7 +107,7 @@ def read_command(
 def read_text(
     text: str, env: Mapping[str, str | None], faults: list[RequestFault], pointer: str, place: str = "args"
 ) -> CommandLine:
-    """The same for a command in one text, as typed in a shell; every word has the same place."""
+    """Read a command given as one text, as typed in a shell; every word has the same place."""
     budget = ExpansionBudget()
     try:
         commands = split(text, env, budget=budget)
@@ -187,7 +187,7 @@ def _program(
     budget: ExpansionBudget,
     doubts: list[UnreadableCommand],
 ) -> _Found | UnreadableCommand | None:
-    """The same. After a program that starts another, unknown words count as its arguments and are added to `doubts`."""
+    """Like ``_vllm``, but unknown words after a program that starts another are its arguments, added to `doubts`."""
     own = given
     at, end = 0, len(words)
     while at < end:
@@ -422,7 +422,7 @@ def _shell(
             if at == len(words):
                 return None
             if depth == DEPTH:
-                why = f"{quoted(words[start])} is nested in more than the {DEPTH} shells that are read"
+                why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
                 return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
             found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
             return _with_outer(found, own, budget)
@@ -472,4 +472,4 @@ def _is_model(words: list[str]) -> bool:
         or (len(words) > 1 and not words[1].startswith("-"))
     ):
         return False
-    return "/" in words[0] or MODEL.search(words[0]) is not None or type(words[0]) is Unknown
+    return "/" in words[0] or CAPITAL_OR_DIGIT.search(words[0]) is not None or type(words[0]) is Unknown

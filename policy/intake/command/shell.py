@@ -34,7 +34,8 @@ BLANKS: Final = re.compile(r"[^\S\n]+")
 BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 REDIRECTION: Final = re.compile(r"[0-9]*(?:<<<|<<-?|>>|<>|>\||[<>]&?|&>>?)[-0-9]*")
 QUOTED: Final = re.compile(r'[^"\\$`]+')
-KUBERNETES: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
+KUBERNETES_REFERENCE: Final = re.compile(r"\$\$|\$\(([-A-Za-z_][-A-Za-z0-9_.]*)\)")
+"""``$(NAME)``, which Kubernetes expands, or ``$$``, its escape."""
 TOO_LONG: Final = f"the values of its variables have more than {MAX_FILLED} characters, the limit"
 TOO_MANY: Final = f"its commands have more than {MAX_COPIED} variables in total, the limit"
 _SPECIAL: Final = frozenset("#?$!-0123456789")
@@ -60,9 +61,9 @@ class Unknown(str):
 
 
 class ExpansionBudget(Struct, gc=False):
-    """What is left of the bounds for reading one command, with all scripts nested in it.
+    """The remaining limits for reading one command, with all scripts nested in it.
 
-    A variable can be used often and scripts can run scripts, so bounds on each single text would multiply.
+    A variable can be used often and scripts can run scripts, so limits on each single text would multiply.
     """
 
     words: int = MAX_WORDS
@@ -565,5 +566,5 @@ def known(text: str, env: Mapping[str, str | None], budget: ExpansionBudget | No
         budget.fill(len(filled or ""))
         return match.group() if filled is None else filled
 
-    filled = KUBERNETES.sub(value, text)
+    filled = KUBERNETES_REFERENCE.sub(value, text)
     return Unknown(filled) if unknown or type(text) is Unknown else filled

@@ -154,7 +154,7 @@ def derive_compilation(
 def split_graph(
     derived: Provenance, made: Compilation, target: Target, options: ParsedOptions, starts: Callable[[], bool]
 ) -> None:
-    """The CUDA-graph mode after the graph is split, which vLLM does once the runner is chosen and if it ``starts``."""
+    """Set the CUDA-graph mode after the graph is split, which vLLM does once the runner is chosen, if it starts."""
     given = options.get("compilation_config")
     config: dict[str, Any] = given if isinstance(given, dict) else {}
     before = made.graph

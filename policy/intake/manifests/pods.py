@@ -67,7 +67,7 @@ def read_env(env: ManifestNode, draft: EngineDraft) -> None:
 
 
 def read_shared_env(env: ManifestNode, draft: EngineDraft) -> None:
-    """The same for a list that several containers share."""
+    """Add a list of variables that several containers share, if its copy is within the limit."""
     if env.reading.affords_copy(env, env.value):
         read_env(env, draft)
 

@@ -118,7 +118,7 @@ def _read_llm(config: ManifestNode, env: dict[str, str | None], image: str | Non
 def flag_words(name: str, value: Any) -> list[str]:
     """The words of the flag that sets an engine argument.
 
-    False becomes ``--no-``, an object becomes JSON, and each item of a list a word.
+    False becomes ``--no-``, an object becomes JSON, and each item of a list becomes a separate word.
     """
     flag = "--" + name.replace("_", "-")
     match value:

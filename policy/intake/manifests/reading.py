@@ -69,7 +69,7 @@ class ManifestReader:
         return self.copied <= MAX_COPIED
 
     def affords_copy(self, node: ManifestNode, *values: object) -> bool:
-        """The same for texts, lists and maps that several engines share: each is read again for each engine."""
+        """Whether texts, lists and maps that several engines share may be copied; each engine reads them again."""
         return self.affords(0, node) and self.affords(sum(map(_size, values)), node)
 
     def add(self, container: Container, node: ManifestNode) -> None:

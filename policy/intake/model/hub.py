@@ -43,8 +43,8 @@ TRUE: Final = {"1", "ON", "YES", "TRUE"}
 
 CACHED: Final = 300.0  # seconds that a result from the hub is cached
 CACHED_SHORT: Final = 15.0  # seconds that a refusal, or a result from huggingface_hub's cache, is cached
-MEMORY: Final = 16 << 20  # bytes of all cached results
-SMALLEST: Final = 1 << 10  # minimum bytes counted for a result, which bounds their number too
+MAX_CACHED_BYTES: Final = 16 << 20  # bytes of all cached results
+MIN_SIZE: Final = 1 << 10  # minimum bytes counted for a result, which bounds their number too
 
 
 class Hub:
@@ -74,7 +74,7 @@ class Hub:
         self._slots = BoundedSemaphore(at_once)
         self._lock = Lock()
         self._running: dict[Question, Future[Outcome]] = {}
-        self._known: TLRUCache[Question, Outcome] = TLRUCache(MEMORY, _until, clock, getsizeof=_size)
+        self._known: TLRUCache[Question, Outcome] = TLRUCache(MAX_CACHED_BYTES, _until, clock, getsizeof=_size)
 
     def config(self, name: str, revision: str | None = None, also: Sequence[str] = ()) -> ModelFiles:
         """A model's `config.json`, and those of the ``COMPANIONS`` in ``also`` that it has.
@@ -166,7 +166,7 @@ def _until(_: Question, outcome: Outcome, now: float) -> float:
 
 
 def _size(outcome: Outcome) -> int:
-    return max(SMALLEST, outcome.size if isinstance(outcome, ModelFiles) else 0)
+    return max(MIN_SIZE, outcome.size if isinstance(outcome, ModelFiles) else 0)
 
 
 def _check(name: str, revision: str | None) -> None:

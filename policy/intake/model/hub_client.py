@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from policy.intake.model.hub_errors import ModelSource, Outcome, Question
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
-TRY_AGAIN: Final = {408, 429, 500, 502, 503, 504}
+RETRYABLE: Final = {408, 429, 500, 502, 503, 504}
 INSTEAD: Final = "or give its `config.json`"
 
 
@@ -303,7 +303,7 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _check(response: httpx.Response) -> None:
-    if response.status_code in TRY_AGAIN:
+    if response.status_code in RETRYABLE:
         raise HubUnreachable(f"the hub answers {response.status_code}; try again later, {INSTEAD}")
     if response.headers.get("content-encoding", "identity") != "identity":
         raise HubUnreachable(f"the hub compresses files although it is asked not to; check `HF_ENDPOINT`, {INSTEAD}")

@@ -1,4 +1,4 @@
-"""What a fetch from the hub returns and how it fails; imports nothing of huggingface_hub."""
+"""What a fetch from the hub returns and how it fails; imports nothing from huggingface_hub."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policy.errors import PolicyError
 
 
 class ModelFiles(Struct, frozen=True):
-    """What the hub has of a model. All callers share it, so it must not be changed.
+    """A model's files on the hub. All callers share the object, so it must not be changed.
 
     ``files`` has the texts of the requested companions that exist, by name. ``unknown`` names those that may exist or
     not, because the cache does not know. ``commit`` is the revision that all files belong to. ``cached`` says that the

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from policy.intake.model.tables import Model, Tables
 
 FILE: Final = "file "
-MOST: Final = 64
+MAX_TRIED: Final = 64
 """The maximum number of a document's architectures that are tried; no model has more than a few."""
-SHOWN: Final = 8
-"""The maximum number of them in a message."""
+MAX_SHOWN: Final = 8
+"""The maximum number of architectures in a message."""
 BACKEND: Final = "transformers"
 POOLED: Final = {"embed": "EmbeddingModel", "classify": "ForSequenceClassification"}
 """Conversion → the suffix of the Transformers backend's class for it; every other one is for text generation."""
@@ -68,7 +68,7 @@ def resolved(
     key = (architectures[0], query)
     known = tables.resolutions.get(key)
     if known is None:
-        known = _ClassResolution(tables, configuration, tuple(architectures[:MOST]), query).resolved()
+        known = _ClassResolution(tables, configuration, tuple(architectures[:MAX_TRIED]), query).resolved()
         if _first_decides(tables, architectures[0], query):
             tables.resolutions[key] = known
     result: ResolvedModel = known
@@ -88,7 +88,7 @@ def _first_decides(tables: Tables, architecture: str, query: ModelQuery) -> bool
 
 
 def is_moe(configuration: Configuration) -> bool:
-    """Whether `get_num_experts` returns any: the language model's first expert count, or the maximum of its blocks."""
+    """Whether `get_num_experts` is above 0: the language model's first expert count, or the maximum of its blocks."""
     return experts(configuration)[0]
 
 
@@ -301,8 +301,8 @@ class _ClassResolution:
 
     def _refusal(self) -> str:
         """The message of vLLM, with very long names and very many of them cut."""
-        shown = [architecture[:QUOTED] for architecture in self.architectures[:SHOWN]]
-        more = f" and {len(self.architectures) - SHOWN} more" if len(self.architectures) > SHOWN else ""
+        shown = [architecture[:QUOTED] for architecture in self.architectures[:MAX_SHOWN]]
+        more = f" and {len(self.architectures) - MAX_SHOWN} more" if len(self.architectures) > MAX_SHOWN else ""
         for architecture in self.architectures:
             if architecture in self.tables.previously:
                 return (

@@ -34,11 +34,6 @@ class Klass:
         """The name of the class statement."""
         return self.node.name
 
-    @property
-    def place(self) -> str:
-        """Module and name, as the registry writes them."""
-        return f"{self.module.name}:{self.name}"
-
     def order(self) -> "tuple[Klass | Outside, ...]":
         """The method resolution order, this class first."""
         if self._order is None:

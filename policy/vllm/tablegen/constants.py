@@ -41,7 +41,7 @@ ASKED = {
     "hooks_ask": (("vllm.config.vllm", "VllmConfig", "try_verify_and_update_config"), ("_normalize_arch",)),
     "use_mla_asks": ((MODEL, "ModelConfig", "use_mla"), ("using_transformers_backend", "is_causal")),
 }
-"""Name in the table → a method, and the identifiers in it that show which further conditions it has."""
+"""Name in the table → a method, and the identifiers whose use in it marks a further condition."""
 
 
 def constants(world: World) -> Table:

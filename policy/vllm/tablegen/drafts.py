@@ -29,7 +29,7 @@ Table = dict[str, Any]
 
 
 def drafts(world: World) -> Table:
-    """The constants about drafts that the release has."""
+    """The release's constants for draft models: MTP rewriting, the choice of the method, and speculators formats."""
     found = {"mtp_overrides": mtp_overrides(world), **_draft_method(world), "speculators": _speculators(world)}
     return {name: constant for name, constant in found.items() if constant}
 

@@ -27,7 +27,7 @@ def read_history(path: Path, releases: Iterable[str]) -> dict[str, dict[str, obj
 
 
 def write_history(path: Path, tables: Mapping[str, Table]) -> None:
-    """One sorted line for each key; the same tables give the same bytes."""
+    """Write one line for each key, sorted, so that the same tables give the same bytes."""
     ordered = sorted(tables, key=Version)
     lines = []
     for key in sorted({key for table in tables.values() for key in table}):

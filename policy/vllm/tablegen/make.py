@@ -153,7 +153,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m policy.vllm.tablegen.make", description="make the model tables of vLLM releases"
     )
-    parser.add_argument("versions", nargs="+", metavar="VERSION", help="a vLLM release, or `all` that are known")
+    parser.add_argument("versions", nargs="+", metavar="VERSION", help="a vLLM release, or `all` known ones")
     parser.add_argument("--source", type=Path, metavar="DIR", help="a folder that holds vllm/, instead of a download")
     parser.add_argument(
         "--transformers", metavar="VERSION", help="the Transformers release, instead of the one that goes with vLLM's"

@@ -39,7 +39,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class SourceDefinition:
-    """Where a name is finally defined, and by what."""
+    """The module in which a name is finally defined, and the statement or expression that defines it."""
 
     module: Module
     name: str

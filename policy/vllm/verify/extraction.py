@@ -74,7 +74,7 @@ class Extraction:
         self.has_property = PROPERTY in self._methods
         for name in (PROPERTY, V2_LIST) if self.has_property else (GATE,):
             if name not in self._methods:
-                raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; there are {_names(self._methods)}")
+                raise SourceNotFound(f"`{CLASS}` in {CONFIG} has no `{name}`; its methods: {_names(self._methods)}")
         self._extract([name for name in (PROPERTY, V2_LIST, V1_LIST, GATE) if name in self._methods])
         self._variables[VARIABLE] = self._evaluated(ENVS, self._entry(VARIABLE))
         self.guards = list(self._guards())

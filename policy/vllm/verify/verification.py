@@ -35,8 +35,8 @@ COMMAND: Final = (sys.executable, "-m", "policy.vllm.verify.worker")
 LONG_AGO: Final = date.min
 PATIENCE: Final = 10
 """Seconds until a process that does not end is killed."""
-SHOWN: Final = 10
-EVERY: Final = 500
+MAX_SHOWN: Final = 10
+PROGRESS_INTERVAL: Final = 500
 COMPARED: Final = ("runner", "startup_errors", "unsupported_features", "v1_unsupported_features")
 
 
@@ -173,13 +173,13 @@ class _ReleaseComparison:
         mismatches: dict[Any, Mismatch] = {}
         targets = targeted(conditions, values)
         for number, facts in enumerate(cases(values, targets, self._usual(), count, seed)):
-            if number % EVERY == 0:
+            if number % PROGRESS_INTERVAL == 0:
                 progress(number)
             mismatch = self._mismatch(facts)
             if mismatch is not None:
                 different += 1
                 key = (mismatch.rules, *(mismatch.vllm.get(name) == mismatch.rules_say.get(name) for name in COMPARED))
-                if key not in mismatches and len(mismatches) < SHOWN:
+                if key not in mismatches and len(mismatches) < MAX_SHOWN:
                     mismatches[key] = self._minimize(facts, mismatch)
         progress(count)
         distinct = {json.dumps(each.facts, sort_keys=True): each for each in mismatches.values()}

@@ -18,7 +18,7 @@ from policy.vllm.tablegen.wheels import ArchiveSource, FolderSource, ReleaseSour
 from policy.vllm.verify.extraction import PROPERTY, V1_LIST, V2_LIST, VARIABLE, Extraction, SourceNotFound
 from policy.vllm.verify.standins import Object
 
-MEMORY: Final = 4 << 30
+MEMORY_LIMIT: Final = 4 << 30
 SECONDS: Final = 600
 ENUMS: Final = {"compilation_config.mode": "CompilationMode", "compilation_config.cudagraph_mode": "CUDAGraphMode"}
 SAYS: Final = "support: "
@@ -140,7 +140,7 @@ def _fault(error: Exception) -> dict[str, str]:
 
 def main() -> None:
     """Write what was found in the source, then a result for each line of facts."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name in [name for name in os.environ if name.startswith("VLLM_")]:

@@ -1,4 +1,4 @@
-"""How alembic gets at the store: by the connection that was opened, in whose transaction everything happens."""
+"""Run alembic on the store's open connection, in whose transaction everything happens."""
 
 from alembic import context
 

@@ -882,7 +882,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 def resolves(document: Any, pointer: str) -> bool:
-    """Whether a pointer leads to a value of the document, or to a member that the document leaves out."""
+    """Whether a pointer leads to a value of the document, or to a field that the document leaves out."""
     for token in pointer.removeprefix("/manifest").split("/")[1:]:
         key = token.replace("~1", "/").replace("~0", "~")
         if isinstance(document, list):
