@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from policy.errors import RequestFault
 from policy.intake.command.launcher import REMEDY, UnreadableCommand, read_command, read_text, starts_vllm
-from policy.intake.command.shell import MAX_TEXT, MAX_WORDS
+from policy.intake.command.shell import MAX_TEXT, MAX_WORDS, Unknown
 from policy.intake.command_line import CommandLine
 
 PLACES = [f"args[{index}]" for index in range(40)]
@@ -95,6 +95,96 @@ def test_the_words_after_a_script_are_its_arguments() -> None:
     assert read(["sh", "-c", 'exec vllm serve "$@"', "--", "m", "-tp", "$(TP)"])[0].words == ["m", "-tp", "4"]
 
 
+NAMED_VLLM = [
+    *("gosu vllm", "su-exec vllm", "sudo -u vllm", "sudo --user vllm", "sudo -Eu vllm", "sudo -H -u vllm"),
+    *("sudo -u vllm --", "sudo -g vllm", "sudo -iu vllm", "sudo -u vllm env A=b", "sudo -u vllm bash run.sh"),
+    *(
+        "conda run -n vllm",
+        "conda run --name vllm",
+        "conda run --no-capture-output -n vllm",
+        "conda run --cwd vllm -n x",
+    ),
+    *("conda run -n vllm --live-stream", "micromamba run -n vllm", "mamba run -n vllm", "pixi run -e vllm"),
+    *("uv run --with vllm", "uv run --extra vllm", "uv run --group vllm", "uv run --project vllm", "uv run -w vllm"),
+    *("uv run --directory vllm", "uv --project vllm run", "uvx --from vllm", "uvx --with vllm", "poetry -C vllm run"),
+    *("nsys profile -o vllm", "ncu -o vllm", "torchrun --role vllm", "opentelemetry-instrument --service_name vllm"),
+    *("numactl -C vllm", "mpirun -x vllm", "time -o vllm", "prlimit --memlock vllm", "exec -a vllm"),
+    *("timeout -s vllm vllm", "tini -p vllm --", "/entrypoint.sh vllm", "bash run.sh --user vllm", "env -C vllm"),
+    *("env -iu vllm", "env -a echo", "env --argv0 echo", "env --unset vllm", "uv run -p python3.12"),
+]
+
+
+@pytest.mark.parametrize("before", NAMED_VLLM)
+def test_a_value_named_vllm_is_not_the_program(before: str) -> None:
+    words = [*before.split(), "vllm", "serve", "org/m", "--port", "1"]
+    assert read(words) == (CommandLine(words[-3:], PLACES[len(words) - 3 : len(words)], found_env(before)), [])
+    assert starts_vllm(words, ENV) is True
+
+
+def found_env(before: str) -> dict[str, str | None]:
+    return {"A": "b"} if "A=b" in before else {}
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "env"),
+    [
+        (["env", "-S", "vllm serve m"], ["m"], {}),
+        (["env", "-S", "A=b vllm serve", "m"], ["m"], {"A": "b"}),
+        (["env", "-vSvllm serve m"], ["m"], {}),
+        (["env", "-iS", "-u C vllm serve m"], ["m"], {}),
+        (["env", "--split-string=vllm serve m"], ["m"], {}),
+        (["env", "--split", "vllm serve m"], ["m"], {}),
+        (["/usr/bin/env", "-S-a x A='b \\'c' vllm", "serve", "m"], ["m"], {"A": "b 'c"}),
+        (["env", "A=$(TP)", "-S", 'vllm serve "${MODEL}-${A}" # x'], ["org/m-4"], {"A": "4"}),
+        (["env", "-S", 'vllm serve "a\\_b\'c"\\_d e\\t"#"f \\c g'], ["a b'c", "d", "e\t#f"], {}),
+        (["env", "-S", "env -S 'vllm serve m'"], ["m"], {}),
+        (["nice", "env", "-S", "bash -c 'vllm serve $MODEL'"], ["org/m"], {}),
+        (["bash", "-c", "exec env -S 'vllm serve m'"], ["m"], {}),
+    ],
+)
+def test_the_text_that_env_splits_is_read(words: list[str], found: list[str], env: dict[str, str | None]) -> None:
+    line, faults = read(words)
+    assert (line.words, line.env, faults) == (found, env, [])
+    assert starts_vllm(words, ENV) is True
+
+
+def test_a_variable_that_env_does_not_know_gives_an_unknown_word() -> None:
+    assert [type(word) for word in read(["env", "-S", "vllm serve ${NOBODY} '${NOBODY}'"])[0].words] == [Unknown, str]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["env", "-S", "vllm serve 'm"], "the character `'` at position 12 of the text of `env -S` is not valid there"),
+        (["env", "-S", 'vllm serve "m'], 'a quote `"` in the text of `env -S` is not closed; close it'),
+        (["env", "-S", "vllm serve $m"], "the character `$` at position 12 of the text of `env -S` is not valid there"),
+        (["env", "-S", "vllm serve \\m"], "the escape `\\m` in the text of `env -S` is not valid"),
+        (
+            ["bash", "-c", 'env -S "vllm serve $X"'],
+            "the text `vllm serve $X` of `env -S` is not known; write its words as separate arguments",
+        ),
+    ],
+)
+def test_a_text_that_env_cannot_split_is_a_fault(words: list[str], why: str) -> None:
+    assert starts_vllm(words, ENV) == UnreadableCommand(why, "", names_vllm=True)
+    assert read(words)[1] == [RequestFault("/deployment/args", f"the script cannot be read: {why}")]
+
+
+def test_texts_that_env_splits_may_be_nested_four_times() -> None:
+    words = ["env", *["-S", "-v"] * 4, "vllm", "serve", "m"]
+    assert starts_vllm(words, ENV) is True
+    assert isinstance(starts_vllm(["env", "-S", "-v", *words[1:]], ENV), UnreadableCommand)
+
+
+@pytest.mark.parametrize("options", ["-um", "-Im", "-Bum", "-uWignore -m", "-Xdev -Bm", "-W m -m", "-Wm -m"])
+def test_short_options_of_python_may_be_combined(options: str) -> None:
+    words = ["python3", *options.split(), SERVER, "--model", "m"]
+    at = words.index("--model")
+    assert read(words) == (CommandLine(words[at:], PLACES[at : at + 2], serve=False), [])
+    attached = ["python3", "-u" + options.rsplit(maxsplit=1)[-1][1:] + SERVER, "--model", "m"]
+    assert read(attached)[0].words == ["--model", "m"]
+
+
 def test_kubernetes_variables_are_filled_in_first() -> None:
     assert read(["vllm", "serve", "$(MODEL)", "$(NOBODY)", "$$(TP)"])[0].words == ["org/m", "$(NOBODY)", "$(TP)"]
 
@@ -110,6 +200,11 @@ def test_the_first_of_two_servers_is_read_and_that_is_said() -> None:
         ["sleep", "infinity"],
         ["tail", "-f", "/dev/null"],
         ["vllm", "bench", "latency"],
+        ["vllm", "bench", "serve"],
+        ["vllm", "--version"],
+        ["sudo", "-u", "vllm", "nginx"],
+        ["nohup", "vllm"],
+        ["python", "-Wm", "-u"],
         ["vllm"],
         ["ray", "start", "--head"],
         ["python", "-m", "http.server"],
@@ -160,6 +255,7 @@ def test_what_does_not_start_vllm_is_a_fault(words: list[str]) -> None:
     ] == [("/a", True)]
 
 
+NOT_A_COMMAND = "is not a command of `vllm`, and vLLM's server is among the arguments after it"
 PROGRAM_UNKNOWN = "which names the program, is not known"
 UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["$(HIDDEN)", "serve", "m"], f"the value of `$(HIDDEN)`, {PROGRAM_UNKNOWN}", 0, False),
@@ -167,7 +263,7 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
     (["{{ .Values.command }}", "serve"], f"the value of `{{{{ .Values.command }}}}`, {PROGRAM_UNKNOWN}", 0, False),
     (["vllm", "$(HIDDEN)", "m"], "the value of `$(HIDDEN)`, which names a command of `vllm`, is not known", 1, True),
     (["python3", "$(HIDDEN)", "m"], "the file `$(HIDDEN)` is a Python program that is not read", 1, False),
-    (["python3", "-m", "$(HIDDEN)", "m"], "the module or command that `python3` runs is not known", 2, False),
+    (["python3", "-m", "$(HIDDEN)", "m"], "the module that `python3` runs is not known", 2, False),
     (
         ["python3", "-c", "import runpy; runpy.run_module('vllm.entrypoints')"],
         "`python3` runs code that is not read",
@@ -189,6 +285,31 @@ UNREAD: list[tuple[list[str], str, int, bool]] = [
         0,
         True,
     ),
+    (["vllm", "vllm", "serve", "m"], f"`vllm` {NOT_A_COMMAND}", 1, True),
+    (["vllm", "--x", "serve", "m"], f"`--x` {NOT_A_COMMAND}", 1, True),
+    (["vllm", "", "serve", "m"], f"`` {NOT_A_COMMAND}", 1, True),
+    (["gosu", "vllm", "su", "-c", "vllm serve m"], f"`su` {NOT_A_COMMAND}", 2, True),
+    (["vllm", "chat", "vllm", "serve", "m"], "`chat` has vLLM's server among its arguments and may start it", 1, True),
+    (
+        ["uv", "run", "--with", "vllm", "chat", "vllm", "serve"],
+        "`chat` has vLLM's server among its arguments and may start it",
+        4,
+        True,
+    ),
+    (
+        ["python3", "-m", "vllm", "chat", "vllm", "serve"],
+        "`chat` has vLLM's server among its arguments and may start it",
+        3,
+        True,
+    ),
+    (["python3", "/bin/vllm", "x", "serve", "m"], f"`x` {NOT_A_COMMAND}", 2, True),
+    (
+        ["nohup", "vllm", "$(HIDDEN)"],
+        "the value of `$(HIDDEN)`, which names a command of `vllm`, is not known",
+        2,
+        True,
+    ),
+    (["/entrypoint.sh", "vllm", "m"], "the file `/entrypoint.sh` is a script that is not read", 0, False),
     (["nginx", "vllm", "serve"], "`nginx` has vLLM's server among its arguments and may start it", 0, True),
     (["sh", "-c", "$A serve m"], f"the value of `$A`, {PROGRAM_UNKNOWN}", 2, False),
     (["sh", "-c", "$(NOBODY)"], f"the value of `$(NOBODY)`, {PROGRAM_UNKNOWN}", 2, False),
@@ -365,6 +486,10 @@ WORD = st.sampled_from(
         "-o",
         "",
         "uv",
+        "-S",
+        'a "b ${TP}',
+        "xargs",
+        "-I{}",
     ]
 ) | st.text(max_size=8)
 

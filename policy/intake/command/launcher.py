@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
+from policy.intake.command.env_options import EnvWords
 from policy.intake.command.programs import (
     CLIS,
     OTHER_SCRIPTS,
@@ -21,8 +22,10 @@ from policy.intake.command.programs import (
     SERVERS,
     SHELLS,
     STARTERS,
+    SUBCOMMANDS,
     is_program,
     is_unknown,
+    next_start,
 )
 from policy.intake.command.shell import (
     ASSIGNMENT,
@@ -43,7 +46,8 @@ if TYPE_CHECKING:
 
     from policy.intake.command.shell import Command
 
-PYTHON_VALUES: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+PYTHON_VALUES: Final = frozenset("cmWX")
+"""The short options of Python that take a value."""
 DEPTH: Final = 4
 CAPITAL_OR_DIGIT: Final = re.compile(r"[A-Z0-9]")
 REMEDY: Final = "so it is not known whether it starts vLLM; write `vllm serve MODEL …` directly as the command"
@@ -196,16 +200,7 @@ def _program(
             why = f"the value of {quoted(words[at])}, which names the program, is not known"
             return UnreadableCommand(why, places[at], names_vllm=STARTS_VLLM.search(words[at]) is not None)
         if program == "vllm" or (at == 0 and program == "serve"):
-            at += program == "vllm"
-            if at < end and words[at] == "serve":
-                return _rest(words, places, own, at + 1)
-            if at < end and is_unknown(words[at]):
-                return UnreadableCommand(
-                    f"the value of {quoted(words[at])}, which names a command of `vllm`, is not known",
-                    places[at],
-                    names_vllm=True,
-                )
-            return None
+            return _subcommand(words, places, own, at + (program == "vllm"))
         if PYTHON.fullmatch(program):
             return _python(words, places, own, at, depth)
         if program in SHELLS:
@@ -221,11 +216,16 @@ def _program(
             if own is given:
                 budget.copy(len(given))
                 own = given.copy()
-            at = _past_env(words, at + (program == "env"), own)
+            options = EnvWords(words, places, at + (program == "env"))
+            options.read(own, env, budget)
+            words, places, at, end = options.words, options.places, options.at, len(options.words)
         elif program in OTHER_SCRIPTS:
             return None
         elif is_script or program in STARTERS:
-            later = next((later for later in range(at + 1, end) if is_program(words[later])), end)
+            later = next_start(words, at + 1)
+            if later is None and not is_script:
+                later = next((index for index in range(at + 1, end) if is_program(words[index])), None)
+            later = end if later is None else later
             unknown = next((index for index in range(at + 1, later) if is_unknown(words[index])), None)
             if unknown is not None:
                 doubts.append(
@@ -242,6 +242,26 @@ def _program(
         else:
             return _other(words, places, at)
     return None
+
+
+def _subcommand(
+    words: list[str], places: list[str], own: dict[str, str | None], at: int
+) -> _Found | UnreadableCommand | None:
+    """The words after `vllm`, of which the first is its command; None if this is not `serve`."""
+    if at == len(words):
+        return None
+    command = words[at]
+    if command == "serve":
+        return _rest(words, places, own, at + 1)
+    if is_unknown(command):
+        why = f"the value of {quoted(command)}, which names a command of `vllm`, is not known"
+        return UnreadableCommand(why, places[at], names_vllm=True)
+    if command in SUBCOMMANDS:
+        return _other(words, places, at)
+    if "serve" not in words[at + 1 :] and STARTS_VLLM.search(" ".join(words[at:])) is None:
+        return None
+    why = f"{quoted(command)} is not a command of `vllm`, and vLLM's server is among the arguments after it"
+    return UnreadableCommand(why, places[at], names_vllm=True)
 
 
 def _sourced(words: list[str], places: list[str], at: int) -> UnreadableCommand | None:
@@ -324,21 +344,6 @@ def _rest(words: list[str], places: list[str], own: dict[str, str | None], at: i
     return _Found(words[at:], places[at:], own, serve, [])
 
 
-def _past_env(words: list[str], at: int, own: dict[str, str | None]) -> int:
-    """The position after `env`'s own words; the variables it sets are added to `own`."""
-    while at < len(words):
-        word = words[at]
-        assignment = ASSIGNMENT.match(word)
-        if assignment is not None:
-            own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
-        elif word in {"-u", "--unset", "-C", "--chdir"}:
-            at += 1
-        elif not word.startswith("-"):
-            break
-        at += 1
-    return at
-
-
 def _python(
     words: list[str], places: list[str], own: dict[str, str | None], at: int, depth: int
 ) -> _Found | UnreadableCommand | None:
@@ -346,36 +351,21 @@ def _python(
     at += 1
     while at < len(words):
         word = words[at]
-        if word in PYTHON_VALUES:
-            at += 2
-            continue
-        if word.startswith("-m"):
-            named = at + (word == "-m")
-            if named == len(words):
-                return None
-            module = words[named] if word == "-m" else word[2:]
-            at = named + 1
-            if module in SERVERS:
-                return _rest(words, places, own, at, serve=False)
-            if module in CLIS and words[at : at + 1] == ["serve"]:
-                return _rest(words, places, own, at + 1)
-            if is_unknown(words[named]) or (module in CLIS and at < len(words) and is_unknown(words[at])):
-                why = f"the module or command that {quoted(words[start])} runs is not known"
-                return UnreadableCommand(why, places[named])
-            return None if module in CLIS else _other(words, places, named)
-        if word.startswith("-c"):
-            code = at + (word == "-c")
-            text = "".join(words[code : code + 1]) if word == "-c" else word[2:]
-            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
-            if "vllm" not in text and not is_open:
-                return None
-            why = f"{quoted(words[start])} runs code that is not read"
-            return UnreadableCommand(why, places[min(code, len(words) - 1)])
         if word == "-":
             return UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[at])
         if not word.startswith("-"):
             return _python_file(words, places, own, at)
-        at += 1
+        letter, value = _python_option(word)
+        if letter == "m":
+            return _python_module(words, places, own, start, at)
+        if letter == "c":
+            code = at + (not value)
+            is_open = is_unknown(word) or any(type(each) is Unknown for each in words[code : code + 1])
+            if not is_open and not any("vllm" in each for each in words[at:]):
+                return None
+            why = f"{quoted(words[start])} runs code that is not read"
+            return UnreadableCommand(why, places[min(code, len(words) - 1)])
+        at += 2 if word == "--check-hash-based-pycs" or (letter and not value) else 1
     return (
         UnreadableCommand(f"{quoted(words[start])} reads its program from standard input", places[start])
         if depth and start + 1 == len(words)
@@ -383,15 +373,39 @@ def _python(
     )
 
 
+def _python_option(word: str) -> tuple[str, str]:
+    """The short option of a word that takes a value, and the value if it is attached: `-um`, `-Xdev`."""
+    if not word.startswith("--"):
+        for index, letter in enumerate(word):
+            if letter in PYTHON_VALUES:
+                return letter, word[index + 1 :]
+    return "", ""
+
+
+def _python_module(
+    words: list[str], places: list[str], own: dict[str, str | None], start: int, at: int
+) -> _Found | UnreadableCommand | None:
+    """The module that the option `-m` at ``at`` names."""
+    _, attached = _python_option(words[at])
+    named = at if attached else at + 1
+    if named == len(words):
+        return None
+    module = attached or words[named]
+    if module in SERVERS:
+        return _rest(words, places, own, named + 1, serve=False)
+    if module in CLIS:
+        return _subcommand(words, places, own, named + 1)
+    if is_unknown(words[named]):
+        return UnreadableCommand(f"the module that {quoted(words[start])} runs is not known", places[named])
+    return _other(words, places, named)
+
+
 def _python_file(
     words: list[str], places: list[str], own: dict[str, str | None], at: int
 ) -> _Found | UnreadableCommand | None:
     word = words[at]
     if word.rpartition("/")[2] == "vllm":
-        if words[at + 1 : at + 2] == ["serve"]:
-            return _rest(words, places, own, at + 2)
-        if at + 1 >= len(words) or not is_unknown(words[at + 1]):
-            return None
+        return _subcommand(words, places, own, at + 1)
     path = word.removesuffix(".py").replace("/", ".") if word.endswith(".py") else ""
     if any(path.endswith(module) for module in SERVERS):
         return _rest(words, places, own, at + 1, serve=False)
@@ -436,7 +450,7 @@ def _shell(
         )
     if is_unknown(words[at]):
         return UnreadableCommand(f"the value of {quoted(words[at])}, which names a script, is not known", places[at])
-    later = next((index for index in range(at + 1, len(words)) if is_program(words[index])), None)
+    later = next_start(words, at + 1)
     if later is None or depth == DEPTH:
         return _file(words, places, at)
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)

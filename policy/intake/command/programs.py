@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from policy.intake.command.shell import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SERVERS: Final = frozenset(
     {
@@ -21,6 +24,9 @@ SERVERS: Final = frozenset(
 
 CLIS: Final = frozenset({"vllm", "vllm.entrypoints.cli", "vllm.entrypoints.cli.main"})
 """Modules that are the command `vllm`."""
+
+SUBCOMMANDS: Final = frozenset({"serve", "chat", "complete", "launch", "bench", "collect-env", "run-batch"})
+"""The commands of the program `vllm`."""
 
 PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*")
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
@@ -86,6 +92,21 @@ def is_program(word: str) -> bool:
     program = word.rpartition("/")[2]
     is_named = program in {"vllm", "env", "eval", "xargs"} or program in SHELLS or program in STARTERS
     return is_named or program.endswith(".sh") or PYTHON.fullmatch(program) is not None
+
+
+def next_start(words: Sequence[str], start: int) -> int | None:
+    """The position of the next program, from ``start`` on.
+
+    A `vllm` counts only before one of its commands, or before a word that is not known. Elsewhere it is the value of an
+    option: `sudo -u vllm`, `conda run -n vllm`.
+    """
+    for index in range(start, len(words)):
+        if not is_program(words[index]):
+            continue
+        following = words[index + 1] if index + 1 < len(words) else ""
+        if words[index].rpartition("/")[2] != "vllm" or following in SUBCOMMANDS or is_unknown(following):
+            return index
+    return None
 
 
 def is_unknown(word: str) -> bool:

@@ -1,0 +1,185 @@
+"""The words of the program `env` before the command that it starts: options, `NAME=VALUE`, and the text of `-S`.
+
+Options are read as GNU env reads them, with abbreviations. It splits the text of `-S` by its own rules, which are not a
+shell's: https://www.gnu.org/software/coreutils/manual/html_node/env-invocation.html. Not here: the command itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policy.intake.command.shell import ASSIGNMENT, ShellSyntaxError, Unknown
+from policy.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policy.intake.command.shell import ExpansionBudget
+
+SHORT: Final = {"a": "argv0", "C": "chdir", "S": "split-string", "u": "unset"}
+"""The short options that take a value, with their long names."""
+MAX_SPLITS: Final = 4
+PIECE: Final = re.compile(
+    r"""(?P<blank>[ \t\n\v\f\r]+)"""
+    r"""|'(?P<single>(?:[^'\\]|\\.)*)'"""
+    r"""|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"""
+    r"""|\\(?P<escape>.)"""
+    r"""|(?P<quote>")"""
+    r"""|(?P<plain>[^\s'"\\$]+)""",
+    re.DOTALL,
+)
+QUOTED_PIECE: Final = re.compile(
+    r"""\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\\(?P<escape>.)|(?P<quote>")|(?P<plain>[^"\\$]+)""", re.DOTALL
+)
+"""The same between double quotes."""
+ESCAPES: Final = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+LITERAL: Final = frozenset("#$\\\"'")
+IN_SINGLE: Final = re.compile(r"\\([\\'])")
+
+
+class EnvWords:
+    """The words of a command that starts with `env`; ``at`` is the first one that is not read."""
+
+    def __init__(self, words: list[str], places: list[str], at: int) -> None:
+        self.words = words
+        self.places = places
+        self.at = at
+        self.splits = 0
+
+    def read(self, own: dict[str, str | None], env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
+        """Read up to the command. Variables that are set are added to ``own``; ``env`` has those around the command.
+
+        Raises:
+            ShellSyntaxError: the text of `-S` cannot be split, or is not known.
+        """
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            assignment = ASSIGNMENT.match(word)
+            if assignment is not None:
+                own[assignment.group(1)] = None if type(word) is Unknown else word[assignment.end() :]
+                self.at += 1
+                continue
+            if not word.startswith("-"):
+                return
+            option, value = _option(word)
+            width = 1
+            if option and value is None:
+                value, width = "".join(self.words[self.at + 1 : self.at + 2]), 2
+            if option == "split-string":
+                self._split(value or "", width, {**env, **own}, budget)
+            else:
+                self.at += width
+
+    def _split(self, text: str, width: int, env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
+        """Replace the option `-S` with the words of its text."""
+        budget.copy(len(env) + len(self.words))
+        self.splits += 1
+        used = self.words[self.at : self.at + width]
+        if self.splits > MAX_SPLITS or any(type(word) is Unknown for word in used):
+            why = "is not known" if self.splits <= MAX_SPLITS else f"is one of more than {MAX_SPLITS} such texts"
+            raise ShellSyntaxError(f"the text {quoted(text)} of `env -S` {why}; write its words as separate arguments")
+        words = split_string(text, env, budget)
+        places = [self.places[self.at]] * len(words)
+        self.words = [*self.words[: self.at], *words, *self.words[self.at + width :]]
+        self.places = [*self.places[: self.at], *places, *self.places[self.at + width :]]
+
+
+def _option(word: str) -> tuple[str, str | None]:
+    """The long name of an option that takes a value, and the value if it is attached; an empty name for the others."""
+    if word.startswith("--"):
+        name, equals, value = word[2:].partition("=")
+        option = next((each for each in SHORT.values() if name and each.startswith(name)), "")
+        return option, value if equals else None
+    for index, letter in enumerate(word[1:], 2):
+        if letter in SHORT:
+            return SHORT[letter], word[index:] or None
+    return "", None
+
+
+def split_string(text: str, env: Mapping[str, str | None], budget: ExpansionBudget) -> list[str]:
+    r"""The words of a text that `env -S` splits: at blanks, with quotes, `\_`, `\c`, `#` and `${NAME}`.
+
+    A name that is not set here may be set by the image, so its word is an `Unknown`.
+
+    Raises:
+        ShellSyntaxError: a quote is not closed, an escape or a variable is invalid, or there are too many words.
+    """
+    reader = _StringReader(env, budget)
+    reader.read(text)
+    return reader.words
+
+
+class _StringReader:
+    """Reads the text in one pass; ``parts`` is the current word, None between words."""
+
+    def __init__(self, env: Mapping[str, str | None], budget: ExpansionBudget) -> None:
+        self.env = env
+        self.budget = budget
+        self.words: list[str] = []
+        self.parts: list[str] | None = None
+        self.is_known = True
+        self.is_quoted = False
+
+    def read(self, text: str) -> None:
+        at = 0
+        while at < len(text):
+            piece = (QUOTED_PIECE if self.is_quoted else PIECE).match(text, at)
+            if piece is None:
+                raise ShellSyntaxError(
+                    f"the character {quoted(text[at])} at position {at + 1} of the text of `env -S` is not valid there"
+                )
+            at = piece.end()
+            if not self.is_quoted and (piece["escape"] == "c" or (self.parts is None and piece.group()[0] == "#")):
+                break
+            if self.is_quoted:
+                self.read_quoted(piece)
+            else:
+                self.read_unquoted(piece)
+        if self.is_quoted:
+            raise ShellSyntaxError('a quote `"` in the text of `env -S` is not closed; close it')
+        self.end_word()
+
+    def read_unquoted(self, piece: re.Match[str]) -> None:
+        if piece["blank"] or piece["escape"] == "_":
+            self.end_word()
+        elif piece["single"] is not None:
+            self.put(IN_SINGLE.sub(r"\1", piece["single"]))
+        else:
+            self.read_quoted(piece)
+
+    def read_quoted(self, piece: re.Match[str]) -> None:
+        if piece["quote"]:
+            self.is_quoted = not self.is_quoted
+            self.put("")
+        elif piece["name"]:
+            self.variable(piece["name"])
+        else:
+            self.put(self.escaped(piece["escape"]) if piece["escape"] else piece["plain"])
+
+    def escaped(self, escape: str) -> str:
+        if escape == "_":
+            return " "
+        if escape in LITERAL:
+            return escape
+        if escape in ESCAPES:
+            return ESCAPES[escape]
+        raise ShellSyntaxError(f"the escape {quoted(chr(92) + escape)} in the text of `env -S` is not valid")
+
+    def variable(self, name: str) -> None:
+        value = self.env.get(name)
+        self.is_known = self.is_known and value is not None
+        self.budget.fill(len(value or ""))
+        self.put(f"${{{name}}}" if value is None else value)
+
+    def put(self, text: str) -> None:
+        if self.parts is None:
+            self.parts = []
+        self.parts.append(text)
+
+    def end_word(self) -> None:
+        if self.parts is not None:
+            self.budget.add_word()
+            word = "".join(self.parts)
+            self.words.append(word if self.is_known else Unknown(word))
+        self.parts, self.is_known = None, True
