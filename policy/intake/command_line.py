@@ -20,7 +20,7 @@ class Container(Struct, frozen=True):
     is not in the manifest is ``None``. ``models`` maps a path that the controller mounts a model at (``/mnt/models``)
     to the model's own name. ``files`` has the text of files in the manifest itself, by the path at which the engine
     would read them. ``unversioned`` says why the image does not have vLLM's version. ``notes`` are warnings for the
-    user.
+    user. ``problem`` says why the engine cannot be decided; such an engine may have no words.
     """
 
     path: str
@@ -33,6 +33,7 @@ class Container(Struct, frozen=True):
     models: dict[str, str] = {}
     files: dict[str, str] = {}
     notes: list[str] = []
+    problem: str = ""
 
 
 class CommandLine(Struct, frozen=True):

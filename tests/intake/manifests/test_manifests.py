@@ -122,8 +122,19 @@ def test_only_the_official_images_tag_names_the_version_of_vllm(
     [
         ({"image": "vllm/vllm-openai:v0.23.0", "args": ["Qwen/Qwen3-8B"]}, True),
         ({"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=Qwen/Qwen3-8B"]}, True),
-        ({"image": "vllm/vllm-openai:v0.23.0"}, False),
+        ({"image": "vllm/vllm-openai:v0.23.0"}, True),
         ({"image": "vllm/vllm-openai:v0.23.0", "command": ["sleep", "infinity"]}, False),
+        ({"image": "rocm/vllm:latest", "args": ["bash", "-c", "sleep infinity"]}, False),
+        ({"image": "rocm/vllm:latest", "args": ["qwen3", "--enable-dbo"]}, True),
+        ({"image": "rocm/vllm:latest", "args": ["/models/python", "--enable-dbo"]}, True),
+        ({"image": "quay.io/vllm/vllm-cuda:0.23.0", "args": ["--model", "x"]}, True),
+        ({"image": "registry.redhat.io/rhaiis/vllm-cuda-rhel9:3", "args": ["x"]}, True),
+        ({"image": "vllm/vllm-omni:v0.23.0", "args": ["--model", "x"]}, True),
+        ({"image": "example.com/my-vllm-build:1", "args": ["--model", "x"]}, True),
+        ({"image": "example.com/my-vllm-build:1"}, False),
+        ({"image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1", "args": ["python3", "-m", "dynamo.frontend"]}, False),
+        ({"image": "example.com/vllmish:1", "args": ["--model", "x"]}, False),
+        ({"image": "kserve/huggingfaceserver:v0.15", "args": ["--model_id", "x"]}, True),
         ({"image": "rocm/vllm:latest", "args": ["vllm", "serve", "Qwen/Qwen3-8B"]}, True),
         ({"image": "public.ecr.aws/deep-learning-containers/vllm:0.17-gpu", "args": ["--model", "x"]}, True),
         ({"image": "lmcache/vllm-openai:latest", "args": ["--model", "x"]}, True),
@@ -155,6 +166,37 @@ SHAPES = (
     "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
     "beside `resources`, `setup` or `envs`)"
 )
+
+
+ENTRY_POINT = ["vllm", "serve"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["qwen3", "--enable-dbo"], [*ENTRY_POINT, "qwen3", "--enable-dbo"]),
+        (["Q"], [*ENTRY_POINT, "Q"]),
+        (["qwen", "--port", "80"], [*ENTRY_POINT, "qwen", "--port", "80"]),
+        (["Q", "--port", "80"], [*ENTRY_POINT, "Q", "--port", "80"]),
+        (["/models/qwen", "--port", "80"], [*ENTRY_POINT, "/models/qwen", "--port", "80"]),
+        (["org/python3", "--enable-dbo"], [*ENTRY_POINT, "org/python3", "--enable-dbo"]),
+        (["org/sh"], [*ENTRY_POINT, "org/sh"]),
+        (["sleep", "infinity"], [*ENTRY_POINT, "sleep", "infinity"]),
+        (["bash"], [*ENTRY_POINT, "bash"]),
+        ([], ENTRY_POINT),
+        (["--enable-dbo"], ["--enable-dbo"]),
+        (["serve", "Q"], ["serve", "Q"]),
+        (["vllm", "serve", "Q"], ["vllm", "serve", "Q"]),
+    ],
+)
+def test_the_arguments_of_a_known_image_are_those_of_vllm(args: list[str], words: list[str]) -> None:
+    containers, faults = taken(pod(image="vllm/vllm-openai:v0.23.0", args=args))
+    assert ([container.words for container in containers], faults) == ([words], [])
+
+
+def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
+    spec = {"headGroupSpec": {"template": {"spec": {"containers": [{"image": "vllm/vllm-openai:v0.23.0"}]}}}}
+    assert taken({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": spec}) == ([], [])
 
 
 @pytest.mark.parametrize(
