@@ -20,7 +20,7 @@ class Container(Struct, frozen=True):
     is not in the manifest is ``None``. ``models`` maps a path that the controller mounts a model at (``/mnt/models``)
     to the model's own name. ``files`` has the text of files in the manifest itself, by the path at which the engine
     would read them. ``unversioned`` says why the image does not have vLLM's version. ``notes`` are warnings for the
-    user.
+    user. ``problem`` says why the engine cannot be decided; such an engine may have no words.
     """
 
     path: str
@@ -33,6 +33,7 @@ class Container(Struct, frozen=True):
     models: dict[str, str] = {}
     files: dict[str, str] = {}
     notes: list[str] = []
+    problem: str = ""
 
 
 class CommandLine(Struct, frozen=True):
@@ -55,13 +56,15 @@ class ParsedOptions(Struct, frozen=True):
     ``values`` has only the given options (the last one wins, as in vLLM), typed: a flag's ``bool``, ``int``, ``float``,
     text, list, or the object of a JSON option, with its dotted options merged as the release does. ``places`` has the
     place of each option, and that of a dotted one under ``option.key``. ``ignored`` has the arguments that no fact
-    depends on, as written.
+    depends on, as written. ``unknown_words`` has each whole argument whose value is not known, with its place: it is
+    ignored, and may be any flag.
     """
 
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     ignored: list[str] = []
     warnings: list[str] = []
+    unknown_words: list[tuple[str, str]] = []
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` if it is not given."""

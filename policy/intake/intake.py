@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from policy.decision.decision import DerivedFact
-from policy.errors import RequestFault, RequestInvalid
+from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.facts.facts import Facts, to_json
 from policy.facts.vocabulary import INDEX, ancestors
 from policy.intake.command.arguments import below, read_options
@@ -70,7 +70,8 @@ def no_models(_: str) -> None:
 class IntakeResult(Struct, frozen=True):
     """The facts of a deployment, their origins, the arguments that decide nothing, and warnings for the user.
 
-    ``found`` has the models that ``Find`` returned; each may be a different one next time.
+    ``found`` has the models that ``Find`` returned; each may be a different one next time. ``unknown_words`` has the
+    whole arguments whose values are not known, each with its place: the facts are derived as if they were not there.
     """
 
     facts: Facts
@@ -78,6 +79,7 @@ class IntakeResult(Struct, frozen=True):
     ignored: list[str]
     warnings: list[str]
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, str]]]
+    unknown_words: list[tuple[str, str]] = []
 
 
 class ModelConfigNeeded(RequestInvalid):
@@ -127,7 +129,26 @@ def derive_facts(
     warnings = [*deployment.notes, *options.warnings, *derived.warnings]
     if VARIABLE in variables and VARIABLE not in env:
         warnings.append(f"the value of `{VARIABLE}` is not known here; it is assumed to be unset")
-    return IntakeResult(facts, derived, options.ignored, warnings, models.found)
+    return IntakeResult(facts, derived, options.ignored, warnings, models.found, options.unknown_words)
+
+
+def require_known_words(result: IntakeResult, pointer: str) -> None:
+    """Check that every argument is known; ``pointer`` is the deployment's.
+
+    Raises:
+        RequestInvalid: the value of a whole argument is not known, so it may be any flag.
+    """
+    if result.unknown_words:
+        raise RequestInvalid(
+            [
+                RequestFault(
+                    below(f"{pointer}/args", place),
+                    f"the value of the argument {quoted(word)} ({place}) is not known, and it may be any flag; write "
+                    "the argument itself, or set the variable",
+                )
+                for word, place in result.unknown_words[:MAX_FAULTS]
+            ]
+        )
 
 
 def _read_models(

@@ -60,9 +60,11 @@ def containers_of(manifest: Manifest) -> list[Container]:
 
 
 def request_of(container: Container, manifest: Manifest, releases: Releases) -> Request | RequestInvalid:
-    """The request for a container of a manifest; an error if the release of its image is unknown."""
+    """The request for a container of a manifest; an error if it cannot be decided or its release is unknown."""
     base = manifest.request
     pointer = pointer_of(base.pointer, container.path, manifest.document)
+    if container.problem:
+        return RequestInvalid([RequestFault(pointer, container.problem)])
     notes = list(container.notes)
     version, release = base.vllm_version, base.release
     if container.vllm_version is not None:

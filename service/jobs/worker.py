@@ -23,7 +23,7 @@ from policy.checks.candidate import with_models
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
-from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded
+from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_words
 from policy.messages import quoted
 from policy.pointer import at
 from policy.policy import Policy
@@ -217,14 +217,19 @@ class JobWorker:
         return with_models(document, self.policy.intake(request).found)
 
     def _review(self, job: Job, records: JobRecords, budget: WorkBudget, today: date) -> JobResult:
-        """The answer to an admission review; decisions of a dry-run review are not recorded."""
+        """The answer to an admission review; decisions of a dry-run review are not recorded.
+
+        If objects that cannot be decided are denied, an argument of unknown value makes its engine undecided.
+        """
         review = read_review(decode(job.body, job.content_type))
         job_records = None if review.dry_run else records
 
-        def decide(request: Request, *, is_trial: bool = False) -> Decision:
-            return self._one(request, None if is_trial else job_records, budget, today)
-
         is_mutating = job.kind is JobKind.MUTATE
+        is_strict = job.settings.admission.fail == "closed" and not is_mutating
+
+        def decide(request: Request, *, is_trial: bool = False) -> Decision:
+            return self._one(request, None if is_trial else job_records, budget, today, is_strict=is_strict)
+
         found = answer_review(review, self.policy.releases, decide, job.settings.admission, mutating=is_mutating)
         return JobResult(OK, JSON, encode(found.response), review=found.result)
 
@@ -261,10 +266,21 @@ class JobWorker:
                 items.append(ManifestDecision(path, problem=problem_of(error)))
         return ManifestDecisions(items)
 
-    def _one(self, request: Request, records: JobRecords | None, budget: WorkBudget, today: date) -> Decision:
+    def _one(
+        self,
+        request: Request,
+        records: JobRecords | None,
+        budget: WorkBudget,
+        today: date,
+        *,
+        is_strict: bool = False,
+    ) -> Decision:
+        """The decision on one deployment; with ``is_strict`` there is none if an argument's value is not known."""
         budget.decide(explained=request.explain)
         try:
             result = self.policy.evaluate(request)
+            if is_strict and result.intake is not None:
+                require_known_words(result.intake, request.pointer)
             decision = self.policy.assemble(result, today)
         except ModelConfigNeeded as error:
             raise self._models.refusal(error) from error

@@ -144,6 +144,45 @@ def test_an_operator_chooses_what_is_denied_and_where_the_variable_is_set(
         assert answered(client, REVIEWS["pod-of-replicaset"], MUTATE).keys() == {"uid", "allowed"}
 
 
+UNKNOWN_WORDS: list[tuple[list[str], list[str], str]] = [
+    (["vllm", "serve"], ["Qwen/Qwen3-8B", "$(DBO)"], "$(DBO)"),
+    (["vllm", "serve"], ["Qwen/Qwen3-8B", "--enable-$(DBO)"], "--enable-$(DBO)"),
+    (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B $DBO"], "$DBO"),
+    (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B $(echo --enable-dbo)"], "$(echo --enable-dbo)"),
+    (["sh", "-c"], ["vllm serve Qwen/Qwen3-8B `cat flags`"], "cat flags"),
+    (["sh", "-c"], ["if true; then A=--enable-dbo; fi; vllm serve Qwen/Qwen3-8B $A"], "$A"),
+    (["sh", "-c"], ["for f in a; do A=--enable-dbo; done; vllm serve Qwen/Qwen3-8B $A"], "$A"),
+    (["sh", "-c"], ["[ 1 ] && A=--enable-dbo; vllm serve Qwen/Qwen3-8B $A"], "$A"),
+]
+
+
+def test_an_argument_of_unknown_value_is_denied_if_what_cannot_be_decided_is(
+    client: httpx.Client, serve: Callable[..., AbstractContextManager[Server]]
+) -> None:
+    def reviewed(client: httpx.Client, command: list[str], args: list[str]) -> Document:
+        document = review("pod-of-replicaset")
+        container = document["request"]["object"]["spec"]["containers"][0]
+        container.update(command=command, args=args)
+        container["env"] = [{"name": "DBO", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+        document["request"]["object"]["metadata"]["annotations"]["runner-policy/model-configs"] = json.dumps(
+            {"Qwen/Qwen3-8B": {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+        )
+        return answered(client, document)
+
+    with serve(RUNNER_POLICY_ADMISSION_FAILURE_POLICY="closed") as server, server.client() as closed:
+        for command, args, word in UNKNOWN_WORDS:
+            denied = reviewed(closed, command, args)
+            assert (denied["allowed"], "not decided: the value of the argument" in denied["status"]["message"]) == (
+                False,
+                True,
+            )
+            assert word in denied["status"]["message"]
+        assert reviewed(closed, ["vllm", "serve"], ["Qwen/Qwen3-8B", "--port", "$(DBO)"])["allowed"]
+    for command, args, word in UNKNOWN_WORDS:
+        warned = reviewed(client, command, args)
+        assert (warned["allowed"], word in " ".join(warned["warnings"])) == (True, True)
+
+
 def test_decisions_are_logged_and_reviews_counted_and_those_of_a_dry_run_are_counted_only(
     shared: Callable[..., AbstractContextManager[Service]],
 ) -> None:

@@ -491,6 +491,27 @@ def test_what_users_should_know_is_a_warning(words: list[str], warned: str) -> N
     assert (options.warnings, faults) == ([warned], [])
 
 
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [
+        (["m", Unknown("$(DBO)")], [("$(DBO)", "args[1]")]),
+        (["m", Unknown("--enable-$(DBO)"), "--port", "80"], [("--enable-$(DBO)", "args[1]")]),
+        (["m", Unknown("--enable-`cat a.b`")], [("--enable-`cat a.b`", "args[1]")]),
+        (["m", Unknown("--$(A).level=1")], [("--$(A).level=1", "args[1]")]),
+        (["m", "--enable-lora", Unknown("$A"), Unknown("$B")], [("$A", "args[2]"), ("$B", "args[3]")]),
+        (["m", "--served-model-name", "a", Unknown("$A")], [("$A", "args[3]")]),
+        (["m", "--served-model-name", Unknown("$A")], []),
+        (["m", "--port", Unknown("$PORT"), Unknown("--host=$HOST")], []),
+        (["m"], []),
+    ],
+)
+def test_a_whole_argument_of_unknown_value_is_named(words: list[str], unknown: list[tuple[str, str]]) -> None:
+    options, faults = read(words)
+    assert (options.unknown_words, faults) == (unknown, [])
+    named = "".join(options.warnings)
+    assert all(f"the value of `{word}` ({place})" in named for word, place in unknown)
+
+
 def test_a_model_without_its_flag_is_read_after_vllm_serve_only() -> None:
     options, faults = read(["m"], serve=False)
     assert (options.values, faults) == ({}, [])

@@ -127,6 +127,15 @@ def test_a_manifest_that_cannot_be_read_is_a_problem_as_a_whole(ask: Asking) -> 
     assert (problem, [pointer for pointer, _ in faults]) == ("invalid-request", ["/manifest/kind"])
 
 
+def test_an_engine_that_cannot_be_decided_is_a_problem_of_its_own(ask: Asking) -> None:
+    server = {"name": "s", "image": "kserve/huggingfaceserver:v0.15", "args": ["--model_id=a/b"]}
+    (_, first), (_, second) = read(ask, pod(server, container("vllm/vllm-openai:v0.33.0")), "/x")
+    assert isinstance(first, RequestInvalid)
+    assert first.faults[0].pointer == "/x/manifest/spec/containers/0"
+    assert "KServe's server" in first.faults[0].message
+    assert isinstance(second, Request)
+
+
 def test_a_manifest_without_an_engine_has_no_requests(ask: Asking) -> None:
     assert read(ask, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}) == []
 

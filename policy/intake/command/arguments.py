@@ -151,7 +151,7 @@ def read_options(
         reading.put_speculative()
     if reading.omitted:
         reading.warnings.append(f"{reading.omitted} more warnings about the arguments are left out")
-    return ParsedOptions(reading.values, reading.places(), reading.ignored, reading.warnings)
+    return ParsedOptions(reading.values, reading.places(), reading.ignored, reading.warnings, reading.unknown_words)
 
 
 class _CommandLineParser:
@@ -165,6 +165,7 @@ class _CommandLineParser:
             "faults",
             "found_at",
             "unknown_positional",
+            "unknown_words",
             "ignored",
             "positional",
             "members",
@@ -192,6 +193,7 @@ class _CommandLineParser:
         self.dotted: dict[str, tuple[dict[str, Any], dict[str, str]]] = {}
         self.positional: list[tuple[str, str, str]] = []
         self.unknown_positional: list[tuple[str, str]] = []
+        self.unknown_words: list[tuple[str, str]] = []
 
     def read(self, words: Sequence[str], places: Sequence[str]) -> None:
         """Read all words in one pass, and stop at the maximum number of faults.
@@ -238,7 +240,7 @@ class _CommandLineParser:
         word, place = words[at], places[at]
         if word[:1] != "-" or self.table.stands_alone(word):
             if type(word) is Unknown:
-                self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
+                self.ignore_unknown(word, place)
                 self.unknown_positional.append((word, place))
             else:
                 self.positional.append((word, place, self.shown(words, at)))
@@ -248,6 +250,9 @@ class _CommandLineParser:
                 (words[index], places[index], self.shown(words, index)) for index in range(at + 1, len(words))
             )
             return len(words)
+        if type(word) is Unknown and _names_unknown_flag(word):
+            self.ignore_unknown(word, place)
+            return at + 1
         if "." in word and "." in word.partition("=")[0] and not word.startswith("-O"):
             return self.dot(words, places, at)
         if word.startswith("-O"):
@@ -324,6 +329,11 @@ class _CommandLineParser:
         self.after_secret = flag.secret
         self.ignored.append(written[0].partition("=")[0] if flag.secret else masked(" ".join(written)))
 
+    def ignore_unknown(self, word: str, place: str) -> None:
+        """Skip a whole argument whose value is not known: it may be empty, a value, or any flag."""
+        self.warn(f"the value of {quoted(word)} ({place}) is not known, so it is ignored; set the variable")
+        self.unknown_words.append((word, place))
+
     # values
 
     def is_value(self, word: str) -> bool:
@@ -358,6 +368,9 @@ class _CommandLineParser:
             at += 1
         if flag.secret and at == start:
             at += self.may_be_secret(words, at)
+        for index in range(start + (flag.nargs != "?"), at):
+            if type(words[index]) is Unknown:
+                self.ignore_unknown(words[index], places[index])
         if flag.nargs == "?":
             return at, self.value(flag, words[start], places[start]) if at > start else True
         found = [self.value(flag, words[index], places[index]) for index in range(start, at)]
@@ -669,6 +682,12 @@ def below(pointer: str, place: str) -> str:
 def _pair(flag: Flag, table: Flags) -> str:
     off = f"--no-{flag.name[2:]}"
     return f"`{flag.name}` or `{off}`" if off in table.exact else f"`{flag.name}` or leave it out"
+
+
+def _names_unknown_flag(word: str) -> bool:
+    """Whether the name of the flag in a word is not known; `-O` and the name of a dotted option are."""
+    name = word.partition("=")[0].partition(".")[0]
+    return not word.startswith("-O") and ("$" in name or "`" in name)
 
 
 def _dotted_value(text: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policy.intake.command import launcher, shell
+from policy.intake.command.programs import is_program
 from policy.intake.command_line import Container
 from policy.intake.manifests import images
 from policy.masking import is_secret
@@ -22,6 +23,12 @@ MAX_NOTES: Final = 32
 MORE: Final = "more notes on this engine are left out"
 TEMPLATE: Final = "{{"
 COMMAND: Final = "vllm"
+ENTRY_POINT: Final = ("vllm", "serve")
+BY_IMAGE: Final = "the image's entry point"
+OTHER_SERVER: Final = (
+    "the image's entry point is KServe's server, which is read as an InferenceService's model only; write "
+    "`vllm serve MODEL …` as the command"
+)
 
 
 class EngineDraft:
@@ -36,6 +43,7 @@ class EngineDraft:
         self.has_command = False
         self.models: dict[str, str] = {}
         self.files: dict[str, str] = {}
+        self.problem = ""
         self.notes: dict[str, None] = {}
 
     def add(self, place: str, *words: str) -> None:
@@ -86,23 +94,46 @@ class EngineDraft:
         """Whether another note can be added."""
         return len(self.notes) < MAX_NOTES
 
-    def starts_vllm(self) -> bool:
+    def starts_vllm(self, *, by_image: bool = True) -> bool:
         """Whether the words so far start vLLM, or may start it in a way that cannot be read.
 
-        They do if the command starts vLLM, or if a known image has arguments without a command. A command that cannot
-        be read counts if the image is known or if the command names vLLM's server. Reading it again reports the fault.
+        They do if the command starts vLLM. Without a command, the words are arguments of the image's entry point, which
+        is `vllm serve` in a known image; `by_image` is false if the controller replaces a missing command. A command
+        that cannot be read counts if the image is known or if the command names vLLM's server. Reading it again reports
+        the fault.
         """
-        if not self.words or not self._is_within_limits():
+        if not self._is_within_limits():
             return False
         is_known = images.starts_vllm(self.image)
-        if not self.has_command:
-            filled = self._filled()
-            if is_known and (filled[0].startswith("-") or _is_model(filled[0])):
+        if not self.has_command and by_image and not self._runs_its_words():
+            if is_known or (self.words and images.names_vllm(self.image)):
+                self._add_entry_point()
                 return True
-            if not is_known and (filled[0].startswith("-") or not any("vllm" in word for word in filled)):
+            if self.words and images.is_kserve_server(self.image):
+                self.problem = OTHER_SERVER
+                return True
+        if not self.words:
+            return False
+        if not (self.has_command or is_known):
+            filled = self._filled()
+            if filled[0].startswith("-") or not any("vllm" in word for word in filled):
                 return False
         found = launcher.starts_vllm(self.words, self.env)
         return found if isinstance(found, bool) else is_known or found.names_vllm
+
+    def _runs_its_words(self) -> bool:
+        """Whether the image's entry point may run the words as a command, and they begin with a program."""
+        if not self.words or images.serves_its_arguments(self.image):
+            return False
+        program = self._filled()[0]
+        return is_program(program) and ("/" not in program or "/bin/" in program)
+
+    def _add_entry_point(self) -> None:
+        """Put the image's entry point before words that do not start vLLM themselves."""
+        if self.words and (self._filled()[0].startswith("-") or launcher.starts_vllm(self.words, self.env)):
+            return
+        self.words[:0] = ENTRY_POINT
+        self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
 
     def _filled(self) -> list[str]:
         """The words as Kubernetes expands them; as written if their values are too long to be read."""
@@ -137,6 +168,7 @@ class EngineDraft:
             models=self.models,
             files=self.files,
             notes=list(self.notes),
+            problem=self.problem,
         )
         self.node.reading.add(container, self.node)
 
@@ -148,8 +180,3 @@ class EngineDraft:
             f"more than {shell.MAX_WORDS} words or {shell.MAX_TEXT} characters in one command; no such command is read"
         )
         return False
-
-
-def _is_model(word: str) -> bool:
-    """Whether a word can be the model in the arguments of a ``vllm serve`` image: a path, or ``organisation/name``."""
-    return "/" in word and " " not in word and not word.startswith(("/bin/", "/usr/", "/opt/", "./"))

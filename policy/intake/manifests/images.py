@@ -11,10 +11,14 @@ import re
 from typing import Final
 
 OFFICIAL: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?:-[a-z0-9]+)*")
+SERVES: Final = re.compile(r"vllm-openai(?:-[a-z0-9]+)*")
 STARTS: Final = re.compile(
-    r"vllm-openai(?:-[a-z0-9]+)*|vllm|vllm-(?:cpu|gpu|tpu|xpu|rocm|hpu|neuron)(?:-[a-z0-9-]+)?"
+    r"vllm-openai(?:-[a-z0-9]+)*|vllm|vllm-(?:cpu|gpu|cuda|tpu|xpu|rocm|hpu|gaudi|neuron|spyre|omni)(?:-[a-z0-9-]+)?"
     r"|llm-d(?:-(?:cuda|cpu|rocm|xpu|hpu|aws|gb200)(?:-dev)?)?"
 )
+NAMES: Final = re.compile(r"(?<![a-z0-9])vllm(?![a-z0-9])")
+KSERVE_SERVER: Final = re.compile(r"huggingfaceserver(?:-[a-z0-9]+)*")
+"""KServe's own server, which takes its arguments and starts vLLM in its own process."""
 RELEASE: Final = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3}|\.post\d{1,3})?)(?:[-_.][\w.-]*)?")
 MAX_NAME: Final = 1024
 
@@ -30,9 +34,29 @@ def parts(image: str) -> tuple[str, str | None, str | None]:
 
 def starts_vllm(image: str | None) -> bool:
     """Whether a container of this image runs vLLM even if the manifest states no command."""
+    return STARTS.fullmatch(_name(image)) is not None
+
+
+def serves_its_arguments(image: str | None) -> bool:
+    """Whether the image's entry point is `vllm serve`; other images may run their arguments as a command."""
+    return SERVES.fullmatch(_name(image)) is not None
+
+
+def names_vllm(image: str | None) -> bool:
+    """Whether a container of this image may run vLLM with the arguments of the manifest: its name contains `vllm`."""
+    return NAMES.search(_name(image)) is not None
+
+
+def is_kserve_server(image: str | None) -> bool:
+    """Whether the image's entry point is KServe's Hugging Face server."""
+    return KSERVE_SERVER.fullmatch(_name(image)) is not None
+
+
+def _name(image: str | None) -> str:
+    """The last part of the repository of an image, in lower case; empty if the image is not known."""
     if image is None or len(image) > MAX_NAME:
-        return False
-    return STARTS.fullmatch(parts(image)[0].rpartition("/")[2].lower()) is not None
+        return ""
+    return parts(image)[0].rpartition("/")[2].lower()
 
 
 def release(image: str | None) -> tuple[str | None, str | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.manifests import images
 from policy.intake.manifests.draft import EngineDraft
 from policy.intake.manifests.pods import pod_containers, read_container, read_pod
 from policy.intake.manifests.storage import hub_name, mount
@@ -39,16 +40,23 @@ def runtime_container(document: ManifestNode) -> ManifestNode | None:
 
 
 def read_runtime(document: ManifestNode) -> None:
-    """The containers of a ServingRuntime that start vLLM on their own."""
-    read_pod(document.get("spec"))
-    read_pod(document.get("spec", "workerSpec"))
+    """The containers of a ServingRuntime that start vLLM on their own; KServe's server needs a predictor's model."""
+    for pod in (document.get("spec"), document.get("spec", "workerSpec")):
+        for container in pod_containers(pod):
+            draft = read_container(container, pod)
+            if draft.starts_vllm() and not draft.problem:
+                draft.finish()
 
 
 def read_inference_service(document: ManifestNode) -> None:
-    """Read the predictor's model, and vLLM containers in any of the service's three parts."""
+    """Read the predictor's model, its workers, and vLLM containers in any of the service's three parts.
+
+    Beside a model, the runtime states the command of a worker that has none.
+    """
     for part in ("predictor", "transformer", "explainer"):
         read_pod(document.get("spec", part))
     model = document.get("spec", "predictor", "model")
+    read_pod(document.get("spec", "predictor", "workerSpec"), by_image=not model.is_object())
     if model.is_object():
         _read_model(model)
 
@@ -64,6 +72,12 @@ def _read_model(model: ManifestNode) -> None:
             return
         own = read_container(base)
         own.node, own.places = model, [f"runtime.{place}" for place in own.places]
+        is_kserve_server = images.is_kserve_server(draft.image or own.image)
+        if is_kserve_server and not (own.has_command or draft.has_command):
+            draft.words, draft.places = own.words + draft.words, own.places + draft.places
+            own.words, own.places = [], []
+            if not _huggingface(draft, own, model):
+                return
     elif wanted == "vllm":
         own.add(ADDED, *SERVER, f"--model={MODEL_PATH}")
         own.env, own.has_command = dict(SERVER_ENV), True

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 REFERENCE: Final = re.compile(r"\$(\$|\((?P<name>[^()$]+)\))")
 
 
-def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None) -> None:
-    """Add the containers of a pod's spec that start vLLM; ``added`` are variables that its controller sets in each."""
+def read_pod(pod: ManifestNode, added: dict[str, str | None] | None = None, *, by_image: bool = True) -> None:
+    """Add the containers of a pod's spec that start vLLM; ``added`` are variables that its controller sets in each.
+
+    With ``by_image`` a container without a command runs its image's entry point.
+    """
     for container in pod_containers(pod):
         draft = read_container(container, pod)
         draft.env = {**draft.env, **(added or {})}
-        if draft.starts_vllm():
+        if draft.starts_vllm(by_image=by_image):
             draft.finish()
 
 

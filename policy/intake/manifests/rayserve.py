@@ -68,9 +68,9 @@ def read_service(document: ManifestNode) -> None:
 
 
 def read_cluster(document: ManifestNode) -> None:
-    """Read a RayCluster whose containers start vLLM by their own command."""
+    """Read a RayCluster whose containers start vLLM by their own command; without one, Ray's operator starts Ray."""
     for pod in ray_pods(document.get("spec")):
-        read_pod(pod)
+        read_pod(pod, by_image=False)
 
 
 def ray_pods(cluster: ManifestNode) -> Iterator[ManifestNode]:

@@ -14,6 +14,8 @@ from policy.messages import quoted
 from policy.pointer import at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policy.intake.command_line import Container
 
 MAX_CONTAINERS: Final = 1024
@@ -181,6 +183,13 @@ class ManifestNode:
             self.fault(f"expected a list, got {self.shown()}")
             return []
         return [self._below(place, value) for place, value in enumerate(self.value)]
+
+    def below(self, keys: Iterable[str | int]) -> ManifestNode:
+        """The node under existing keys and positions."""
+        node = self
+        for key in keys:
+            node = node._below(key, node.value[key])
+        return node
 
     def is_object(self) -> bool:
         """Whether this is an object; anything else but null is a fault."""

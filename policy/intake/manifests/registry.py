@@ -1,8 +1,8 @@
 """Choose the adapter for each document: by API group and kind, or by shape if the document has no kind.
 
-Handles lists of documents, Kubernetes ``List`` objects, kinds to ignore (objects that never contain a container) and
-unknown kinds, which are faults. ConfigMaps and KServe runtimes are collected first, because other documents refer to
-them.
+Handles lists of documents, Kubernetes ``List`` objects, kinds to ignore and unknown kinds, which are faults. An ignored
+object with a container in it is an engine that cannot be decided. ConfigMaps and KServe runtimes are collected first,
+because other documents refer to them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from policy.intake.command_line import Container
 from policy.intake.manifests import (
     compose,
     dynamo,
+    images,
     kserve,
     llmisvc,
     modelservice,
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policy.errors import RequestFault
-    from policy.intake.command_line import Container
 
     Adapter = Callable[[ManifestNode], None]
+    _Keys = tuple["_Keys", str | int] | None
 
 MAX_NESTED: Final = 8
 KSERVE: Final = "serving.kserve.io"
@@ -212,7 +214,7 @@ def _read(node: ManifestNode) -> None:
 
 
 def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
-    """Add a fault, unless the object is of a group whose other kinds never contain containers."""
+    """Add a fault, unless the object is of a group whose other kinds usually have no containers."""
     known = sorted({owner for owner, name in ADAPTERS if name == kind})
     if known:
         legal = listed(owner or "v1" for owner in known)
@@ -221,3 +223,45 @@ def _unknown_kind(node: ManifestNode, group: str, kind: str) -> None:
         )
     elif (group not in IGNORED_GROUPS and not group.endswith(IGNORED_SUFFIXES)) or nearest(kind, KINDS, 0.9):
         node.get("kind").fault(f"unknown kind {quoted(kind)}; legal: {listed(KINDS)}{nearest(kind, KINDS)}")
+    else:
+        keys = _container_in(node.value)
+        if keys is not None:
+            container = node.below(keys)
+            why = f"the containers of the kind {quoted(kind)} are not read, and one may start vLLM; legal: "
+            node.reading.add(Container(container.path, problem=why + listed(KINDS)), container)
+
+
+def _container_in(document: object) -> list[str | int] | None:
+    """The keys that lead to the first container in a document; None if there is none.
+
+    A container is a map with an image, and with a command or arguments unless the image is known to start vLLM. Every
+    value is visited once, and nesting is limited only by the parser.
+    """
+    pending: list[tuple[object, _Keys]] = [(document, None)]
+    while pending:
+        value, keys = pending.pop()
+        if isinstance(value, dict):
+            if _is_container(value):
+                return _listed_keys(keys)
+            pending += [(item, (keys, key)) for key, item in reversed(value.items()) if isinstance(item, dict | list)]
+        elif isinstance(value, list):
+            pending += [
+                (item, (keys, place)) for place, item in reversed([*enumerate(value)]) if isinstance(item, dict | list)
+            ]
+    return None
+
+
+def _listed_keys(keys: _Keys) -> list[str | int]:
+    found: list[str | int] = []
+    while keys is not None:
+        keys, key = keys
+        found.append(key)
+    return found[::-1]
+
+
+def _is_container(value: dict[str, object]) -> bool:
+    image = value.get("image")
+    if not isinstance(image, str):
+        return False
+    words = value.get("command"), value.get("args")
+    return any(isinstance(each, list) and each for each in words) or images.starts_vllm(image)

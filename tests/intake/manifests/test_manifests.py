@@ -122,8 +122,19 @@ def test_only_the_official_images_tag_names_the_version_of_vllm(
     [
         ({"image": "vllm/vllm-openai:v0.23.0", "args": ["Qwen/Qwen3-8B"]}, True),
         ({"image": "vllm/vllm-openai:v0.23.0", "args": ["--model=Qwen/Qwen3-8B"]}, True),
-        ({"image": "vllm/vllm-openai:v0.23.0"}, False),
+        ({"image": "vllm/vllm-openai:v0.23.0"}, True),
         ({"image": "vllm/vllm-openai:v0.23.0", "command": ["sleep", "infinity"]}, False),
+        ({"image": "rocm/vllm:latest", "args": ["bash", "-c", "sleep infinity"]}, False),
+        ({"image": "rocm/vllm:latest", "args": ["qwen3", "--enable-dbo"]}, True),
+        ({"image": "rocm/vllm:latest", "args": ["/models/python", "--enable-dbo"]}, True),
+        ({"image": "quay.io/vllm/vllm-cuda:0.23.0", "args": ["--model", "x"]}, True),
+        ({"image": "registry.redhat.io/rhaiis/vllm-cuda-rhel9:3", "args": ["x"]}, True),
+        ({"image": "vllm/vllm-omni:v0.23.0", "args": ["--model", "x"]}, True),
+        ({"image": "example.com/my-vllm-build:1", "args": ["--model", "x"]}, True),
+        ({"image": "example.com/my-vllm-build:1"}, False),
+        ({"image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1", "args": ["python3", "-m", "dynamo.frontend"]}, False),
+        ({"image": "example.com/vllmish:1", "args": ["--model", "x"]}, False),
+        ({"image": "kserve/huggingfaceserver:v0.15", "args": ["--model_id", "x"]}, True),
         ({"image": "rocm/vllm:latest", "args": ["vllm", "serve", "Qwen/Qwen3-8B"]}, True),
         ({"image": "public.ecr.aws/deep-learning-containers/vllm:0.17-gpu", "args": ["--model", "x"]}, True),
         ({"image": "lmcache/vllm-openai:latest", "args": ["--model", "x"]}, True),
@@ -155,6 +166,65 @@ SHAPES = (
     "a Ray Serve config (`applications` or `llm_configs`); a Compose file (`services`); a SkyPilot task (`run` "
     "beside `resources`, `setup` or `envs`)"
 )
+
+
+ENTRY_POINT = ["vllm", "serve"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["qwen3", "--enable-dbo"], [*ENTRY_POINT, "qwen3", "--enable-dbo"]),
+        (["Q"], [*ENTRY_POINT, "Q"]),
+        (["qwen", "--port", "80"], [*ENTRY_POINT, "qwen", "--port", "80"]),
+        (["Q", "--port", "80"], [*ENTRY_POINT, "Q", "--port", "80"]),
+        (["/models/qwen", "--port", "80"], [*ENTRY_POINT, "/models/qwen", "--port", "80"]),
+        (["org/python3", "--enable-dbo"], [*ENTRY_POINT, "org/python3", "--enable-dbo"]),
+        (["org/sh"], [*ENTRY_POINT, "org/sh"]),
+        (["sleep", "infinity"], [*ENTRY_POINT, "sleep", "infinity"]),
+        (["bash"], [*ENTRY_POINT, "bash"]),
+        ([], ENTRY_POINT),
+        (["--enable-dbo"], ["--enable-dbo"]),
+        (["serve", "Q"], ["serve", "Q"]),
+        (["vllm", "serve", "Q"], ["vllm", "serve", "Q"]),
+    ],
+)
+def test_the_arguments_of_a_known_image_are_those_of_vllm(args: list[str], words: list[str]) -> None:
+    containers, faults = taken(pod(image="vllm/vllm-openai:v0.23.0", args=args))
+    assert ([container.words for container in containers], faults) == ([words], [])
+
+
+@pytest.mark.parametrize("members", [{}, {"model": {"modelFormat": {"name": "sklearn"}}}])
+def test_workers_of_an_inference_service_are_read(members: dict[str, Any]) -> None:
+    worker = {"image": "vllm/vllm-openai:v0.23.0", **SERVING}
+    document = predictor()
+    document["spec"]["predictor"] = {**members, "workerSpec": {"containers": [worker]}}
+    containers, faults = taken(document)
+    assert ([container.path for container in containers], faults) == (["spec.predictor.workerSpec.containers[0]"], [])
+
+
+def test_a_runtime_of_kserves_server_is_read_with_the_model_that_uses_it() -> None:
+    image = "kserve/huggingfaceserver:v0.15"
+    runtime = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "ClusterServingRuntime",
+        "metadata": {"name": "hf"},
+        "spec": {"containers": [{"name": "kserve-container", "image": image, "args": ["--model_name={{.Name}}"]}]},
+    }
+    model = predictor(
+        modelFormat={"name": "huggingface"},
+        runtime="hf",
+        storageUri="hf://a/b",
+        args=["--enable-dbo", "--backend=vllm"],
+    )
+    assert taken(runtime) == ([], [])
+    (container,), faults = taken([runtime, model])
+    assert (container.words, container.problem, faults) == (["vllm", "serve", "/mnt/models", "--enable-dbo"], "", [])
+
+
+def test_a_ray_cluster_starts_ray_in_a_container_without_a_command() -> None:
+    spec = {"headGroupSpec": {"template": {"spec": {"containers": [{"image": "vllm/vllm-openai:v0.23.0"}]}}}}
+    assert taken({"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": spec}) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -300,6 +370,47 @@ def test_what_is_wrong_is_told_where_it_stands(document: object, pointer: str, m
 )
 def test_a_known_document_without_vllm_gives_nothing(document: object) -> None:
     assert taken(document) == ([], [])
+
+
+CONTAINER = {"name": "v", "image": "vllm/vllm-openai:v0.23.0", "command": ["vllm", "serve", "a/b"]}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "members", "path"),
+    [
+        ("argoproj.io/v1alpha1", "Workflow", {"spec": {"templates": [{}, {"container": CONTAINER}]}}, "templates[1]"),
+        ("argoproj.io/v1alpha1", "AnalysisTemplate", {"spec": {"a": {"job": [[CONTAINER]]}}}, "a.job[0][0]"),
+        ("serving.kserve.io/v1alpha1", "LLMInferenceServiceConfig", {"spec": {"template": CONTAINER}}, "template"),
+        ("serving.kserve.io/v1alpha1", "ClusterStorageContainer", {"spec": {"container": CONTAINER}}, "container"),
+        ("apps/v1", "ControllerRevision", {"data": {"spec": {"containers": [CONTAINER]}}}, "data.spec.containers[0]"),
+        ("batch/v1", "Foo", {"spec": {"x": {"image": "a", "args": ["b"]}}}, "spec.x"),
+        ("networking.k8s.io/v1", "Foo", {"spec": {"x": {"image": "vllm/vllm-openai"}}}, "spec.x"),
+    ],
+)
+def test_a_container_in_an_object_that_is_not_read_is_an_engine_that_cannot_be_decided(
+    version: str, kind: str, members: dict[str, Any], path: str
+) -> None:
+    (container,), faults = taken({"apiVersion": version, "kind": kind, **members})
+    assert (path in container.path, container.problem.partition(",")[0], container.words, faults) == (
+        True,
+        f"the containers of the kind `{kind}` are not read",
+        [],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"image": "nginx:1.29"},
+        {"image": "nginx:1.29", "args": []},
+        {"image": {"type": "string"}, "args": ["a"]},
+        {"image": "a", "args": "b"},
+        {"args": ["a"]},
+    ],
+)
+def test_an_object_that_is_not_read_has_no_engine_without_a_container(spec: dict[str, Any]) -> None:
+    assert taken({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "spec": spec}) == ([], [])
 
 
 def words(document: object) -> list[list[str]]:
