@@ -23,7 +23,7 @@ TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "require
 QUERY: Final = ("invalid-request",)
 """The problem of an unknown or repeated parameter."""
 IN_RELEASE: Final = (*QUERY, "unknown-release")
-IN_LOG: Final = (*QUERY, "not-found", "log-unavailable")
+IN_LOG: Final = (*QUERY, "not-found", "log-unavailable", "busy")
 
 
 class ReadOperation(Struct, frozen=True):
