@@ -19,7 +19,7 @@ from policy.errors import EngineFailed, Fault, PolicyError, RulesInvalid
 from policy.intake.intake import no_models
 from policy.parser.files import read_at_most
 from policy.parser.jsontext import NotJson, read_json
-from policy.parser.yamltree import read_documents
+from policy.parser.yamltree import read_documents, too_many
 from policy.policy import Policy
 from policy.render import escape_control
 from policy.rules.catalogue import load
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 FOUND, USAGE, INVALID = 1, 2, 3
 MAX_FILE: Final = 32 << 20
-MAX_VALUES: Final = 2_000_000
+MAX_VALUES: Final = 300_000
+"""Values of a YAML file. Reading as many takes some seconds and about 150 MB; JSON takes far less."""
+SMALLER: Final = " in YAML; write the file as JSON, which has no such limit, or in parts"
 SLOW: Final = 1 << 19
 """Reading YAML of more characters takes seconds."""
 
@@ -117,7 +119,7 @@ def parsed(text: str, file: str) -> Any:
         with err.status(f"reading {file}") if err.is_terminal and len(text) > SLOW else nullcontext():
             documents = read_documents(text, file, MAX_FILE, MAX_VALUES)
     except RulesInvalid as error:
-        fail(USAGE, *map(str, error.faults))
+        fail(USAGE, *(f"{fault}{SMALLER if fault.message == too_many(MAX_VALUES) else ''}" for fault in error.faults))
     return documents[0] if len(documents) == 1 else documents
 
 

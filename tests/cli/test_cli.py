@@ -339,6 +339,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
 )
 TOO_DEEP = "[" * 100_000
+SMALLER = "write the file as JSON, which has no such limit, or in parts"
 
 
 @pytest.mark.parametrize("command", ["decide", "dry-run"])
@@ -361,7 +362,8 @@ TOO_DEEP = "[" * 100_000
             '{"facts": {"model_config": {"logits_processors": ' + "[" * 960 + "]" * 960 + "}}}",
             "{file}: nested too deeply: at most 64 levels are read",
         ),
-        (BOMB, "{file}:7:20: more than 2000000 values"),
+        (BOMB, "{file}:6:25: more than 300000 values in YAML; " + SMALLER),
+        ("- 1\n" * 300_000, "{file}:300000:3: more than 300000 values in YAML; " + SMALLER),
         ("null", '/: expected an object, got `null`; write a request such as `{"facts": {"model_config": {}}}`'),
         (
             "{}",
