@@ -9,6 +9,7 @@ import json
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,9 +196,8 @@ def _pairs(
 def _fleet(file: str) -> list[Any]:
     """The documents of a file: a JSON value on each line, or a list, or one document or manifest."""
     text = read_text(file)
-    lines = [line for line in text.splitlines() if line.strip()]
     try:
-        return [read_json(line.encode()) for line in lines]
+        return [read_json(line.encode()) for line in StringIO(text) if line.strip()]
     except NotJson:
         document = parsed(text, file)
         return document if isinstance(document, list) else [document]

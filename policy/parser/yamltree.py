@@ -77,6 +77,11 @@ def read_documents(text: str, path: str, max_bytes: int = MAX_BYTES, max_nodes: 
     return found
 
 
+def too_many(most: int) -> str:
+    """The message for a text with more than ``most`` values."""
+    return f"more than {most} values"
+
+
 def _composed(text: str, path: str, max_bytes: int, compose: Callable[[], T]) -> T:
     if len(text) > max_bytes:
         raise _refusal(path, 1, 1, f"{len(text)} characters are more than the {max_bytes} that are read")
@@ -162,7 +167,7 @@ class _Composer:
         """Count more values."""
         self.nodes += nodes
         if self.nodes > self.max_nodes:
-            raise self.refusal(event, f"more than {self.max_nodes} values")
+            raise self.refusal(event, too_many(self.max_nodes))
 
     def anchor(self, event: yaml.NodeEvent) -> None:
         """Handle an anchor: refused in a single document."""

@@ -7,7 +7,8 @@ Owns their routes, and the answers to unknown paths and methods. Not here: the d
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID  # noqa: TC003  # FastAPI reads the annotations
 
 import msgspec
@@ -22,6 +23,7 @@ from policy.messages import nearest, quoted
 from policy.request.request import INVALID, UNKNOWN_RELEASE
 from policy.rules.documents import rules_document
 from policy.rules.releases import InvalidVersion, UnknownRelease
+from service.api.endpoint import CHUNK_SIZE
 from service.auth.tokens import READ
 from service.documents.query import parameter
 from service.problems import Refused, headers_of, problem_of
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
 
     from service.log.store import Store
     from service.state.answers import Answers
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 T = TypeVar("T")
+NO_RECORDS: Final = b'{"items":[],"next":null}'
 
 
 def _served(request: Request) -> ServiceState:
@@ -133,26 +137,50 @@ async def metrics(request: Request) -> Response:
 @router.get("/v1/log")
 async def log(request: Request) -> Response:
     """Logged decisions, the newest first, a page at a time: `next` is the `until` of the page after it."""
-    from service.log.query import Page, page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
+    from service.log.query import encode_page, read_filter  # noqa: PLC0415  # the log's library takes a quarter of a second to import
 
     store = _store(request)
     log_filter = read_filter(request.query_params.multi_items())
-    return _json(encode(await _from_store(page, store, log_filter) or Page([], None)))
+    async with AsyncExitStack() as slot:
+        await slot.enter_async_context(_served(request).log_slots.slot(request.scope["caller"]))
+        body = await _from_store(encode_page, store, log_filter)
+        return RecordsResponse(NO_RECORDS if body is None else body, slot.pop_all())
 
 
 @router.get("/v1/decisions/{decision_id:uuid}")
 async def logged(request: Request, decision_id: UUID) -> Response:
     """One logged decision."""
-    from service.log.query import find_record  # noqa: PLC0415  # as above
+    from service.log.query import encode_record  # noqa: PLC0415  # as above
 
     parameter(request.query_params.multi_items())
-    found = await _from_store(find_record, _store(request), str(decision_id))
-    if found is None:
-        raise Refused(
-            "not-found",
-            f"no decision {quoted(str(decision_id))} is logged; one that was made just now may appear later",
-        )
-    return _json(encode(found))
+    store = _store(request)
+    async with AsyncExitStack() as slot:
+        await slot.enter_async_context(_served(request).log_slots.slot(request.scope["caller"]))
+        body = await _from_store(encode_record, store, str(decision_id))
+        if body is None:
+            raise Refused(
+                "not-found",
+                f"no decision {quoted(str(decision_id))} is logged; one that was made just now may appear later",
+            )
+        return RecordsResponse(body, slot.pop_all())
+
+
+class RecordsResponse(Response):
+    """Logged records, sent in pieces; then their slot is released, so that few such answers are in memory."""
+
+    media_type = "application/json"
+
+    def __init__(self, body: bytes, slot: AsyncExitStack) -> None:
+        super().__init__(body)
+        self._slot = slot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  # ASGI's signature
+        """Send the answer."""
+        async with self._slot:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for start in range(0, len(self.body), CHUNK_SIZE):
+                piece, is_last = self.body[start : start + CHUNK_SIZE], start + CHUNK_SIZE >= len(self.body)
+                await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
 
 
 def _store(request: Request) -> Store:

@@ -137,18 +137,29 @@ def query(
     log_filter = _read_filters(filters)
     store = _store(url)
     with _store_errors():
-        found = _find_records(store, replace(log_filter, limit=limit))
-    if as_json or not out.is_terminal:
-        for record in found:
-            _show(record, as_json=True)
-    else:
-        table = Table(
-            "time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False
-        )
-        for record in found:
-            table.add_row(*map(Text, _cells(record)))  # callers' text is not markup
-        out.print(table)
-    raise typer.Exit(0 if found else FOUND)
+        records = _find_records(store, replace(log_filter, limit=limit))
+        number = _print_records(records) if as_json or not out.is_terminal else _print_table(records)
+    raise typer.Exit(0 if number else FOUND)
+
+
+def _print_records(records: Iterator[Record]) -> int:
+    """Print each record as a line of JSON; return their number."""
+    number = 0
+    for record in records:
+        number += 1
+        _show(record, as_json=True)
+    return number
+
+
+def _print_table(records: Iterator[Record]) -> int:
+    """Print a table of the records; return their number."""
+    table = Table(
+        "time", "decision", "runner", "outcome", "starts", "vLLM", "asked by", "summary", box=None, pad_edge=False
+    )
+    for record in records:
+        table.add_row(*map(Text, _cells(record)))  # callers' text is not markup
+    out.print(table)
+    return table.row_count
 
 
 @app.command()
@@ -245,16 +256,17 @@ def _store_errors() -> Iterator[None]:
         fail(USAGE, f"the log cannot be read: {error}")
 
 
-def _find_records(store: Store, log_filter: LogFilter) -> list[Record]:
-    """As many records as requested, from several pages if needed."""
+def _find_records(store: Store, log_filter: LogFilter) -> Iterator[Record]:
+    """As many records as requested, from several pages if needed; one page is in memory at once."""
     from service.log.query import page  # noqa: PLC0415  # as above
 
-    found = page(store, log_filter)
-    items = found.items
-    while len(items) < log_filter.limit and found.next is not None:
-        found = page(store, replace(log_filter, until=found.next, limit=log_filter.limit - len(items)))
-        items += found.items
-    return items
+    while True:
+        found = page(store, log_filter)
+        yield from found.items
+        left = log_filter.limit - len(found.items)
+        if not left or found.next is None:
+            return
+        log_filter = replace(log_filter, until=found.next, limit=left)
 
 
 def _cells(record: Record) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from sqlalchemy import select
 
+from policy.decision.decision import encode
 from policy.errors import MAX_FAULTS, RequestFault, RequestInvalid
 from policy.messages import listed, quoted
 from service.documents.query import read_query
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
     Query: TypeAlias = Select[Any]
 
 BATCH: Final = 1000
-"""Records fetched from the store at once."""
+"""The most records fetched from the store at once."""
+MAX_SIZE: Final = 8 << 20
+"""The most bytes of records fetched from the store at once, and of a page; one record may be larger."""
 NUMBER: Final = f"[0-9]{{1,{len(str(MAX_LIMIT))}}}"  # of ASCII digits: ``int`` reads others too
 MAX_SCANNED: Final = 20_000
 """Records scanned by one query."""
@@ -62,7 +65,7 @@ LEGAL: Final = {
     **dict.fromkeys(TEXT_FILTERS, f"a string of at most {MAX_TEXT} characters"),
     **{name: listed(choices) for name, choices in CHOICES.items()},
     "starts": listed(STARTS_VALUES),
-    "rule": "a rule's id",
+    "rule": f"a rule's id, of at most {MAX_TEXT} characters",
     **dict.fromkeys(BOUNDS, _TIMESTAMP),
     "limit": f"a whole number from 1 to {MAX_LIMIT}",
 }
@@ -119,7 +122,7 @@ def _value(name: str, text: str) -> str | bool | int | None:
         case "starts":
             return STARTS_VALUES.get(text)
         case "rule":
-            return text if re.fullmatch(RULE, text) else None
+            return text if len(text) <= MAX_TEXT and re.fullmatch(RULE, text) else None
         case _:
             fits = re.fullmatch(NUMBER, text) and 1 <= int(text) <= MAX_LIMIT
             return int(text) if fits else None
@@ -142,7 +145,7 @@ def _bound_id(text: str) -> str | None:
 
 
 def page(store: Store, log_filter: LogFilter) -> Page:
-    """The newest records of a filter.
+    """The newest records of a filter: up to its limit and ``MAX_SIZE``, and at least one.
 
     Raises:
         StoreFailed: the store cannot be queried.
@@ -151,9 +154,29 @@ def page(store: Store, log_filter: LogFilter) -> Page:
     query = _filtered(select(TABLE), log_filter)
     if lowest is not None:
         query = query.where(TABLE.c.decision_id >= lowest)
-    rows = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1))
+    rows, is_cut = store.rows(query.order_by(TABLE.c.decision_id.desc()).limit(log_filter.limit + 1), MAX_SIZE)
     items = list(map(record, rows[: log_filter.limit]))
-    return Page(items, items[-1].decision_id if len(rows) > len(items) else lowest)
+    return Page(items, items[-1].decision_id if is_cut or len(rows) > len(items) else lowest)
+
+
+def encode_page(store: Store, log_filter: LogFilter) -> bytes:
+    """The page of a filter as JSON, encoded record by record so that other threads run in between.
+
+    Raises:
+        StoreFailed: the store cannot be queried.
+    """
+    found = page(store, log_filter)
+    return b'{"items":[%b],"next":%b}' % (b",".join(map(encode, found.items)), encode(found.next))
+
+
+def encode_record(store: Store, decision_id: str) -> bytes | None:
+    """The record of a decision as JSON, or ``None``.
+
+    Raises:
+        StoreFailed: the store cannot be queried.
+    """
+    found = find_record(store, decision_id)
+    return encode(found) if found is not None else None
 
 
 def find_record(store: Store, decision_id: str) -> Record | None:
@@ -164,12 +187,12 @@ def find_record(store: Store, decision_id: str) -> Record | None:
     """
     if not re.fullmatch(ID, decision_id):
         return None
-    rows = store.rows(select(TABLE).where(TABLE.c.decision_id == decision_id))
+    rows, _ = store.rows(select(TABLE).where(TABLE.c.decision_id == decision_id), MAX_SIZE)
     return record(rows[0]) if rows else None
 
 
 def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
-    """Every record of a filter, the oldest first, in parts; its limit is ignored.
+    """Every record of a filter, the oldest first, in parts of up to ``MAX_SIZE``; its limit is ignored.
 
     Raises:
         StoreFailed: the store cannot be queried.
@@ -182,10 +205,10 @@ def stream(store: Store, log_filter: LogFilter) -> Iterator[list[Row]]:
             query = query.where(TABLE.c.decision_id > after)
         if highest is not None:
             query = query.where(TABLE.c.decision_id <= highest)
-        rows = store.rows(query.order_by(TABLE.c.decision_id).limit(BATCH))
+        rows, is_cut = store.rows(query.order_by(TABLE.c.decision_id).limit(BATCH), MAX_SIZE)
         if rows:
             yield rows
-        if len(rows) == BATCH:
+        if is_cut or len(rows) == BATCH:
             after = rows[-1].decision_id
         elif highest is not None:
             after = highest

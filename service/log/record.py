@@ -204,6 +204,12 @@ def row(entry: Line, labels: str) -> Row:
     )
 
 
+def row_size(stored: Row) -> int:
+    """Approximately the bytes of a row's record as JSON: those of its JSON columns."""
+    texts = (stored.labels, stored.input, stored.result)
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
+
+
 def record(stored: Row) -> Record:
     """The record of a row."""
     return Record(

@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import BoundedSemaphore, Timer
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from sqlalchemy import (
@@ -32,7 +32,7 @@ from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from policy.errors import PolicyError
-from service.log.record import Row
+from service.log.record import Row, row_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 CONNECTIONS: Final = 4
 """Concurrent queries of one process."""
+FETCHED: Final = 8
+"""Rows fetched from the database at once: one may have some megabytes."""
+BY_PARTS: Final = {"yield_per": FETCHED}
 
 UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's error code for a missing table."""
@@ -155,6 +158,13 @@ def error_text(error: BaseException) -> str:
     return str(original).strip().partition("\n")[0] or type(original).__name__
 
 
+class Rows(NamedTuple):
+    """Rows of a query, and whether there are more, which did not fit into the size."""
+
+    rows: list[Row]
+    is_cut: bool
+
+
 class Store:
     """A store that is read, by any thread. It is connected to for each query, and never created."""
 
@@ -168,14 +178,21 @@ class Store:
         self._turns = BoundedSemaphore(CONNECTIONS if many else 1)
         self._engine = (_file if is_file(url) else _server)(url, seconds)
 
-    def rows(self, query: Select[Any]) -> list[Row]:
-        """The rows of a query that selects the table's columns.
+    def rows(self, query: Select[Any], size: int) -> Rows:
+        """The first rows of a query that selects the table's columns: up to ``size`` bytes, and at least one row.
 
         Raises:
             StoreFailed: the store cannot be queried.
         """
-        with self._connection() as connection:
-            return [Row(*found) for found in connection.execute(query)]
+        rows: list[Row] = []
+        with self._connection() as connection, connection.execute(query, execution_options=BY_PARTS) as result:
+            for found in result:
+                row = Row(*found)
+                size -= row_size(row)
+                if rows and size < 0:
+                    return Rows(rows, is_cut=True)
+                rows.append(row)
+        return Rows(rows, is_cut=False)
 
     def values(self, query: Select[Any]) -> list[Any]:
         """The first value of each row of a query.

@@ -6,12 +6,13 @@ seconds; spilled records that are replayed later are not shown.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select
 
-from service.log.query import BATCH, MAX_SCANNED, LogFilter, page
+from service.log.query import BATCH, MAX_SCANNED, MAX_SIZE
 from service.log.record import first_id, made_at, record
 from service.log.store import TABLE
 
@@ -29,19 +30,19 @@ class LogTail:
     """The newest records of a store, and then new ones."""
 
     def __init__(self, store: Store, number: int) -> None:
-        """Load at most ``number`` records into ``newest``, the newest last.
+        """Find at most ``number`` records, which are ``newest``, the newest last; iterating over it reads them.
 
         Raises:
             StoreFailed: the store cannot be queried.
         """
         self._store = store
-        newest = page(store, LogFilter(limit=max(1, number))).items
+        newest = store.values(select(TABLE.c.decision_id).order_by(TABLE.c.decision_id.desc()).limit(max(1, number)))
         self._since: str | None = None
         self._seen: set[str] = set()
         if newest:
-            self._since = first_id(made_at(newest[0].decision_id) - MAX_LATENESS)
-            self._seen = {found for found in self._ids() if found <= newest[0].decision_id}
-        self.newest = newest[:number][::-1]
+            self._since = first_id(made_at(newest[0]) - MAX_LATENESS)
+            self._seen = {found for found in self._ids() if found <= newest[0]}
+        self.newest = self._records(newest[:number][::-1])
 
     def fresh(self) -> Iterator[Record]:
         """The records since the last call, the newest last.
@@ -51,12 +52,20 @@ class LogTail:
         """
         ids = self._ids()
         new = [found for found in ids if found not in self._seen]
-        for start in range(0, len(new), BATCH):
-            query = select(TABLE).where(TABLE.c.decision_id.in_(new[start : start + BATCH]))
-            yield from map(record, self._store.rows(query.order_by(TABLE.c.decision_id)))
+        yield from self._records(new)
         self._seen = set(ids)
         if ids:
             self._since = ids[-1] if len(ids) == MAX_SCANNED else first_id(made_at(ids[-1]) - MAX_LATENESS)
+
+    def _records(self, ids: list[str]) -> Iterator[Record]:
+        """The records of ids in ascending order; few of them are in memory at once."""
+        start = 0
+        while start < len(ids):
+            batch = ids[start : start + BATCH]
+            query = select(TABLE).where(TABLE.c.decision_id.in_(batch)).order_by(TABLE.c.decision_id)
+            rows, is_cut = self._store.rows(query, MAX_SIZE)
+            yield from map(record, rows)
+            start = bisect_right(ids, rows[-1].decision_id) if is_cut else start + len(batch)
 
     def _ids(self) -> list[str]:
         query = select(TABLE.c.decision_id)

@@ -23,7 +23,7 @@ TAG: Final = {"ETag": {"description": "the loaded revision, in quotes", "require
 QUERY_PROBLEMS: Final = ("invalid-request",)
 """The problem of an unknown or repeated query parameter."""
 RELEASE_PROBLEMS: Final = (*QUERY_PROBLEMS, "unknown-release")
-LOG_PROBLEMS: Final = (*QUERY_PROBLEMS, "not-found", "log-unavailable")
+LOG_PROBLEMS: Final = (*QUERY_PROBLEMS, "not-found", "log-unavailable", "busy")
 
 
 class ReadOperation(Struct, frozen=True):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = r"((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
 RULE: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{filters.RULE}$", "examples": ["kv-connector-fallback"]}
+LOGGED_RULE: Final[dict[str, Any]] = {**RULE, "maxLength": filters.MAX_TEXT}
 TEXT: Final[dict[str, Any]] = {
     "type": "string",
     "minLength": 1,
@@ -61,7 +62,7 @@ LOG: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
     "revision": ("the revision of the rules that decided", TEXT),
     "starts": ("whether vLLM would start", {"type": "boolean"}),
-    "rule": ("the id of a rule in the reasons", RULE),
+    "rule": ("the id of a rule in the reasons", LOGGED_RULE),
     "since": ("the first timestamp, or the first record, to include", TIMESTAMP),
     "until": ("the timestamp, or the record, to stop before", TIMESTAMP),
     "limit": ("the maximum number of records to return", LIMIT),

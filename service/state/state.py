@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policy.policy import Policy
 from policy.rules.catalogue import load
@@ -17,7 +17,7 @@ from policy.rules.loader import Sources
 from service.admission.engines import AdmissionOptions
 from service.jobs.messages import JobSettings
 from service.jobs.pool import Pool
-from service.limits.slots import BodyMemory, StreamLimit
+from service.limits.slots import BodyMemory, Slots, StreamLimit
 from service.problems import Refused
 from service.state.answers import Answers, today
 from service.transport.body_timeout import BodyTimeouts
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 requests = logging.getLogger("runner_policy.requests")
 log = logging.getLogger("runner_policy")
+
+LOG_QUERIES: Final = 4
+"""Answers with logged records at once, from the query until they are sent: each takes some tens of megabytes."""
+LOG_WAITING: Final = 64
+"""Further requests for logged records of one caller that may wait."""
 
 
 class ServiceState:
@@ -68,6 +73,7 @@ class ServiceState:
         self.logs_requests = settings.access_log
         self.memory = BodyMemory(settings.max_bodies)
         self.streams = StreamLimit(settings.max_streams, "too-many-streams")
+        self.log_slots = Slots(LOG_QUERIES, LOG_WAITING, "busy")
         self.pool = Pool(settings.job_concurrency, settings.job_timeout, models, settings.run)
         self.published = published
         self.answers = self.build_answers(published, None)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from policy.errors import RequestInvalid
 from service.log import query as reading
 from service.log.filters import FILTERS
 from service.log.query import LogFilter, page, read_filter, stream
-from service.log.record import Row, first_id, timestamp
+from service.log.record import Row, first_id, row_size, timestamp
 from service.log.store import Store, StoreNotCreated, read_url
 from service.log.tail import LogTail
 from service.log.writer import Writer
@@ -136,6 +138,106 @@ def test_each_filter_finds_what_it_says_however_far_one_question_looks(
         assert (name, [each for part_ in stream(store, asked) for each in ids(part_)]) == (name, ids(expected))
 
 
+LARGE = [
+    decision(second, input=json.dumps({"a": "\u00e9" * (600_000 if second % 2 else 1)}, ensure_ascii=False))
+    for second in range(30)
+]
+"""Records of which each second one has more than half a megabyte, in fewer characters."""
+
+
+@pytest.mark.parametrize("rows", [LARGE, LARGE[:1], [], [decision(1, input=json.dumps({"a": "x" * (9 << 20)}))]])
+def test_every_way_to_read_has_few_large_records_in_memory(place: Place, rows: list[Row]) -> None:
+    store = filled(place, rows)
+    sizes = {row.decision_id: row_size(row) for row in rows}
+
+    def fits(part: list[str]) -> bool:
+        return len(part) == 1 or sum(sizes[each] for each in part) <= reading.MAX_SIZE
+
+    found: list[str] = []
+    until = None
+    while True:
+        part = page(store, LogFilter(until=until, limit=1000))
+        assert fits(ids(part.items))
+        found += ids(part.items)
+        until = part.next
+        if until is None:
+            break
+    assert found == ids(rows)[::-1]
+    parts = [ids(part_) for part_ in stream(store, LogFilter())]
+    assert all(map(fits, parts))
+    assert [each for part_ in parts for each in part_] == ids(rows)
+    assert ids(LogTail(store, 20).newest) == ids(rows)[-20:]
+    following = LogTail(store, 1)
+    following._seen.clear()
+    assert ids(following.fresh()) == [each for each in ids(rows) if each >= (following._since or "")]
+    store.close()
+
+
+def test_pages_of_large_records_are_bounded_over_http(
+    serve: Callable[..., AbstractContextManager[Server]], call: Callable[..., Done], sqlite: Place
+) -> None:
+    rows = LARGE + [decision(40 + n, input=json.dumps({"a": "x" * 3_000_000})) for n in range(20)]
+    filled(sqlite, rows).close()
+    with (
+        serve(RUNNER_POLICY_LOG=sqlite.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
+        server.client() as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        found: list[str] = []
+        bounds: dict[str, Any] = {}
+        while bounds.get("until", "") is not None:
+            answer = client.get("/v1/log", params={"limit": "1000", **bounds})
+            assert len(answer.content) < reading.MAX_SIZE + 100_000
+            assert len(answer.content) == int(answer.headers["content-length"])
+            found += [each["decision_id"] for each in answer.json()["items"]]
+            bounds = {"until": answer.json()["next"]}
+        assert found == ids(rows)[::-1]
+        again = list(pool.map(lambda _: client.get("/v1/log").json()["next"], range(8)))
+        assert again == [rows[-2].decision_id] * 8
+        one = client.get(f"/v1/decisions/{rows[-1].decision_id}").json()
+        assert one["input"] == json.loads(rows[-1].input)
+    log = {"RUNNER_POLICY_LOG": sqlite.url}
+    assert [json.loads(each)["decision_id"] for each in call("log", "query", **log).out.splitlines()] == found
+    assert [json.loads(each)["decision_id"] for each in call("log", "export", "-", **log).out.splitlines()] == ids(rows)
+
+
+def test_answers_that_nobody_reads_take_the_slots_of_their_caller_only_until_they_are_closed(
+    serve: Callable[..., AbstractContextManager[Server]], sqlite: Place
+) -> None:
+    filled(sqlite, [decision(n, input=json.dumps({"a": "x" * 7_900_000})) for n in range(5)]).close()
+    with (
+        serve(RUNNER_POLICY_LOG=sqlite.url, RUNNER_POLICY_LOG_RETENTION_DAYS="9999") as server,
+        server.client() as client,
+    ):
+        unread = [socket.create_connection(("127.0.0.1", server.port), PATIENCE) for _ in range(80)]
+        for connection in unread:
+            connection.sendall(b"GET /v1/log HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        refused = client.get("/v1/log")
+        assert (refused.status_code, refused.json()["type"], refused.headers["retry-after"]) == (
+            503,
+            "urn:runner-policy:problem:busy",
+            "1",
+        )
+        assert client.get("/livez").status_code == 200
+        for connection in unread:
+            connection.close()
+        becomes(lambda: client.get("/v1/log?limit=1").status_code == 200)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("text", ["a" * 257, "a" * 50_000, "1" * 50_000, "\u00e9" * 20_000, "a-" * 20_000 + "a"])
+def test_a_long_value_is_the_client_s_fault(name: str, text: str) -> None:
+    with pytest.raises(RequestInvalid) as raised:
+        read_filter([(name, text)])
+    assert [fault.message.partition(":")[0] for fault in raised.value.faults] == [name]
+
+
+@pytest.mark.parametrize("text", ["a" * 256, "x"])
+def test_a_value_of_the_most_characters_is_a_query(store: Store, text: str) -> None:
+    for name in ("vllm_version", "requested_by", "path", "revision", "rule"):
+        assert page(store, read_filter([(name, text)])).items == []
+
+
 LEGAL_BOUND = (
     "a date such as `2026-11-21`, a date and time such as `2026-11-21T12:00:00Z`, a time ago such as `30m`, `12h` or "
     "`7d`, or a `decision_id`"
@@ -166,7 +268,7 @@ def test_every_fault_is_named() -> None:
         "outcome: `x` is not legal; legal: `override`, `required`, `default`, `not-default`, `fallback`, `null`",
         "path: `` is not legal; legal: a string of at most 256 characters",
         "starts: `yes` is not legal; legal: `true`, `false`",
-        "rule: `NO` is not legal; legal: a rule's id",
+        "rule: `NO` is not legal; legal: a rule's id, of at most 256 characters",
         f"since: `999999d` is not legal; legal: {LEGAL_BOUND}",
         f"until: `soon` is not legal; legal: {LEGAL_BOUND}",
         "limit: `0` is not legal; legal: a whole number from 1 to 1000",
@@ -356,7 +458,7 @@ def test_what_is_followed_comes_once_though_it_comes_late(place: Place) -> None:
 def test_an_empty_log_is_followed(place: Place) -> None:
     store = Store(read_url(place.url), 30)
     following = LogTail(store, 10)
-    assert following.newest == []
+    assert list(following.newest) == []
     filled(place, ROWS[:2]).close()
     assert ids(following.fresh()) == ids(ROWS[:2])
     store.close()
