@@ -61,6 +61,9 @@ class EngineDraft:
                 return
             try:
                 first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
+            except shell.ExpansionExhausted as error:
+                self.node.reading.fault_once(self.node, f"{place}: {error}")
+                return
             except shell.ShellSyntaxError as error:
                 self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
                 self.add(place, *text.split())
@@ -96,7 +99,10 @@ class EngineDraft:
             return False
         is_known = images.starts_vllm(self.image)
         if not self.has_command:
-            filled = self._filled()
+            try:
+                filled = self._filled()
+            except shell.ExpansionExhausted:
+                return True  # its decision is the problem that says so
             if is_known and (filled[0].startswith("-") or _is_model(filled[0])):
                 return True
             if not is_known and (filled[0].startswith("-") or not any("vllm" in word for word in filled)):
@@ -105,10 +111,16 @@ class EngineDraft:
         return found if isinstance(found, bool) else is_known or found.names_vllm
 
     def _filled(self) -> list[str]:
-        """The words as Kubernetes expands them; as written if their values are too long to be read."""
+        """The words as Kubernetes expands them; as written if their values are too long to be read.
+
+        Raises:
+            ExpansionExhausted: the scripts of the request expand to too much.
+        """
         budget = shell.ExpansionBudget()
         try:
             return [shell.known(word, self.env, budget) for word in self.words]
+        except shell.ExpansionExhausted:
+            raise
         except shell.ShellSyntaxError:
             return self.words
 
