@@ -18,10 +18,11 @@ from policy.decision.decision import Decision, PolicyRef, UpstreamDecision, enco
 from policy.decision.evaluation import EncodedDecision, Evaluation, evaluate
 from policy.decision.ruleset import NO_LISTS, Ruleset
 from policy.decision.trace import assumptions, trace
-from policy.errors import RequestInvalid
+from policy.errors import RequestFault, RequestInvalid
 from policy.facts.vocabulary import VARIABLE
 from policy.fastpath.response_encoder import ResponseEncoder
 from policy.intake.assumptions import assumed_of
+from policy.intake.command.expansion import EXHAUSTED, current_expansion
 from policy.intake.intake import derive_facts, facts_with_origin, no_models
 from policy.rules.releases import series
 from policy.rules.template import UNSUPPORTED, V1_UNSUPPORTED
@@ -180,10 +181,16 @@ class Policy:
         """(runner, starts) for another deployment.
 
         It is (``None``, ``False``) if vLLM refuses the deployment before it chooses a runner.
+
+        Raises:
+            RequestInvalid: the scripts of the request expand to too much.
         """
         try:
             result = self.evaluate(replace(request, deployment=deployment)).evaluation
-        except RequestInvalid:
+        except RequestInvalid as error:
+            expansion = current_expansion()
+            if expansion is not None and expansion.is_exhausted:  # what vLLM would do was not found out
+                raise RequestInvalid([RequestFault(request.pointer, EXHAUSTED)]) from error
             return None, False
         return result.ruling.runner, result.final.starts
 

@@ -23,6 +23,7 @@ from policy.checks.candidate import with_models
 from policy.decision.decision import ID_START, Decision, encode
 from policy.decision.evaluation import EncodedDecision
 from policy.errors import MAX_FAULTS, PolicyError, RequestFault, RequestInvalid
+from policy.intake.command.expansion import request_expansion
 from policy.intake.intake import MODEL_CONFIG_NEEDED, ModelConfigNeeded, require_known_words
 from policy.messages import quoted
 from policy.pointer import at
@@ -145,7 +146,8 @@ class JobWorker:
         records = JobRecords(job)
         budget = WorkBudget(job.settings.max_decisions, job.settings.max_answer)
         try:
-            found = self._answer(job, records, budget, today)
+            with request_expansion(len(job.body)):
+                found = self._answer(job, records, budget, today)
         except PolicyError as error:
             found = _problem(error)
         except MemoryError:

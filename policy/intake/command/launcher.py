@@ -33,6 +33,7 @@ from policy.intake.command.shell import (
     MAX_WORDS,
     STARTS_VLLM,
     ExpansionBudget,
+    ExpansionExhausted,
     ShellSyntaxError,
     Unknown,
     known,
@@ -161,7 +162,9 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableComman
         budget = ExpansionBudget()
         found = _vllm([known(word, env, budget) for word in words], [""] * len(words), env, {}, 0, budget)
     except ShellSyntaxError as error:
-        return UnreadableCommand(str(error), "", STARTS_VLLM.search(" ".join(words)) is not None)
+        # If the request is exhausted, another command is the reason: this one may start vLLM in any way.
+        names_vllm = isinstance(error, ExpansionExhausted) or STARTS_VLLM.search(" ".join(words)) is not None
+        return UnreadableCommand(str(error), "", names_vllm)
     return found if isinstance(found, UnreadableCommand) else found is not None
 
 
@@ -300,6 +303,7 @@ def _eval(
     names_vllm = STARTS_VLLM.search(text) is not None
     if depth == DEPTH or any(type(word) is Unknown for word in words[at + 1 :]):
         return UnreadableCommand(f"`eval` runs {quoted(text)}, which is not read", places[at], names_vllm)
+    budget.reread(len(text))
     found = _in_script(split(text, env, budget=budget), places[at], env, depth, budget)
     return _with_outer(found, own, budget)
 
@@ -438,6 +442,8 @@ def _shell(
             if depth == DEPTH:
                 why = f"{quoted(words[start])} is nested more than {DEPTH} shells deep"
                 return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+            if depth:
+                budget.reread(len(words[at]))
             found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
             return _with_outer(found, own, budget)
         if word in {"-o", "+o", "-O", "--rcfile", "--init-file"} or (word.endswith("o") and not word.startswith("--")):

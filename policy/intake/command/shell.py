@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from policy.errors import PolicyError
+from policy.intake.command.expansion import EXHAUSTED, PER_REREAD, PER_WORD, RequestExpansion, current_expansion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +55,10 @@ class ShellSyntaxError(PolicyError):
     """The text is not a valid shell command; the message says at which character."""
 
 
+class ExpansionExhausted(ShellSyntaxError):
+    """The scripts of the request expand to too much, in this command or in those before it."""
+
+
 class Unknown(str):
     """A word as written whose value only a running shell knows."""
 
@@ -63,12 +68,14 @@ class Unknown(str):
 class ExpansionBudget(Struct, gc=False):
     """The remaining limits for reading one command, with all scripts nested in it.
 
-    A variable can be used often and scripts can run scripts, so limits on each single text would multiply.
+    A variable can be used often and scripts can run scripts, so limits on each single text would multiply. What is
+    expanded also counts towards the limit of the whole request, if there is one.
     """
 
     words: int = MAX_WORDS
     filled: int = MAX_FILLED
     copied: int = MAX_COPIED
+    request: RequestExpansion | None = field(default_factory=current_expansion)
 
     def add_word(self) -> None:
         """Count one word. Raises ShellSyntaxError beyond the limit."""
@@ -81,12 +88,29 @@ class ExpansionBudget(Struct, gc=False):
         self.filled -= size
         if self.filled < 0:
             raise ShellSyntaxError(TOO_LONG)
+        self._spend(size)
+
+    def expand_words(self, count: int) -> None:
+        """Count words that an expansion makes, besides their characters. Raises ExpansionExhausted beyond the limit."""
+        self._spend(count * PER_WORD)
+
+    def reread(self, size: int) -> None:
+        """Count the characters that a script reads as another script. Raises ExpansionExhausted beyond the limit."""
+        self._spend(size * PER_REREAD)
 
     def copy(self, count: int) -> None:
         """Count variables that are copied for a command. Raises ShellSyntaxError beyond the limit."""
         self.copied -= count
         if self.copied < 0:
             raise ShellSyntaxError(TOO_MANY)
+        self._spend(count)
+
+    def _spend(self, characters: int) -> None:
+        if self.request is None:
+            return
+        self.request.spend(characters)
+        if self.request.is_exhausted:
+            raise ExpansionExhausted(EXHAUSTED)
 
 
 class _Chain(Struct, gc=False):
@@ -286,6 +310,7 @@ class _ShellReader:
     def all_arguments(self) -> None:
         """Expand `$@`: each argument after `$0` is a word of its own."""
         self.vanishing = len(self.arguments) <= 1
+        self.budget.expand_words(len(self.arguments))
         for index, argument in enumerate(self.arguments[1:]):
             if index:
                 self.end_word()
@@ -339,6 +364,7 @@ class _ShellReader:
             self.put(value, bare=False)
             return
         pieces = value.split()
+        self.budget.expand_words(len(pieces))
         for index, piece in enumerate(pieces):
             if index or value[:1].isspace():
                 self.end_word()

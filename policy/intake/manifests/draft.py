@@ -69,6 +69,9 @@ class EngineDraft:
                 return
             try:
                 first, *others = shell.split(f"{COMMAND} {text}", self.env, budget=budget)
+            except shell.ExpansionExhausted as error:
+                self.node.reading.fault_once(self.node, f"{place}: {error}")
+                return
             except shell.ShellSyntaxError as error:
                 self.note(f"{place}: a shell refuses {quoted(text)}: {error}")
                 self.add(place, *text.split())
@@ -104,6 +107,12 @@ class EngineDraft:
         """
         if not self._is_within_limits():
             return False
+        try:
+            return self._names_vllm(by_image=by_image)
+        except shell.ExpansionExhausted:
+            return True  # its decision is the problem that says so
+
+    def _names_vllm(self, *, by_image: bool) -> bool:
         is_known = images.starts_vllm(self.image)
         if not self.has_command and by_image and not self._runs_its_words():
             if is_known or (self.words and images.names_vllm(self.image)):
@@ -136,10 +145,16 @@ class EngineDraft:
         self.places[:0] = [BY_IMAGE] * len(ENTRY_POINT)
 
     def _filled(self) -> list[str]:
-        """The words as Kubernetes expands them; as written if their values are too long to be read."""
+        """The words as Kubernetes expands them; as written if their values are too long to be read.
+
+        Raises:
+            ExpansionExhausted: the scripts of the request expand to too much.
+        """
         budget = shell.ExpansionBudget()
         try:
             return [shell.known(word, self.env, budget) for word in self.words]
+        except shell.ExpansionExhausted:
+            raise
         except shell.ShellSyntaxError:
             return self.words
 

@@ -1,0 +1,157 @@
+"""What the scripts of a request expand to is bounded for all of them together, in proportion to its size."""
+
+from __future__ import annotations
+
+import cProfile
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from policy.rules.loader import default_folder
+from service.admission.engines import AdmissionOptions
+from service.jobs.messages import Job, JobKind, JobResult, JobSettings
+from service.jobs.worker import JobWorker
+from service.reload.reload import RulesFolder, first
+from service.state.answers import today
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IMAGE: Final = "vllm/vllm-openai:v0.33.0"
+MODEL: Final = "Qwen/Qwen3-8B"
+CONFIGS: Final = {MODEL: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}}
+SERVE: Final = f"vllm serve {MODEL}"
+DOUBLING: Final = "set -- a b c;" + 'set -- "$@" "$@";' * 15 + '"$@"'
+SIZE: Final = 200_000
+"""Characters of a review's object."""
+CALLS: Final = 25
+"""Function calls for each byte of a review: scripts without any expansion take up to 15."""
+EXHAUSTED: Final = "the scripts of this request expand to more than is read for its size; send it in parts"
+
+FORMS: Final = {
+    "doubled arguments": DOUBLING,
+    "arguments as commands": "set -- " + "a " * 300 + ';"$@";' * 20,
+    "words of a variable": "A='" + "a " * 300 + "';" + "$A;" * 100,
+    "a doubled variable": "A=a;" + "A=$A$A;" * 16 + f"{SERVE} $A",
+    "a doubled variable of words": "A='a ';" + 'A="$A$A";' * 14 + "echo $A",
+    "a copied environment": "".join(f"export A{n}=1;" for n in range(100)) + "B=1 a;" * 300,
+    "subshells": "".join(f"A{n}=1;" for n in range(100)) + "(a);" * 300,
+    "nested eval": "eval " * 170 + SERVE,
+    "a script evaluated again": "A='" + "a;" * 300 + "';" + 'eval "$A";' * 60,
+    "a script in a shell again": "A='" + "a;" * 300 + "';" + 'sh -c "$A";' * 60,
+    "nested shells": 'sh -c \'eval "eval \\"eval vllm serve\\""\';' * 16,
+    "arrays": "A=(a b c);" + 'A=("${A[@]}" "${A[@]}");' * 15 + '"${A[@]}"',
+    "conditions": "if a; then A=$A$B; fi;" * 40 + f"{SERVE} $A",
+    "chains": "a && A=1;" * 100 + f"{SERVE} $A",
+    "functions": "f(){ a; };" * 80 + "f;" * 50,
+}
+
+
+@cache
+def worker() -> JobWorker:
+    return JobWorker(dict(first(RulesFolder(default_folder()))[0].rules), None, None)
+
+
+def run(kind: JobKind, document: object, *, fail: Any = "open") -> tuple[JobResult, Any]:
+    options = AdmissionOptions(deny=True, set_env="always", fail=fail)
+    settings = JobSettings(None, 10_000, 10_000, 64 << 20, 5, options, is_logged=False, logs_dry_runs=False)
+    body = json.dumps(document).encode()
+    found = worker().result(
+        Job(kind, "", body, b"", wants_text=False, path="", caller="", began=0, settings=settings), today()
+    )
+    return found, json.loads(found.body)
+
+
+def container(script: str, image: str = IMAGE) -> dict[str, Any]:
+    return {"name": "a", "image": image, "command": ["sh", "-c", script]}
+
+
+def pod(*containers: dict[str, Any]) -> dict[str, Any]:
+    annotations = {"runner-policy/model-configs": json.dumps(CONFIGS)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "x", "annotations": annotations},
+        "spec": {"containers": list(containers)},
+    }
+
+
+def review(document: dict[str, Any]) -> dict[str, Any]:
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    request = {"uid": "u", "kind": kind, "operation": "CREATE", "object": document}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def filled(script: str) -> dict[str, Any]:
+    """A review of as many containers with a script as fit the size."""
+    return review(pod(*[container(script)] * (SIZE // len(json.dumps(container(script))))))
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_review_takes_work_in_proportion_to_its_size(form: str) -> None:
+    run(JobKind.VALIDATE, review(pod(container(SERVE))))  # loads the release's tables
+    document = filled(FORMS[form])
+    size = len(json.dumps(document))
+    assert calls(lambda: run(JobKind.VALIDATE, document)) <= CALLS * size
+
+
+def test_the_bound_is_shared_by_all_containers_of_a_review_and_leaves_none_of_them_unnoticed() -> None:
+    hidden = container(f"X=vllm; $X serve {MODEL}", "example.org/other:1")
+    alone = run(JobKind.VALIDATE, review(pod(hidden)))[1]["response"]
+    assert alone["auditAnnotations"]["runner"] == "spec.containers[0]=v2"
+    attacked = review(pod(*[container(DOUBLING, "example.org/other:1")] * 100, hidden))
+    assert run(JobKind.VALIDATE, attacked)[0].review == "undecided"
+    found, answer = run(JobKind.VALIDATE, attacked, fail="closed")
+    assert (found.review, answer["response"]["allowed"]) == ("denied", False)
+    assert EXHAUSTED in answer["response"]["status"]["message"]
+
+
+def test_the_bound_is_shared_by_all_items_of_a_batch_and_engines_of_a_manifest() -> None:
+    items = [{"deployment": {"args": ["sh", "-c", DOUBLING], "model_configs": {}}}] * 100
+    details = [item["errors"][0]["message"] for item in run(JobKind.BATCH, {"items": items})[1]["items"]]
+    assert details[0] == "the script cannot be read: more than 4096 words, the limit"
+    assert details[-1] == f"the script cannot be read: {EXHAUSTED}"
+    manifest = {"manifest": pod(*[container(DOUBLING)] * 100), "model_configs": CONFIGS}
+    engines = run(JobKind.DECISION, manifest)[1]["items"]
+    assert len(engines) == 100
+    assert engines[-1]["problem"]["errors"][0]["message"] == f"the script cannot be read: {EXHAUSTED}"
+
+
+def test_each_request_has_a_bound_of_its_own() -> None:
+    run(JobKind.VALIDATE, filled(DOUBLING))
+    found, answer = run(JobKind.VALIDATE, review(pod(container(f"A=1; {SERVE} --port $A"))))
+    assert (found.review, answer["response"]["allowed"]) == ("allowed", True)
+
+
+def test_an_explanation_is_a_problem_if_the_bound_ends_within_it() -> None:
+    """An assumption that was not read to its end must not count as one that vLLM refuses."""
+    script = "set -- a b c;" + 'set -- "$@" "$@";' * 8 + f'"$@"; {SERVE}'
+    item = {"explain": True, "deployment": {"args": ["sh", "-c", script], "model_configs": CONFIGS}}
+    items = run(JobKind.BATCH, {"items": [item] * 200})[1]["items"]
+    (explained,) = run(JobKind.BATCH, {"items": [item]})[1]["items"]
+    decided = [each for each in items if "runner" in each]
+    assert 0 < len(decided) < len(items)
+    assert all(each["assumptions"] == explained["assumptions"] for each in decided)
+    assert all(EXHAUSTED in each["errors"][0]["message"] for each in items if "runner" not in each)
+
+
+def test_a_large_request_of_ordinary_scripts_is_decided() -> None:
+    script = (
+        'set -e; export HF_HOME=/models; PORT=${PORT:-8000}; ARGS="--max-model-len 4096 --port $PORT"; '
+        f"exec {SERVE} $ARGS"
+    )
+    assert run(JobKind.VALIDATE, review(pod(*[container(script)] * 1000)))[0].review == "allowed"
+    items = [
+        {"explain": True, "deployment": {"args": ["sh", "-c", script], "env": {"N": str(n)}, "model_configs": CONFIGS}}
+        for n in range(100)
+    ]
+    assert all("assumptions" in each for each in run(JobKind.BATCH, {"items": items})[1]["items"])
