@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import select
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.transport.disconnection import CONNECTION
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from uvicorn import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 MAX_HEAD: Final = 65_536
 """Bytes a connection may send before the first part of a body or the end of a request."""
@@ -44,6 +47,7 @@ LAST_REQUESTS: Final = 1.0
 # Called for each request; `super()` would cost more than the rest of the method.
 _on_headers_complete: Final = HttpToolsProtocol.on_headers_complete
 _on_body: Final = HttpToolsProtocol.on_body
+_start_task: Final = HttpToolsProtocol._start_asgi_task  # noqa: SLF001  # its method, as above
 
 
 class Connection(HttpToolsProtocol):
@@ -75,6 +79,9 @@ class Connection(HttpToolsProtocol):
         """Bytes of headers, or after a body, that the parser may hold."""
         self.held = b""
         """Data that was read and is not parsed yet."""
+        self.answering: RequestResponseCycle | None = None
+        """The request that is answered; ``cycle`` is the last one that arrived."""
+        self.reference = weakref.ref(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve the connection, or reject it above the limit."""
@@ -91,6 +98,47 @@ class Connection(HttpToolsProtocol):
             self.app = reject_requests(self.app)
         if Connection.ending:
             self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is answered, also if others arrived after it."""
+        if self.answering is not None and not self.answering.response_complete:
+            self.answering.disconnected = True
+            self.answering.message_event.set()
+        self.answering = None
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.answering = cycle
+        _start_task(self, cycle, app)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client disconnected.
+
+        If its data is not read, only the socket shows that. A client that closed only its sending half looks connected
+        until a response is sent to it.
+        """
+        if self.transport.is_closing():
+            return True
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), 0)  # errors and resets are always reported
+        return bool(poll.poll(0))
+
+    @property
+    def response_started(self) -> bool:
+        """Whether the response to the request that is answered has started."""
+        return self.answering is not None and self.answering.response_started
+
+    @property
+    def response_chunked(self) -> bool:
+        """Whether that response has no announced length."""
+        return self.answering is not None and bool(self.answering.chunked_encoding)
+
+    def abort(self) -> None:
+        """Close the connection in the middle of a response; what is not sent yet is dropped."""
+        if self.answering is not None:
+            self.answering.disconnected = True
+        self.transport.abort()
 
     def shutdown(self) -> None:
         """Answer further requests with `connection: close`, and close after ``LAST_REQUESTS`` seconds without one.
@@ -230,6 +278,7 @@ class Connection(HttpToolsProtocol):
         distinct = dict(self.headers)
         if len(distinct) != len(self.headers) or b"host" not in distinct:
             self._check_hosts()
+        self.scope[CONNECTION] = self.reference  # type: ignore[typeddict-unknown-key]  # ASGI allows further keys
         _on_headers_complete(self)
         self.headers = []
         if Connection.ending:
