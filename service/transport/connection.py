@@ -35,6 +35,7 @@ PIECE: Final = 4096
 MAX_TURN: Final = 16_384
 """Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
 CONNECT: Final = b"CONNECT"
+VERSIONS: Final = frozenset({"1.0", "1.1"})
 HALF_OPEN: Final = 1.0
 """Seconds the response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
@@ -279,6 +280,10 @@ class Connection(HttpToolsProtocol):
         if len(distinct) != len(self.headers) or b"host" not in distinct:
             self._check_hosts()
         self.scope[CONNECTION] = self.reference  # type: ignore[typeddict-unknown-key]  # ASGI allows further keys
+        if b"transfer-encoding" in distinct:
+            self._check_encodings()
+        if self.parser.get_http_version() not in VERSIONS:
+            raise httptools.HttpParserError("an unsupported version of HTTP")
         _on_headers_complete(self)
         self.headers = []
         if Connection.ending:
@@ -297,6 +302,16 @@ class Connection(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or self.parser.get_http_version() != "1.0":
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
+
+    def _check_encodings(self) -> None:
+        """Check that the body is only chunked (RFC 9112, section 6.1): the parser accepts further encodings before it.
+
+        Raises:
+            HttpParserError: it has another encoding.
+        """
+        encodings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if encodings != [b"chunked"]:
+            raise httptools.HttpParserError(f"the transfer encodings {encodings}")
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body if an endpoint may read it."""
