@@ -25,7 +25,7 @@ from service.api.catalogue import add_handlers, router
 from service.api.decisions import DecisionEndpoint
 from service.api.docs import add_docs
 from service.api.dry_run import DryRunEndpoint
-from service.api.endpoint import send_problem
+from service.api.endpoint import end_response, send_problem, stopping
 from service.auth.access import Access, scope_of
 from service.auth.browsers import guard_of
 from service.auth.proxies import behind
@@ -122,7 +122,10 @@ class Application(FastAPI):
         except PolicyError as error:
             status = await send_problem(send, error)
         else:
-            await super().__call__(scope, receive, send_and_note)
+            try:
+                await super().__call__(scope, receive, send_and_note)
+            except asyncio.CancelledError:
+                status = await end_response(scope, send, stopping())
         finally:
             self.service.request_done(scope, status, began, self.path_label(scope))
 

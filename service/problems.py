@@ -43,6 +43,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "busy": (503, "Too many large requests at once"),
     "too-many-connections": (503, "Too many connections"),
     "engine-failed": (503, "The rule engine did not finish"),
+    "stopping": (503, "The service is stopping"),
 }
 
 

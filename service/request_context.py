@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
@@ -17,10 +17,30 @@ MAX_LOGGED_IDS: Final = 100
 """Ids of decisions in a line of the access log."""
 
 
+class RequestConnection(Protocol):
+    """The connection of a request that is being answered."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client disconnected."""
+
+    @property
+    def response_started(self) -> bool:
+        """Whether the response has started."""
+
+    @property
+    def response_chunked(self) -> bool:
+        """Whether the started response has no announced length."""
+
+    def abort(self) -> None:
+        """Close the connection in the middle of a response."""
+
+
 class RequestContext(Struct, gc=False):
     """A request: its ``path`` without the first slash, its caller, when it began (ns), and its unconfirmed log entries.
 
-    ``decisions`` has the ids of its first decisions, if the access log is on.
+    ``decisions`` has the ids of its first decisions, if the access log is on. ``connection`` is set for endpoints that
+    work on a part of a body while they receive the rest.
     """
 
     path: str
@@ -28,6 +48,7 @@ class RequestContext(Struct, gc=False):
     began: int
     waiting: list[asyncio.Future[None]] | None = None
     decisions: list[str] | None = None
+    connection: RequestConnection | None = None
 
     def log_entry(self, answer: EncodedDecision, request: Request, body: bytes | None) -> LogEntry:
         """The log entry of a decision made now."""

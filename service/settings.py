@@ -62,7 +62,9 @@ class Settings(BaseSettings):
         le=10_000_000,
         description="how many decisions one request may ask for, an explained one for sixteen",
     )
-    max_answer: int = Field(64 << 20, ge=1 << 16, le=1 << 32, description="the largest answer to a batch")
+    max_answer: int = Field(
+        64 << 20, ge=1 << 16, le=1 << 32, description="the largest answer to a batch, or to candidate rules"
+    )
     job_concurrency: int = Field(
         2, ge=1, le=64, description="how many worker processes one process has for requests that take long"
     )

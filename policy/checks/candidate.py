@@ -2,7 +2,8 @@
 
 Owns the overlay and the process's limits. A definition that the engine refuses, a condition that needs too much memory
 or time, or a crash in C ends only that process; the loaded rules are not affected. The process is
-``python -m policy.checks.candidate``: a job on standard input, a result on standard output.
+``python -m policy.checks.candidate [BYTES [FILE]]``: a job on standard input, a result on standard output. ``BYTES`` is
+the largest answer, and ``FILE`` is where one of more than ``INLINE`` bytes is written.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import resource
 import signal
 import sys
 from datetime import date  # noqa: TC003  # msgspec reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT: Final = 1 << 30
 MAX_RULES: Final = 100
+INLINE: Final = 256 << 10
+TOO_LARGE: Final = "too-much-work"
+"""The kind of problem of a request whose answer would be too large."""
 COMMAND: Final = (sys.executable, "-P", "-m", "policy.checks.candidate")
 
 
@@ -192,6 +197,20 @@ def _encode(comparison: DryRunComparison | DryRunComparisonOfAll, *, as_text: bo
     )
 
 
+def bounded(result: SandboxResult, most: int, path: Path | None) -> SandboxResult:
+    """The result without an answer of more than ``most`` bytes, and with a large one in the file."""
+    if result.answer is None:
+        return result
+    answer = result.answer.encode()
+    if len(answer) > most:
+        message = f"the answer would have more than {most} bytes; shorten the texts of the rules, or state fewer facts"
+        return SandboxResult(request_faults=[RequestFault("", message)], problem=TOO_LARGE)
+    if path is None or len(answer) <= INLINE:
+        return result
+    path.write_bytes(answer)
+    return SandboxResult(spooled=len(answer))
+
+
 def timeout_message(seconds: float) -> str:
     """The message for rules that took more than ``seconds``."""
     return f"the candidate rules took more than {seconds:g} s; make their conditions simpler"
@@ -212,7 +231,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (job.seconds, job.seconds + 1))  # SIGXCPU means out of time
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.buffer.write(encode(run_job(job)))
+    result = run_job(job)
+    if len(sys.argv) > 1:
+        result = bounded(result, int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)
+    sys.stdout.buffer.write(encode(result))
 
 
 if __name__ == "__main__":

@@ -46,11 +46,13 @@ class AffectedClass(Struct, frozen=True):
 class SandboxResult(Struct, frozen=True):
     """The result of a dry run in the sandbox: a decision, or why there is none.
 
-    ``answer`` is the encoded comparison, if the job has a ``current`` decision.
+    ``answer`` is the encoded comparison, if the job has a ``current`` decision. A large one is in the file that the
+    process was given, of ``spooled`` bytes.
     """
 
     decision: Decision | None = None
     answer: str | None = None
+    spooled: int | None = None
     affected: list[AffectedClass] | None = None
     rules: list[str] = []
     faults: list[Fault] = []
@@ -88,12 +90,14 @@ read_result = msgspec.json.Decoder(SandboxResult).decode
 
 
 def answer_of(result: SandboxResult) -> bytes:
-    """The encoded comparison of a job with a ``current`` decision.
+    """The encoded comparison of a job with a ``current`` decision; empty if it is in a file.
 
     Raises:
         RulesInvalid, RequestInvalid: the candidate was refused.
     """
     _refuse(result)
+    if result.spooled is not None:
+        return b""
     if result.answer is None:
         raise RulesInvalid([Fault("rules", 1, 1, result.failed)])
     return result.answer.encode()

@@ -7,6 +7,7 @@ Owns parsing such a text and filling it in. A text can also have two lists, ``{u
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 UNSUPPORTED: Final = "unsupported_features"
 V1_UNSUPPORTED: Final = "v1_unsupported_features"
 LISTS: Final = (UNSUPPORTED, V1_UNSUPPORTED)
+MAX_VALUES: Final = 65_536
+"""Characters of all values in one text. A text may repeat a fact, and a fact may have megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +51,37 @@ class Template:
         return "".join(text for text, _ in self.parts) if all(name is None for _, name in self.parts) else None
 
     def filled(self, row: Sequence[Any], lists: Mapping[str, Sequence[str]]) -> str:
-        """The text with every value filled in."""
+        """The text with every value filled in; what exceeds ``MAX_VALUES`` is cut."""
         out = []
+        left = MAX_VALUES
         for text, name in self.parts:
             out.append(text)
             if name is not None:
-                out.append(", ".join(lists[name]) if name in LISTS else format_value(row[INDEX[name]]))
+                value = _joined(lists[name], left) if name in LISTS else format_value(row[INDEX[name]], left)
+                out.append(value)
+                left = max(0, left - len(value))
         return "".join(out)
 
 
-def format_value(value: object) -> str:
-    """A value as vLLM prints it.
+def format_value(value: object, most: int = MAX_VALUES) -> str:
+    """A value as vLLM prints it, cut after ``most`` characters.
 
     ``None`` and ``True`` are spelled so, texts are bare, lists have commas, and a malformed variable is its error.
     """
-    if isinstance(value, Malformed):
-        return value.error
     if isinstance(value, tuple):
-        return ", ".join(map(str, to_json(value)))
-    return str(value)
+        return _joined([str(item) for item in to_json(value)], most)
+    text = value.error if isinstance(value, Malformed) else str(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _joined(items: Sequence[str], most: int) -> str:
+    """The items with commas; of more than ``most`` characters the first items, and how many more there are."""
+    joined = ", ".join(items)
+    if len(joined) <= most:
+        return joined
+    ends = accumulate(len(item) + len(", ") for item in items)
+    count = sum(1 for _ in takewhile(lambda end: end <= most, ends))
+    return ", ".join([*items[:count], f"… ({len(items) - count} more)"])
 
 
 def read_template(node: YamlNode | None, reader: FieldReader) -> Template | None:

@@ -13,6 +13,7 @@ from service.api.endpoint import MAX_TURN, Endpoint
 from service.documents.body import NDJSON_TYPES, Headers, read_body, read_headers, read_lines
 from service.jobs.messages import OK, JobKind
 from service.problems import Refused, problem_of
+from service.transport.disconnection import until_gone
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Send
@@ -41,7 +42,8 @@ class BatchEndpoint(Endpoint):
         if wanted.content_type in NDJSON_TYPES:
             answers = self.service.answers_for(headers)
             with self.service.streams.slot(context.caller):
-                return await self.stream(answers, wanted, receive, send, context)
+                async with until_gone(context.connection):
+                    return await self.stream(answers, wanted, receive, send, context)
         wanted = read_headers(headers, limit)
         with self.service.memory.hold() as held:
             body = await read_body(receive, limit, held)
@@ -53,7 +55,10 @@ class BatchEndpoint(Endpoint):
     async def stream(
         self, answers: Answers, wanted: Headers, receive: Receive, send: Send, context: RequestContext
     ) -> int:
-        """Answer a stream line by line as it arrives, all by one revision."""
+        """Answer a stream line by line as it arrives, all by one revision.
+
+        Lines that arrived and are not decided when the client disconnects are dropped.
+        """
         await send({"type": "http.response.start", "status": OK, "headers": [(b"content-type", NDJSON)]})
         async for lines in read_lines(receive, self.settings.max_body):
             self.body_arrived()

@@ -109,7 +109,7 @@ class DecisionEndpoint(Endpoint):
             status = OK
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
             reading.pop(task, None)
-            status = await self.answer_error(error, task, send)
+            status = await self.answer_error(error, task, scope, send)
         finally:
             if held is not None:
                 held.release()

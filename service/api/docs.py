@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STATIC: Final = "/docs/static"
 DOCUMENT: Final = "/openapi.json"
+UNFRAMED: Final = {"content-security-policy": "frame-ancestors 'none'", "x-frame-options": "DENY"}
+"""Headers of the page: another site's frame could lead a user to send requests with it."""
 
 
 def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None:
@@ -31,6 +33,7 @@ def add_docs(app: FastAPI, openapi_json: Callable[[], Awaitable[bytes]]) -> None
         swagger_css_url=f"{STATIC}/swagger-ui.css",
         swagger_favicon_url=f"{STATIC}/favicon.png",
     )
+    page.headers.update(UNFRAMED)
 
     @app.get(DOCUMENT, include_in_schema=False)
     async def document() -> Response:

@@ -16,11 +16,16 @@ from service.limits.slots import Slots
 from service.problems import Refused
 
 if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from pathlib import Path
+
     from starlette.types import Receive, Send
 
     from service.request_context import RequestContext
     from service.state.state import ServiceState
 
+OVERHEAD: Final = 1 << 20
+"""Bytes of a candidate process's output besides the answer, of which JSON may escape each byte with another."""
 WAITING: Final = 16
 """Waiting dry runs with candidate rules per caller."""
 
@@ -45,27 +50,32 @@ class DryRunEndpoint(Endpoint):
             async with self.run_job(JobKind.DRY_RUN, answers, body, wanted, context, receive) as (result, output):
                 if result.candidate is None:
                     return await send_result(send, result, output)
-                comparison = await unless_gone(receive, self.run_candidate(result.candidate, context.caller))
-                compared = JobResult(OK, result.content_type, answer_of(read_result(comparison)))
-                return await send_result(send, compared, None)
+                found = await unless_gone(receive, self.run_candidate(result.candidate, context.caller, output))
+                comparison = read_result(found)
+                compared = JobResult(OK, result.content_type, answer_of(comparison), comparison.spooled)
+                return await send_result(send, compared, output)
 
-    async def run_candidate(self, job: bytes, caller: str) -> bytes:
+    async def run_candidate(self, job: bytes, caller: str, answer: Path | None) -> bytes:
         """Run candidate rules in a process of their own with a timeout; return its output.
+
+        A large answer is in the file ``answer``.
 
         Raises:
             Refused: too many runs are waiting, or this one took too long.
         """
         async with self.slots.slot(caller):
-            return await _run(job, self.settings.candidate_timeout)
+            return await _run(job, self.settings.candidate_timeout, self.settings.max_answer, answer)
 
 
-async def _run(job: bytes, seconds: float) -> bytes:
+async def _run(job: bytes, seconds: float, max_answer: int, answer: Path | None) -> bytes:
     pipe = asyncio.subprocess.PIPE
+    arguments = [str(max_answer)] if answer is None else [str(max_answer), str(answer)]
     process = await asyncio.create_subprocess_exec(
-        *candidate.COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        *candidate.COMMAND, *arguments, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
+    most = OVERHEAD + 2 * (max_answer if answer is None else candidate.INLINE)
     try:
-        output, _ = await asyncio.wait_for(process.communicate(job), seconds)
+        output = await asyncio.wait_for(_communicate(process, job, most), seconds)
     except TimeoutError as error:
         raise Refused("candidate-aborted", candidate.timeout_message(seconds)) from error
     finally:
@@ -75,3 +85,22 @@ async def _run(job: bytes, seconds: float) -> bytes:
     if process.returncode:
         raise Refused("candidate-aborted", candidate.exit_reason(process.returncode, seconds))
     return output
+
+
+async def _communicate(process: Process, job: bytes, most: int) -> bytes:
+    """Send the job to the process; return its output.
+
+    Raises:
+        Refused: it has more than ``most`` bytes.
+    """
+    assert process.stdin is not None  # INVARIANT: both are pipes
+    assert process.stdout is not None
+    process.stdin.write(job)
+    process.stdin.close()  # the process reads everything before it writes
+    output = bytearray()
+    while piece := await process.stdout.read(OVERHEAD):
+        output += piece
+        if len(output) > most:
+            raise Refused(candidate.TOO_LARGE, f"the candidate rules gave more than {most} bytes of faults; send fewer")
+    await process.wait()
+    return bytes(output)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,9 +19,10 @@ from service.documents.body import Disconnected, Headers
 from service.documents.query import refuse_query
 from service.jobs.messages import Job, JobKind, JobResult
 from service.jobs.pool import unless_gone
-from service.problems import MEDIA_TYPE, RETRYABLE, Refused, headers_of, problem_of
+from service.problems import KINDS, MEDIA_TYPE, RETRYABLE, Refused, headers_of, problem_of
 from service.request_context import RequestContext
 from service.state.answers import today
+from service.transport.disconnection import connection_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,6 +56,34 @@ async def send_problem(send: Send, error: PolicyError) -> int:
     return problem.status
 
 
+async def end_response(scope: Scope, send: Send, error: Refused) -> int:
+    """End a request whose task was cancelled; return the status to count.
+
+    A stream that has started ends with the problem as its last line. Another response that has started cannot be
+    completed: its connection is closed, as is one whose client does not read.
+    """
+    connection = connection_of(scope)
+    if connection is None or not connection.response_started:
+        ended = send_problem(send, error)
+    elif connection.response_chunked:
+        ended = _send_last_line(send, error)
+    else:
+        connection.abort()
+        return KINDS[error.kind][0]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0):
+            return await ended
+    if connection is not None:
+        connection.abort()
+    return KINDS[error.kind][0]
+
+
+async def _send_last_line(send: Send, error: Refused) -> int:
+    problem = problem_of(error)
+    await send({"type": "http.response.body", "body": encode(problem) + b"\n", "more_body": False})
+    return problem.status
+
+
 async def send_result(send: Send, result: JobResult, output: Path | None) -> int:
     """Send the answer of a worker process; return its status. An answer in the file ``output`` is sent in pieces."""
     size = len(result.body) if result.spooled is None else result.spooled
@@ -71,6 +100,11 @@ async def send_result(send: Send, result: JobResult, output: Path | None) -> int
             size -= len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": bool(size)})
     return result.status
+
+
+def stopping() -> Refused:
+    """The error of a request that is still in progress when the time of a shutdown for requests is over."""
+    return Refused("stopping", "the request was not finished when the service stopped; send it again")
 
 
 class Endpoint:
@@ -98,12 +132,13 @@ class Endpoint:
         context = None
         try:
             headers = dict(scope["headers"])
-            context = RequestContext(self.path, self.caller(scope, headers), began)
+            caller = self.caller(scope, headers)
+            context = RequestContext(self.path, caller, began, connection=connection_of(scope))
             if scope["query_string"] and not self.any_query:
                 refuse_query(scope["query_string"])
             status = await self.answer(headers, receive, send, context)
         except (PolicyError, Disconnected, asyncio.CancelledError) as error:
-            status = await self.answer_error(error, task, send)
+            status = await self.answer_error(error, task, scope, send)
         finally:
             service.body_timeouts.reading.pop(task, None)
             service.request_done(scope, status, began, None, context)
@@ -116,19 +151,19 @@ class Endpoint:
         """
         return self.service.access.caller(scope["client"], headers, self.scope)
 
-    async def answer_error(self, error: BaseException, task: asyncio.Task[object] | None, send: Send) -> int:
+    async def answer_error(
+        self, error: BaseException, task: asyncio.Task[object] | None, scope: Scope, send: Send
+    ) -> int:
         """Send the problem, or nothing to a disconnected client; return the status to count."""
         if isinstance(error, PolicyError):
             return await send_problem(send, error)
         if isinstance(error, Disconnected):
             return CLIENT_CLOSED_REQUEST
         if not self.service.body_timeouts.timed_out(task):
-            raise error
-        return await send_problem(
-            send,
-            Refused(
-                "request-timeout", f"the body took more than {self.settings.body_timeout:g} s to arrive; send it faster"
-            ),
+            return await end_response(scope, send, stopping())
+        seconds = self.settings.body_timeout
+        return await end_response(
+            scope, send, Refused("request-timeout", f"the body took more than {seconds:g} s to arrive; send it faster")
         )
 
     def body_arrived(self) -> None:

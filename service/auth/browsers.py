@@ -28,6 +28,8 @@ SAFE_SITES: Final = frozenset({b"same-origin", b"none"})
 """The `Sec-Fetch-Site` of the service's own pages, and of a URL that a user typed."""
 HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
 MAX_PORT: Final = 65_535
+HTTP: Final = 80
+"""The port of a `Host` that names none."""
 MAX_HOST: Final = 262
 """Characters of the longest host name with a port."""
 CACHE_SIZE: Final = 256
@@ -79,7 +81,7 @@ class BrowserGuard:
         if self._hosts is not None and host is not None and (len(host) > MAX_HOST or not self._hosts.allows(host)):
             self._check_host(scope, host)
         if b"origin" in headers or b"sec-fetch-site" in headers:
-            self._check_origin(scope["method"], host, headers)
+            self._check_origin(scope, host, headers)
 
     def _check_host(self, scope: Scope, host: bytes) -> None:
         if scope["path"] in OPEN_PATHS and not scope["query_string"]:
@@ -92,18 +94,16 @@ class BrowserGuard:
             "list its name in RUNNER_POLICY_ALLOWED_HOSTS, or use tokens",
         )
 
-    def _check_origin(self, method: str, host: bytes | None, headers: dict[bytes, bytes]) -> None:
+    def _check_origin(self, scope: Scope, host: bytes | None, headers: dict[bytes, bytes]) -> None:
         """As Go's `http.CrossOriginProtection`: `Sec-Fetch-Site`, which no page can set, else `Origin` against `Host`.
 
         A preflight gets the answer of any other OPTIONS, without CORS headers, after which the browser sends no
         request. A link to the service may be followed: the linking page cannot read what it opens.
         """
         site = headers.get(b"sec-fetch-site")
-        is_same = (
-            site in SAFE_SITES if site is not None else _host_and_port(headers[b"origin"]) == (host or b"").lower()
-        )
-        is_link = method == "GET" and headers.get(b"sec-fetch-mode") == b"navigate"
-        if is_same or is_link or method == "OPTIONS":
+        is_same = site in SAFE_SITES if site is not None else _is_own(headers[b"origin"], scope, host or b"")
+        is_link = scope["method"] == "GET" and headers.get(b"sec-fetch-mode") == b"navigate"
+        if is_same or is_link or scope["method"] == "OPTIONS":
             return
         self._metrics.count(DENIED, "origin")
         raise Refused(
@@ -132,6 +132,25 @@ def _host_of(header: str) -> str:
     return "" if found is None or int(found["port"] or 0) > MAX_PORT else found["address"] or found["name"] or ""
 
 
-def _host_and_port(origin: bytes) -> bytes | None:
-    """The `Host` of an origin's own requests; ``None`` for `null`, the origin of pages that have none."""
-    return origin.partition(b"://")[2].lower() or None
+def _is_own(origin: bytes, scope: Scope, host: bytes) -> bool:
+    """Whether an origin is the service's own; `null`, the origin of pages that have none, is not."""
+    scheme, _, address = origin.decode("latin-1").lower().partition("://")
+    own = host.decode("latin-1").lower()
+    return address != "" and address == own and (not _knows_scheme(scope, own) or scheme == scope["scheme"])
+
+
+def _knows_scheme(scope: Scope, host: str) -> bool:
+    """Whether the browser's scheme is known: that of the connection, or of a trusted proxy's `X-Forwarded-Proto`.
+
+    Any other proxy may terminate TLS and pass on `Host`. There is none in front of a loopback address with the port
+    that the service listens on.
+    """
+    if scope["scheme"] == "https":
+        return True
+    name, found, server = _host_of(host), HOST.fullmatch(host), scope.get("server")
+    port = int(found["port"] or HTTP) if found is not None else HTTP
+    try:
+        is_local = name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        is_local = False
+    return is_local and server is not None and port == server[1]

@@ -12,7 +12,7 @@ from service.auth.access import OPEN_PATHS, scope_of
 from service.auth.tokens import READ
 from service.openapi import parameters
 from service.openapi.examples import METRICS_EXAMPLE, RULE_EXAMPLE, record_example
-from service.openapi.responses import ASKS_WHO, FULL, LARGE, problems, security
+from service.openapi.responses import ASKS_WHO, FULL, LARGE, STOPPING, problems, security
 from service.openapi.schemas import ref
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _operations(service: ServiceState) -> dict[str, ReadOperation]:
 def _call(path: str, call: dict[str, Any], shown: ReadOperation, service: ServiceState) -> dict[str, Any]:
     needed = READ if path == "/readyz" else scope_of(path)
     content = {shown.media_type: {"example": _shortened(msgspec.json.decode(shown.body)), "schema": shown.schema}}
-    also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL,)))
+    also = (*(ASKS_WHO if needed else ()), *shown.kinds, LARGE, *(() if path in OPEN_PATHS else (FULL, STOPPING)))
     responses: dict[str, Any] = {"200": {"description": "as shown", "content": content}, **problems(*also)}
     if path == "/v1/policy":
         responses["200"]["headers"] = TAG

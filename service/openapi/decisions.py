@@ -20,7 +20,7 @@ from service.openapi.examples import (
     example_decision,
     review_example,
 )
-from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, problems, security
+from service.openapi.responses import ASKS_WHO, DECIDES, FULL, LARGE, READS_BODY, STOPPING, problems, security
 from service.openapi.schemas import ref
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _post(
             "requestBody": {"required": True, "content": bodies},
             "responses": {
                 "200": {"description": "the answer", "content": answers},
-                **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL),
+                **problems(*ASKS_WHO, *READS_BODY, *kinds, LARGE, FULL, STOPPING),
             },
         }
     }

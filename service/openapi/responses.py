@@ -24,6 +24,8 @@ ASKS_WHO: Final = ("unauthorized", "forbidden", "cross-origin", "unknown-host", 
 LARGE: Final = "headers-too-large"
 FULL: Final = "too-many-connections"
 """A process that holds as many connections as it may answers so, but for ``service.auth.access.OPEN_PATHS``."""
+STOPPING: Final = "stopping"
+"""A request that is not finished when the service ends is answered so."""
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "401": {
         "WWW-Authenticate": {"description": "how to ask (RFC 6750)", "required": True, "schema": {"const": "Bearer"}}

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import select
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.transport.disconnection import CONNECTION
 from service.transport.flow_control import Flow
 from service.transport.rejections import head_too_large, reject_requests
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from uvicorn import Config
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 MAX_HEAD: Final = 65_536
 """Bytes a connection may send before the first part of a body or the end of a request."""
@@ -32,6 +35,7 @@ CHUNK_SIZE: Final = 4096
 MAX_TURN: Final = 16_384
 """Bytes of a connection parsed before other connections get their turn; they may hold thousands of chunks."""
 CONNECT: Final = b"CONNECT"
+VERSIONS: Final = frozenset({"1.0", "1.1"})
 HALF_OPEN: Final = 1.0
 """Seconds the response to a client that closed its sending half may take to start."""
 GRACE: Final = 1.0
@@ -44,6 +48,7 @@ LAST_REQUESTS: Final = 1.0
 # Called for each request; `super()` would cost more than the rest of the method.
 _on_headers_complete: Final = HttpToolsProtocol.on_headers_complete
 _on_body: Final = HttpToolsProtocol.on_body
+_start_task: Final = HttpToolsProtocol._start_asgi_task  # noqa: SLF001  # its method, as above
 
 
 class Connection(HttpToolsProtocol):
@@ -75,6 +80,9 @@ class Connection(HttpToolsProtocol):
         """Bytes of headers, or after a body, that the parser may hold."""
         self.held = b""
         """Data that was read and is not parsed yet."""
+        self.answering: RequestResponseCycle | None = None
+        """The request that is answered; ``cycle`` is the last one that arrived."""
+        self.reference = weakref.ref(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Serve the connection, or reject it above the limit."""
@@ -91,6 +99,47 @@ class Connection(HttpToolsProtocol):
             self.app = reject_requests(self.app)
         if Connection.ending:
             self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is answered, also if others arrived after it."""
+        if self.answering is not None and not self.answering.response_complete:
+            self.answering.disconnected = True
+            self.answering.message_event.set()
+        self.answering = None
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.answering = cycle
+        _start_task(self, cycle, app)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client disconnected.
+
+        If its data is not read, only the socket shows that. A client that closed only its sending half looks connected
+        until a response is sent to it.
+        """
+        if self.transport.is_closing():
+            return True
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), 0)  # errors and resets are always reported
+        return bool(poll.poll(0))
+
+    @property
+    def response_started(self) -> bool:
+        """Whether the response to the request that is answered has started."""
+        return self.answering is not None and self.answering.response_started
+
+    @property
+    def response_chunked(self) -> bool:
+        """Whether that response has no announced length."""
+        return self.answering is not None and bool(self.answering.chunked_encoding)
+
+    def abort(self) -> None:
+        """Close the connection in the middle of a response; what is not sent yet is dropped."""
+        if self.answering is not None:
+            self.answering.disconnected = True
+        self.transport.abort()
 
     def shutdown(self) -> None:
         """Answer further requests with `connection: close`, and close after ``LAST_REQUESTS`` seconds without one.
@@ -230,6 +279,11 @@ class Connection(HttpToolsProtocol):
         distinct = dict(self.headers)
         if len(distinct) != len(self.headers) or b"host" not in distinct:
             self._check_hosts()
+        self.scope[CONNECTION] = self.reference  # type: ignore[typeddict-unknown-key]  # ASGI allows further keys
+        if b"transfer-encoding" in distinct:
+            self._check_encodings()
+        if self.parser.get_http_version() not in VERSIONS:
+            raise httptools.HttpParserError("an unsupported version of HTTP")
         _on_headers_complete(self)
         self.headers = []
         if Connection.ending:
@@ -248,6 +302,16 @@ class Connection(HttpToolsProtocol):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) > 1 or self.parser.get_http_version() != "1.0":
             raise httptools.HttpParserError(f"{len(hosts)} hosts")
+
+    def _check_encodings(self) -> None:
+        """Check that the body is only chunked (RFC 9112, section 6.1): the parser accepts further encodings before it.
+
+        Raises:
+            HttpParserError: it has another encoding.
+        """
+        encodings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if encodings != [b"chunked"]:
+            raise httptools.HttpParserError(f"the transfer encodings {encodings}")
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body if an endpoint may read it."""

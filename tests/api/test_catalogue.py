@@ -334,6 +334,10 @@ def test_the_documentation_is_a_page_that_needs_no_other_host(client: httpx.Clie
     assert links
     assert {link: client.get(link).status_code for link in links} == dict.fromkeys(links, 200)
     assert "://" not in page.text.replace("http://www.w3.org", "")
+    assert (page.headers["x-frame-options"], page.headers["content-security-policy"]) == (
+        "DENY",
+        "frame-ancestors 'none'",
+    )
 
 
 # what is not there

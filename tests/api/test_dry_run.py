@@ -527,6 +527,50 @@ def test_a_hostile_candidate_is_stopped_and_the_service_goes_on(
         assert client.post("/v1/decisions", json={"facts": QWEN}).json()["runner"] == "v2"
 
 
+LONG: dict[str, Any] = {"model_config": {"architectures": [f"A{number}" + "x" * 240 for number in range(1500)]}}
+"""Facts of 370 KB."""
+
+
+def test_a_candidate_s_text_that_repeats_a_long_fact_is_cut(client: httpx.Client) -> None:
+    repeating = rule("tried", "model_config.is_moe: false", message='"' + "{model_config.architectures} " * 200 + '"')
+    answer = dry(client, {"request": {"facts": LONG, "vllm_version": "0.23.0"}, "rules": [repeating]})
+    (message,) = (reason["message"] for reason in answer["candidate"]["reasons"] if reason["rule"] == "tried")
+    assert "… (1500 more)" in message
+    assert len(message) < 1 << 17
+
+
+def tried(client: httpx.Client, rules: int, accept: str = "application/json") -> httpx.Response:
+    """A dry run of rules whose texts and evidence are long."""
+    message = "{model_config.architectures} " * 3
+    texts = [rule(f"tried-{number}", "model_config.is_moe: false", message=f'"{message}"') for number in range(rules)]
+    document = {"request": {"facts": LONG, "vllm_version": "0.23.0"}, "rules": texts}
+    return client.post("/v1/dry-run", json=document, headers={"accept": accept})
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
+def test_a_large_answer_of_candidates_is_whole(client: httpx.Client, accept: str) -> None:
+    answer = tried(client, 1, accept)
+    assert (answer.status_code, len(answer.content) > 1 << 19) == (200, True)
+    assert answer.headers["content-type"].startswith(accept)
+    assert answer.text.endswith("]}" if accept == "application/json" else "\n")
+
+
+def test_the_answer_of_candidates_is_bounded(serve: Callable[..., AbstractContextManager[Server]]) -> None:
+    with serve(RUNNER_POLICY_MAX_ANSWER="2000000") as server, server.client() as client:
+        assert tried(client, 1).status_code == 200
+        assert problem(tried(client, 20)) == (
+            422,
+            "too-much-work",
+            [
+                {
+                    "pointer": "",
+                    "message": "the answer would have more than 2000000 bytes; "
+                    "shorten the texts of the rules, or state fewer facts",
+                }
+            ],
+        )
+
+
 @pytest.mark.slow
 def test_others_are_answered_while_hostile_candidates_run_and_too_many_of_them_are_turned_away(
     serve: Callable[..., AbstractContextManager[Server]],

@@ -227,6 +227,16 @@ def test_pages_of_other_origins_are_refused_where_nobody_needs_a_token(shared: C
     assert denied == sum(code == 403 for code in found.values()) + len(others) + 1
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_page_of_the_other_scheme_is_refused_where_the_scheme_is_known(shared: Callable[..., Any], host: str) -> None:
+    with shared("open") as service, service.client() as client:
+        own = f"{host}:{service.port}"
+        assert [status(client, host=own, origin=f"{scheme}://{own}") for scheme in ("http", "https")] == [200, 403]
+    with shared("tls-clients") as service, service.client() as client:
+        own = f"{host}:{service.port}"
+        assert [status(client, host=own, origin=f"{scheme}://{own}") for scheme in ("http", "https")] == [403, 200]
+
+
 def test_pages_are_refused_where_only_reviews_need_no_token(
     shared: Callable[..., Any], shared_services: SharedServices
 ) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -193,6 +194,15 @@ def test_workers_end_when_their_parent_is_killed(serve: Callable[..., Any]) -> N
         assert len(service.says("the parent process is gone; this worker ends")) == 2
 
 
+SLOW_SHELL = "set -- a b c;" + 'set -- "$@" "$@";' * 15 + '"$@"'
+"""A command that takes a tenth of a second to read."""
+
+
+def everything(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
 def heard(service: Service) -> None:
     """Wait until every worker has answered a request sent after all earlier ones."""
     for client in service.client_of_each().values():
@@ -233,6 +243,47 @@ def test_a_request_that_never_ends_is_not_waited_for_longer_than_is_said(serve: 
         heard(service)
         os.kill(service.process.pid, signal.SIGTERM)
         assert service.process.wait(PATIENCE) == 0
+
+
+def test_requests_in_progress_at_the_end_of_a_shutdown_are_answered_a_problem(serve: Callable[..., Any]) -> None:
+    """Whatever they wait for: the rest of a body, a worker process, another line, the log's database."""
+    silent = socket.create_server(("127.0.0.1", 0))
+    log = f"postgresql://localhost:{silent.getsockname()[1]}/log?sslmode=disable"
+    deciding = ("/v1/decisions", "/v1/decisions/batch", "/v1/dry-run", "/v1/admission", "/v1/admission/mutate")
+    unfinished = {
+        path: b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{" % path.encode()
+        for path in deciding
+    }
+    slow = {"items": [{"deployment": {"args": ["sh", "-c", SLOW_SHELL], "model_configs": {}}}] * 10_000}
+    body = json.dumps(slow).encode()
+    work = b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    reading = b"GET /v1/log HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    stream = (
+        b"POST /v1/decisions/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        b'Transfer-Encoding: chunked\r\n\r\nd\r\n{"facts":{}}\n\r\n'
+    )
+    with silent, serve(LOG=log, SHUTDOWN_TIMEOUT="2") as service, ExitStack() as stack:
+        connections = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE))
+            for _ in range(len(unfinished) + 3)
+        ]
+        for connection, sent in zip(connections, [*unfinished.values(), work, reading, stream], strict=True):
+            connection.sendall(sent)
+        assert connections[-1].recv(12) == b"HTTP/1.1 200"
+        heard(service)
+        os.kill(service.process.pid, signal.SIGTERM)
+        *answers, streamed = [everything(connection) for connection in connections]
+        assert service.process.wait(PATIENCE) == 0
+        text = service.log.read_text()
+    for answer in answers:
+        head, _, problem = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 Service Unavailable")
+        assert (b"retry-after: 1" in head, b"connection: close" in head) == (True, True)
+        assert json.loads(problem)["type"] == "urn:runner-policy:problem:stopping"
+    *_, answered, last = (line for line in streamed.splitlines() if line.startswith(b"{"))
+    assert [json.loads(line).get("type") for line in (answered, last)] == [None, "urn:runner-policy:problem:stopping"]
+    assert streamed.endswith(b"\r\n0\r\n\r\n")
+    assert ("Exception in ASGI" in text, "ASGI callable" in text, "Traceback" in text) == (False, False, False)
 
 
 @pytest.mark.parametrize("shutdown_timeout", [0.3, 1, 6, 20, 3600])

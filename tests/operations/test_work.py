@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -221,19 +222,68 @@ def test_a_request_that_takes_too_much_memory_is_refused_and_the_next_is_answere
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
 
 
-def test_work_ends_when_its_client_goes_away(serve: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    "further", [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["alone", "pipelined"]
+)
+def test_work_ends_when_its_client_goes_away(serve: Callable[..., Any], further: bytes) -> None:
     body = heavy(10_000)
     with serve() as service, service.client() as client:
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]  # the process is there
         (process,) = worker_processes(service)
         connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
         connection.sendall(
-            b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (BATCH.encode(), len(body)) + body
+            b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (BATCH.encode(), len(body))
+            + body
+            + further
         )
         until(lambda: state_of_process(process) == "R")
         connection.close()
         until(lambda: not lives(process))
         assert kinds(client.post(BATCH, json={"items": [QWEN]}).json()["items"]) == ["v2"]
+
+
+LEFT_LINES = b'{"facts":{}}\n' * 4600
+CHUNK = b"%x\r\n%b\r\n" % (len(LEFT_LINES), LEFT_LINES)
+
+
+@pytest.mark.parametrize(
+    ("sent", "resets"),
+    [
+        (CHUNK, True),
+        (CHUNK, False),
+        (CHUNK * 8, True),
+        (CHUNK * 8, False),
+        (CHUNK + b"0\r\n\r\n", True),
+        (CHUNK + b"0\r\n\r\n", False),
+        (CHUNK + b"0\r\n\r\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
+    ],
+    ids=[
+        "reset",
+        "closed",
+        "reset with unread lines",
+        "closed with unread lines",
+        "reset after the body",
+        "closed after the body",
+        "reset after a pipelined request",
+    ],
+)
+def test_a_stream_ends_when_its_client_goes_away(serve: Callable[..., Any], sent: bytes, resets: bool) -> None:  # noqa: FBT001  # a parameter
+    """Also while it waits for the caller's rate: the lines that arrived would take minutes."""
+    head = (
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with serve(MAX_STREAMS="2", RATE_LIMIT="20") as service, service.client() as client:
+        connection = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+        connection.settimeout(1)
+        with suppress(TimeoutError):
+            connection.sendall(head % BATCH.encode() + sent)
+        connection.settimeout(PATIENCE)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        if resets:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        until(lambda: client.post(BATCH, content=b'{"facts":{}}\n', headers=LINES).status_code == 200)
 
 
 @pytest.mark.slow
