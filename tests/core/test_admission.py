@@ -319,6 +319,37 @@ HIDING: list[tuple[Document, str]] = [
     ({"command": ["python3", "/app/server.py"]}, "the file `/app/server.py` is a Python program that is not read"),
     ({"command": ["sh", "-c", "echo serve m | xargs vllm"]}, "`xargs` starts `vllm` with arguments that are not known"),
 ]
+FOREIGN: list[list[str]] = [
+    ["env", "-S", "vllm serve $X"],
+    ["bash", "-c", f"env $(cat f) vllm serve {QWEN} --enable-dbo"],
+    ["bash", "-c", f'start() {{ vllm "$@"; }}; start serve {QWEN}'],
+    ["bash", "-c", f"alias v=vllm; v serve {QWEN}"],
+    ["bash", "-c", f"v{{l,}}lm serve {QWEN}"],
+    ["bash", "-c", f"/usr/bin/vll? serve {QWEN}"],
+    ["bash", "-c", f"bash <<<'vllm serve {QWEN}'"],
+    ["bash", "-c", f"source <(echo 'vllm serve {QWEN}')"],
+    ["bash", "-c", f"echo vllm serve {QWEN} | xargs -I{{}} sh -c '{{}}'"],
+    ["vllm", "chat", "vllm", "serve", QWEN],
+]
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.23.0", "registry/other:1"])
+@pytest.mark.parametrize("command", FOREIGN)
+def test_a_hidden_engine_is_undecided_in_any_image(
+    ask: Callable[..., tuple[str, Document]], command: list[str], image: str
+) -> None:
+    result, response = ask(pod({"command": command, "image": image}), STRICT)
+    assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
+
+
+@pytest.mark.parametrize("before", ["sudo -u vllm", "conda run -n vllm", "uv run --with vllm", "env -a echo"])
+def test_an_engine_behind_a_value_named_vllm_is_decided(ask: Callable[..., tuple[str, Document]], before: str) -> None:
+    command = [*before.split(), "vllm", "serve", QWEN, "--enable-dbo"]
+    environment = [{"name": VARIABLE, "value": "1"}]
+    for words in (command, ["env", "-S", " ".join(command)], ["sh", "-c", " ".join(command)]):
+        result, response = ask(pod({"command": words, "image": "registry/other:1", "env": environment}), STRICT)
+        assert result == "denied"
+        assert response["status"]["message"].startswith(f"{POD}: {DBO}")
 
 
 @pytest.mark.parametrize(("container", "why"), HIDING)
