@@ -300,6 +300,13 @@ def test_a_pod_without_vllm_is_allowed_without_a_word(ask: Callable[..., tuple[s
     assert ask(pod({"image": "nginx:1.29", "args": ["-g", "daemon off;"]}), STRICT) == ("ignored", NOTHING)
 
 
+@pytest.mark.parametrize("args", [["serve", "m"], ["/bin/serve", "m"], ["-g", "vllm"], ["bash", "run.sh"]])
+def test_arguments_of_another_image_s_program_are_not_vllm_s(
+    ask: Callable[..., tuple[str, Document]], args: list[str]
+) -> None:
+    assert ask(pod({"args": args, "image": "registry/other:1"}), STRICT) == ("ignored", NOTHING)
+
+
 def test_what_cannot_be_read_counts_only_where_vllm_may_be_in_it(ask: Callable[..., tuple[str, Document]]) -> None:
     words = ["x"] * 5000
     assert ask(pod({"image": "nginx:1.29", "args": words}), STRICT) == ("ignored", NOTHING)
@@ -330,6 +337,7 @@ FOREIGN: list[list[str]] = [
     ["bash", "-c", f"source <(echo 'vllm serve {QWEN}')"],
     ["bash", "-c", f"echo vllm serve {QWEN} | xargs -I{{}} sh -c '{{}}'"],
     ["vllm", "chat", "vllm", "serve", QWEN],
+    ["-c", f"vllm serve {QWEN}"],
 ]
 
 
@@ -338,8 +346,9 @@ FOREIGN: list[list[str]] = [
 def test_a_hidden_engine_is_undecided_in_any_image(
     ask: Callable[..., tuple[str, Document]], command: list[str], image: str
 ) -> None:
-    result, response = ask(pod({"command": command, "image": image}), STRICT)
-    assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
+    for container in ({"command": command}, {"args": command}):
+        result, response = ask(pod({**container, "image": image}), STRICT)
+        assert (result, response["auditAnnotations"]) == ("denied", {"runner": f"{POD}=undecided"})
 
 
 @pytest.mark.parametrize("before", ["sudo -u vllm", "conda run -n vllm", "uv run --with vllm", "env -a echo"])

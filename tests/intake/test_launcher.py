@@ -93,6 +93,24 @@ def test_a_text_may_hold_flags_alone(text: str) -> None:
     assert (read_text(text, {}, faults, "/a").words, faults) == (text.split(), [])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(
+            "-ceuxo pipefail",
+            "-c -o pipefail",
+            "-co pipefail --",
+            "-Oc extglob",
+            "-eo pipefail -Oc extglob",
+            "-c -e --",
+        ),
+        *("+o posix -c", "--rcfile x -c", "--norc -c", "-c --init-file x", "-oo pipefail errexit -c", "-c -"),
+    ],
+)
+def test_the_values_of_a_shell_s_options_are_not_its_script(options: str) -> None:
+    assert read(["bash", *options.split(), "vllm serve org/m"])[0].words == ["org/m"]
+
+
 def test_the_words_after_a_script_are_its_arguments() -> None:
     assert read(["sh", "-c", 'exec vllm serve "$@"', "--", "m", "-tp", "$(TP)"])[0].words == ["m", "-tp", "4"]
 
@@ -390,6 +408,8 @@ HIDDEN: list[tuple[str, str]] = [
     ("$NUMA vllm serve m", f"the value of `$NUMA`, {PROGRAM_UNKNOWN}"),
     ("$(which vllm) serve m", f"the value of `$(which vllm)`, {PROGRAM_UNKNOWN}"),
     ("X=xvllm; ${X#x} serve m", f"the value of `${{X#x}}`, {PROGRAM_UNKNOWN}"),
+    ("echo $(v\\llm serve m)", f"the value of `$(v\\llm serve m)`, {PROGRAM_UNKNOWN}"),
+    ("echo `v''llm \"serve\" m`", f"the value of ``v''llm \"serve\" m``, {PROGRAM_UNKNOWN}"),
     ("$SHELL -c 'vllm serve m'", f"the value of `$SHELL`, {PROGRAM_UNKNOWN}"),
     ("source <(echo 'vllm serve m')", "`source` runs a script that is not read"),
     ("bash <(echo 'vllm serve m')", "`bash` reads its commands from standard input"),

@@ -460,22 +460,15 @@ def _shell(
     A script in a file may start the program that it is given.
     """
     start = at
-    at += 1
-    while at < len(words) and words[at][:1] in {"-", "+"}:
-        word = words[at]
-        at += 1
-        if not word.startswith("--") and "c" in word:
-            while at < len(words) and words[at][:1] in {"-", "+"}:
-                at += 1
-            if at == len(words):
-                return None
-            if depth == DEPTH:
-                why = f"{quoted(words[start])} is nested in more than the {DEPTH} shells that are read"
-                return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
-            found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
-            return _with_outer(found, own, budget)
-        if word in {"-o", "+o", "-O", "--rcfile", "--init-file"} or (word.endswith("o") and not word.startswith("--")):
-            at += 1
+    at, has_script = _past_shell_options(words, at + 1)
+    if has_script:
+        if at >= len(words):
+            return None
+        if depth == DEPTH:
+            why = f"{quoted(words[start])} is nested in more than the {DEPTH} shells that are read"
+            return UnreadableCommand(why, places[start], names_vllm=STARTS_VLLM.search(words[at]) is not None)
+        found = _in_script(split(words[at], env, words[at + 1 :], budget), places[at], env, depth, budget)
+        return _with_outer(found, own, budget)
     if at >= len(words):
         return (
             UnreadableCommand(f"{quoted(words[start])} reads its commands from standard input", places[start])
@@ -488,6 +481,25 @@ def _shell(
     if later is None or depth == DEPTH:
         return _file(words, places, at)
     return _vllm(words[later:], places[later:], env, own, depth + 1, budget)
+
+
+def _past_shell_options(words: list[str], at: int) -> tuple[int, bool]:
+    """The position after a shell's options, and whether `-c` is among them: then the next word is the script.
+
+    `-o` and `-O` take a value even if they are combined with others: `-ceo pipefail`.
+    """
+    has_script = False
+    while at < len(words) and words[at][:1] in {"-", "+"}:
+        word = words[at]
+        at += 1
+        if word in {"-", "--"}:
+            break
+        if word.startswith("--"):
+            at += word in {"--rcfile", "--init-file"}
+        else:
+            has_script = has_script or "c" in word
+            at += word.count("o") + word.count("O")
+    return at, has_script
 
 
 def _in_script(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policy.intake.command.shell import STARTS_VLLM, Unknown
+from policy.intake.command.shell import QUOTES, STARTS_VLLM, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +104,10 @@ def is_program(word: str) -> bool:
 
 def mentions_vllm(text: str) -> bool:
     """Whether a text names vLLM's server, with its words next to each other or apart: `$(which vllm) serve`."""
-    return STARTS_VLLM.search(text) is not None or ("vllm" in text.lower() and SERVE.search(text) is not None)
+    if STARTS_VLLM.search(text) is not None:
+        return True
+    plain = QUOTES.sub("", text)
+    return "vllm" in plain.lower() and SERVE.search(plain) is not None
 
 
 def next_start(words: Sequence[str], start: int) -> int | None:

@@ -48,6 +48,7 @@ ANSI_C_LETTERS: Final = {
     **dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True)),
     **{each: each for each in "\\'\"?"},
 }
+QUOTES: Final = re.compile(r"""['"]|\\(?!\n)""")
 PIPES: Final = frozenset({"|", "|&"})
 APART: Final = PIPES | {"&"}
 DECLARING: Final = frozenset({"export", "declare", "readonly", "typeset"})
@@ -371,7 +372,8 @@ class _ShellReader:
         if value is None:
             self.put(written, bare=False)
             self.unknown = True
-            if STARTS_VLLM.search(written) is not None:
+            is_quoted = any(mark in written for mark in "'\"\\")
+            if STARTS_VLLM.search(written) or (is_quoted and STARTS_VLLM.search(QUOTES.sub("", written))):
                 self.is_shared = True
                 self.found.append(Command([Unknown(written)], self.passed))
             return

@@ -91,6 +91,8 @@ class EngineDraft:
 
         They do if the command starts vLLM, or if a known image has arguments without a command. A command that cannot
         be read counts if the image is known or if the command names vLLM's server. Reading it again reports the fault.
+
+        The arguments of an image that is not known may be flags of its own program, or `serve` its own command.
         """
         if not self.words or not self._is_within_limits():
             return False
@@ -99,7 +101,10 @@ class EngineDraft:
             filled = self._filled()
             if is_known and (filled[0].startswith("-") or _is_model(filled[0])):
                 return True
-            if not is_known and (filled[0].startswith("-") or not any("vllm" in word for word in filled)):
+            is_serve = filled[0].rpartition("/")[2] == "serve" and not any("vllm" in word for word in filled)
+            if not is_known and filled[0].startswith("-"):
+                return shell.STARTS_VLLM.search(" ".join(filled)) is not None
+            if not is_known and is_serve:
                 return False
         found = launcher.starts_vllm(self.words, self.env)
         return found if isinstance(found, bool) else is_known or found.names_vllm
