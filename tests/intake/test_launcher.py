@@ -157,6 +157,7 @@ def found_env(before: str) -> dict[str, str | None]:
         (["/usr/bin/env", "-S-a x A='b \\'c' vllm", "serve", "m"], ["m"], {"A": "b 'c"}),
         (["env", "A=$(TP)", "-S", 'vllm serve "${MODEL}-${A}" # x'], ["org/m-4"], {"A": "4"}),
         (["env", "-S", 'vllm serve "a\\_b\'c"\\_d e\\t"#"f \\c g'], ["a b'c", "d", "e\t#f"], {}),
+        (["env", "-S", 'vllm serve "a\\tb"\\nc'], ["a\tb\nc"], {}),
         (["env", "-S", "env -S 'vllm serve m'"], ["m"], {}),
         (["nice", "env", "-S", "bash -c 'vllm serve $MODEL'"], ["org/m"], {}),
         (["bash", "-c", "exec env -S 'vllm serve m'"], ["m"], {}),
@@ -426,7 +427,10 @@ HIDDEN: list[tuple[str, str]] = [
         "`xargs` starts `sh` with arguments that are not known",
     ),
     ("echo vllm | xargs -rI % -P 1 % serve m", "`xargs` starts `%` with arguments that are not known"),
-    ("echo vllm serve m | xargs --max-args 3 -- env", "`xargs` starts `env` with arguments that are not known"),
+    (
+        "echo vllm serve m | xargs --max-lines=2 --max-args 3 --max-procs=2 -- env",
+        "`xargs` starts `env` with arguments that are not known",
+    ),
     ('python3 -c \'import os; os.execvp("vllm", ["vllm", "serve"])\'', "`python3` runs code that is not read"),
 ]
 
