@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from policy.errors import RequestFault
 from policy.intake.command.arguments import below
@@ -171,8 +172,7 @@ def starts_vllm(words: Sequence[str], env: Variables) -> bool | UnreadableComman
     except ShellSyntaxError as error:
         return UnreadableCommand(str(error), "", STARTS_VLLM.search(" ".join(words)) is not None)
     if isinstance(found, UnreadableCommand):
-        is_named = found.names_vllm or mentions_vllm(" ".join(read))
-        return UnreadableCommand(found.why, found.place, is_named)
+        return replace(found, names_vllm=found.names_vllm or mentions_vllm(" ".join(read)))
     return found is not None
 
 
